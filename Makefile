@@ -1,0 +1,51 @@
+# The verbs of a day with the testbed. `make` alone lists them.
+
+PYTHON ?= python3
+SPEC ?= experiments/lumion.yaml
+LAB ?=
+TWIN ?= 1
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup experiment test soak check bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+	@echo
+	@echo "  make experiment SPEC=experiments/lumion.yaml LAB=configs/rack.yaml TWIN=1 ARGS='--repeat 3'"
+	@echo "  TWIN=0 drives the hardware that the lab file names."
+
+setup: $(VENV)/.installed ## make .venv with everything pinned in constraints.txt
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	  || { echo "the testbed needs Python 3.11 to 3.13; say which with: make setup PYTHON=python3.12"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
+	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)
+
+test: setup ## run the tests, without the full counts
+	$(BIN)/pytest -m 'not soak and not hardware' $(ARGS)
+
+soak: setup ## run the full counts that the tests only sample
+	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+
+check: setup ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup ## measure ratios side by side and print them
+	$(BIN)/python -m pytest tests/bench --override-ini python_files='bench_*.py' -s --timeout 1800 $(ARGS)
+
+clean: ## remove the environment and caches; results stay
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

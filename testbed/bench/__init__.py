@@ -1,0 +1,1 @@
+"""The lab, opened: instruments, hosts and the one door to the fabric."""

@@ -1,0 +1,85 @@
+"""What happens in a run, one event at a time; the event log is the only truth about it.
+
+An event is stamped with the orchestrator's clock when it is written. One that happened on a host
+also carries that host's own stamp as `data["host"]` and `data["mono"]`, which the analysis moves
+to the orchestrator's clock with the `clock.offset` events around it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS: dict[str, str] = {
+    "run.begin": "a run starts; label, seed, versions",
+    "run.end": "a run is over; outcome, clean-up verdict, reason",
+    "phase": "the life cycle enters a phase: prepare, baseline, trials, restore",
+    "note": "something a reader of the record should know",
+    "switch.ready": "a switch is open and identified; capabilities and starting cross-connects",
+    "host.ready": "a host's agent answers and its preflight passed",
+    "host.lost": "the link to a host's agent ended",
+    "clock.offset": "one host's clock against the orchestrator's: offset and error bound",
+    "fabric.change": "cross-connects were removed and added; when commanded, answered, read back",
+    "link.good": "light and link are back on a circuit and both identities were verified",
+    "link.probe": "delivered rate of one circuit: long messages, and short ones after a pause",
+    "link.traffic": "byte counters of one fabric port",
+    "prediction": "what the model expects of a trial, written before its fault",
+    "trial.begin": "a trial starts: variant, victim, planned instant of the fault",
+    "trial.end": "a trial is over: valid, recovered, reason",
+    "fault.inject": "a fault was fired; data holds the interval [sent, done]",
+    "fault.receipt": "an observer other than the injector saw the fault",
+    "fault.undo": "a fault was undone and the undo verified",
+    "symptom": "somebody noticed something: carrier, heartbeat, exit, peer, channel",
+    "recovery.decided": "the policy decided what failed and what replaces it",
+    "recovery.fenced": "the victim can no longer take part",
+    "recovery.failed": "the policy gave up, with the reason",
+    "rank.ready": "a rank's process is up and its imports are done",
+    "rank.left": "a rank left the broken generation, with the last step it committed",
+    "rank.exit": "a rank's process ended",
+    "generation": "a rank has connected to both neighbours in a new generation",
+    "state.restored": "a rank holds the agreed step's state",
+    "step": "a rank finished a step: verified values, loss, digest",
+    "job.done": "the job ended on its own; final digest",
+    "cleanup.begin": "one undo starts",
+    "cleanup.end": "one undo ended, verified or not",
+}
+"""Every kind of event and what it says; the log refuses others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the log.
+
+    `t` is seconds since the run began on the orchestrator's monotonic clock; `subject` names what
+    it is about (a host, a port, a rank, a switch); `trial` is the trial's number or None.
+    """
+
+    seq: int
+    t: float
+    kind: str
+    subject: str = ""
+    trial: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the event as one line of JSON."""
+        row = {"seq": self.seq, "t": round(self.t, 6), "kind": self.kind, "subject": self.subject}
+        if self.trial is not None:
+            row["trial"] = self.trial
+        return json.dumps(row | {"data": dict(self.data)}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> Event:
+        """Return the event that `to_json` wrote; raise ValueError for anything else."""
+        row = json.loads(line)
+        try:
+            return cls(
+                row["seq"], row["t"], row["kind"], row["subject"], row.get("trial"), row["data"]
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an event: {line[:80]!r}") from error
+
+
+Subscriber = Callable[[Event], None]

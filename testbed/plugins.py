@@ -1,0 +1,82 @@
+"""Names in files to code: drivers, transports, far ends, faults, jobs and policies.
+
+Each registers under an entry-point group `testbed.<group>`; the built-in ones do the same. The
+entry point names a `Kind`, a light description, so that reading and validating files loads no
+instrument library and no implementation.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from testbed.errors import TestbedError, UsageError
+
+GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies")
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions:
+    """Accept no keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Describe one plug-in before any of its code is loaded.
+
+    `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
+    `package.module:name`; `role` says what a driver drives (`switch`, `power`).
+    """
+
+    summary: str
+    implementation: str
+    options: type = NoOptions
+    role: str = ""
+    far_end: str = ""
+    """For a driver: its far end, in the group `far_ends`."""
+
+    def load(self) -> Any:
+        """Import and return the implementation; name the missing package when there is one."""
+        module, _, name = self.implementation.partition(":")
+        try:
+            return getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise TestbedError(
+                f"{self.implementation} needs the package {error.name!r}, which is not installed",
+                hint=f"install it with: pip install {error.name}",
+            ) from error
+
+
+@cache
+def kinds(group: str) -> Mapping[str, Kind]:
+    """Return every plug-in of a group by name, sorted; a second one of a name is an error."""
+    found: dict[str, Kind] = {}
+    for point in sorted(entry_points(group=f"testbed.{group}"), key=lambda point: point.name):
+        if point.name in found:
+            raise TestbedError(
+                f"two packages register {point.name!r} in testbed.{group}",
+                hint="uninstall one of them",
+            )
+        found[point.name] = point.load()
+    return found
+
+
+def kind(group: str, name: str) -> Kind:
+    """Return one plug-in; raise UsageError with the nearest known name when there is none."""
+    known = kinds(group)
+    if name not in known:
+        raise UsageError(f"{name!r} is not one of the {group}", hint=nearest(name, list(known)))
+    return known[name]
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Return the half sentence that helps somebody who misspelt a name."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return "known: " + (", ".join(known) or "none")

@@ -1,0 +1,115 @@
+"""Quantities as people write them: `25 ms`, `500 Mbit/s`, `16 MiB`, `-3 dBm`, `95 %`.
+
+A value inside the program is a plain number in the base unit of its dimension: seconds, bit/s,
+bytes, dBm, dB or a share of one. `Seconds`, `BitRate`, ... are the annotated types that say so;
+the schema reads them from files with their unit, and refuses a number without one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A kind of quantity: the units it may be written in, each as a factor of the base unit."""
+
+    name: str
+    units: dict[str, float]
+    example: str
+    whole: bool = False
+    """The value is a whole number of base units: bytes."""
+    signed: bool = False
+
+    def parse(self, text: object) -> float | int:
+        """Return `text` in the base unit.
+
+        Raise ValueError with what was expected when it is no number with one of the units.
+        """
+        if isinstance(text, bool) or not isinstance(text, str):
+            raise ValueError(self._complaint(text))
+        match = _QUANTITY.fullmatch(text.strip())
+        if match is None or match["unit"] not in self.units:
+            raise ValueError(self._complaint(text))
+        value = float(match["number"]) * self.units[match["unit"]]
+        if value < 0 and not self.signed:
+            raise ValueError(f"{text!r} is negative; a {self.name} is not")
+        if not self.whole:
+            return value
+        if value != round(value):
+            raise ValueError(f"{text!r} is not a whole number of bytes")
+        return round(value)
+
+    def format(self, value: float) -> str:
+        """Return `value` (base unit) with the largest unit that leaves a number of at least 1."""
+        fitting = [u for u in self._printed() if abs(value) >= self.units[u]]
+        unit = fitting[-1] if fitting else self._printed()[0]
+        return f"{value / self.units[unit]:.4g} {unit}"
+
+    def _printed(self) -> list[str]:
+        return sorted((u for u in self.units if u not in _INPUT_ONLY), key=self.units.__getitem__)
+
+    def _complaint(self, got: object) -> str:
+        units = ", ".join(self.units)
+        return f"{got!r} is not a {self.name}; write a number and a unit ({units}), as in {self.example!r}"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        """Let pydantic read the quantity from text, or take a number already in the base unit."""
+        from pydantic_core import core_schema
+
+        return core_schema.with_info_plain_validator_function(self._validate)
+
+    def _validate(self, value: object, info: Any) -> float | int:
+        in_base_unit = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if in_base_unit and (info.context or {}).get("base_units"):
+            return value  # type: ignore[return-value]
+        return self.parse(value)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        units = "|".join(re.escape(unit) for unit in self.units)
+        return {
+            "type": "string",
+            "pattern": rf"^[+-]?[0-9.]+(e[+-]?[0-9]+)? ?({units})$",
+            "examples": [self.example],
+        }
+
+
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµ%/]+)"
+)
+_INPUT_ONLY = {"us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
+
+TIME = Dimension(
+    "time",
+    {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
+    "25 ms",
+)
+RATE = Dimension(
+    "rate",
+    {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
+    | {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9},
+    "500 Mbit/s",
+)
+SIZE = Dimension(
+    "size",
+    {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9},
+    "16 MiB",
+    whole=True,
+)
+POWER = Dimension("power level", {"dBm": 1.0}, "-3 dBm", signed=True)
+LOSS = Dimension("loss", {"dB": 1.0}, "1.5 dB", signed=True)
+SHARE = Dimension("share", {"%": 0.01}, "95 %")
+
+Seconds = Annotated[float, TIME]
+BitRate = Annotated[float, RATE]
+Bytes = Annotated[int, SIZE]
+PowerLevel = Annotated[float, POWER]
+Loss = Annotated[float, LOSS]
+Share = Annotated[float, SHARE]
+
+DIMENSIONS = (TIME, RATE, SIZE, POWER, LOSS, SHARE)
