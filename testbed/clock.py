@@ -11,7 +11,7 @@ now = time.monotonic
 
 
 def utc() -> str:
-    """Return the wall-clock time as ISO 8601 in UTC with milliseconds; a label, never a duration."""
+    """Return the wall-clock time as ISO 8601 in UTC, to the millisecond; a label only."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -14,7 +14,7 @@ State = Mapping[int, int]
 """The cross-connects of one switch, ingress port to egress port."""
 
 
-class ForeignCircuit(ValueError):  # noqa: N818
+class ForeignCircuit(ValueError):
     """A cross-connect that is not ours sits on a port that is wanted."""
 
     def __init__(self, foreign: Mapping[int, int]) -> None:
