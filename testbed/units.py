@@ -56,7 +56,7 @@ class Dimension:
 
     def _complaint(self, got: object) -> str:
         units = ", ".join(self.units)
-        return f"{got!r} is not a {self.name}: write a number and a unit ({units}), as {self.example!r}"
+        return f"{got!r} is not a {self.name}: write it as {self.example!r}, with one of {units}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Let pydantic read the quantity from text, or take a number already in the base unit."""
