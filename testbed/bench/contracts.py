@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from testbed.clock import Deadline
 from testbed.fabric.change import Change, State
@@ -28,6 +28,13 @@ class Transport(Protocol):
 
     def receive(self, terminator: bytes, deadline: Deadline) -> bytes:
         """Return bytes up to and including `terminator`."""
+
+    def quiet(self) -> bool:
+        """Tell whether the idle line is up and holds no unread bytes.
+
+        False before an exchange means that somebody hung up or that an old answer came late:
+        nothing may be sent on this line any more.
+        """
 
     def close(self) -> None:
         """Close the line; safe to call twice."""
@@ -76,7 +83,12 @@ class Applied:
 class OpticalSwitch(Protocol):
     """An optical circuit switch. Every call takes the instrument's lock and has a deadline."""
 
-    capabilities: Capabilities
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what the switch can do; known once it was opened."""
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line, check who answers and learn the ports."""
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is."""
@@ -97,6 +109,9 @@ class OpticalSwitch(Protocol):
 class PowerUnit(Protocol):
     """A switched power unit; each outlet feeds one host."""
 
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line and check who answers."""
+
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is."""
 
@@ -108,6 +123,32 @@ class PowerUnit(Protocol):
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all outlets as they are."""
+
+
+class SwitchDriver(Protocol):
+    """How a switch driver is made, before any line is opened.
+
+    `ports` are the ports it may move light on, `identity` the serial number that must answer
+    (None accepts any), `options` the dataclass that the driver's `Kind` names.
+    """
+
+    def __call__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: Any,
+        tracer: Tracer,
+    ) -> OpticalSwitch: ...
+
+
+class PowerDriver(Protocol):
+    """How a power driver is made: as a switch driver, but its outlets are not numbered ports."""
+
+    def __call__(
+        self, name: str, resource: str, identity: str | None, options: Any, tracer: Tracer
+    ) -> PowerUnit: ...
 
 
 # --- the device side of the wire -----------------------------------------------------------
@@ -133,8 +174,18 @@ class FarEndSession(Protocol):
 class FarEnd(Protocol):
     """The device side of one instrument: a state machine that several clients may talk to."""
 
-    def session(self, send: Callable[[bytes], None]) -> FarEndSession:
-        """Open a conversation whose replies go to `send`; nothing is sent before it returns."""
+    def session(self, send: Callable[[bytes], None], *, serial: bool = False) -> FarEndSession:
+        """Open a conversation whose replies go to `send`; nothing is sent before it returns.
+
+        `serial` says that the client came over a serial line, where some instruments end their
+        lines otherwise than on a network.
+        """
+
+    def fault(self, name: str, **scope: Any) -> None:
+        """Misbehave from now on as `name` says, within `scope`; ValueError for an unknown name."""
+
+    def clear(self, name: str = "") -> None:
+        """End one fault, or all of them; harmless when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
