@@ -1,0 +1,79 @@
+"""What the entry points name: every plug-in's options and where its code is.
+
+Importing this module loads no instrument library and no driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.plugins import Kind
+from testbed.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PolatisOptions:
+    """How a Polatis switch is reached and what it is known to need.
+
+    The terminators are what one lab reported; an empty one means the usual of the line: LF both
+    ways on TCP, CR LF to the switch and CR from it on a serial line.
+    """
+
+    transport: str = ""
+    """`visa` or `serial`; empty: by how the resource is written."""
+    baud: int = 38400
+    write_termination: str = ""
+    read_termination: str = ""
+    size: tuple[int, int] | None = None
+    """Inputs and outputs; asked of the switch when not given."""
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.05
+
+    def ends(self, *, serial: bool) -> tuple[bytes, bytes]:
+        """Return what ends a line to the switch, and a line from it."""
+        write, read = ("\r\n", "\r") if serial else ("\n", "\n")
+        return (
+            (self.write_termination or write).encode("ascii"),
+            (self.read_termination or read).encode("ascii"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RedfishOptions:
+    """How a Redfish service is reached: HTTP basic authentication, TLS verified by default."""
+
+    user: str = ""
+    password: Any = None
+    verify: bool = True
+    """False accepts any certificate; for boxes on a closed network that made their own."""
+    ca_file: str = ""
+    """PEM file of the authority that signed the box's certificate; empty: the system's."""
+
+
+POLATIS = Kind(
+    "Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
+    "testbed_drivers.polatis:Polatis",
+    options=PolatisOptions,
+    role="switch",
+    far_end="polatis",
+)
+REDFISH = Kind(
+    "rack power unit with switched outlets, Redfish over HTTP(S)",
+    "testbed_drivers.redfish:Redfish",
+    options=RedfishOptions,
+    role="power",
+    far_end="redfish",
+)
+VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
+SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")
+POLATIS_FAR_END = Kind(
+    "Polatis switch, device side of its SCPI",
+    "testbed_drivers.polatis_far_end:PolatisFarEnd",
+    options=PolatisOptions,
+)
+REDFISH_FAR_END = Kind(
+    "rack power unit, device side of its Redfish",
+    "testbed_drivers.redfish_far_end:RedfishFarEnd",
+    options=RedfishOptions,
+)

@@ -1,0 +1,168 @@
+"""The SCPI dialect, host side: a command and its error report travel as one line.
+
+Setters of this dialect are silent, so each line of commands ends in `:SYST:ERR?`: the error is
+known to belong to it, and one write never waits for the acknowledgement of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.clock import Deadline, now
+from testbed.errors import Garbled, InstrumentError, Rejected, UsageError
+from testbed_drivers.scpi_syntax import commands, error_reply, pattern
+from testbed_drivers.session import Session
+
+QUERY_SECONDS = 2.0
+"""The longest that a query may take; the caller's deadline may be shorter."""
+
+_ERROR_QUERY = ":SYST:ERR?"
+_LONGEST_QUEUE = 64
+"""Errors read before an instrument counts as broken; queues found in manuals hold 8 to 30."""
+_LEFT_OVERS = 4
+"""Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
+
+Answer = TypeVar("Answer")
+
+
+class Scpi:
+    """Speak SCPI over a session.
+
+    `ends` are the terminators of what we write and of what we read. `denied` are the headers,
+    in SCPI spelling, that no line may contain. `serial` is the serial number that must answer;
+    None accepts the first that answers, and from then on only that one.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        ends: tuple[bytes, bytes],
+        denied: Sequence[str],
+        serial: str | None,
+    ) -> None:
+        self._instrument = instrument
+        self._session = Session(instrument, dial, self._greet, tracer)
+        self._write_end, self._read_end = ends
+        self._denied = tuple(pattern(header) for header in denied)
+        self._serial = serial
+
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several exchanges in a row."""
+        return self._session.held(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+        self._session.close()
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._expected(self.ask("*IDN?", _identity, deadline))
+
+    def ask(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
+        """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
+        self._refuse_denied(query)
+
+        def once() -> Answer:
+            budget = deadline.within(QUERY_SECONDS)
+            with self._session.exchange(budget) as line:
+                return self._asked(line, query, parse, budget)
+
+        return self._session.read(once, deadline)
+
+    def do(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
+        """Send commands as one line; return when they were sent and when the answer came.
+
+        Raise Rejected with the instrument's words when it reports an error.
+        """
+        message = ";".join((*orders, _ERROR_QUERY))
+        self._refuse_denied(message)
+        with self._session.exchange(deadline) as line:
+            commanded = now()
+            number, words = self._asked(line, message, error_reply, deadline)
+            answered = now()
+            if number < 0:
+                self._drain(line, deadline)
+                raise Rejected(
+                    self._instrument, f"refused {'; '.join(orders)}: {number}, {words}", reply=words
+                )
+        return commanded, answered
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        """Check who is on a fresh line and forget the errors of whoever was there before."""
+        budget = deadline.within(QUERY_SECONDS)
+        self._send(line, "*IDN?", budget)
+        self._expected(self._introduction(line, budget))
+        self._drain(line, budget)
+
+    def _introduction(self, line: Transport, deadline: Deadline) -> Identity:
+        """Return the identity that comes, past what a serial line still delivers of before."""
+        for _ in range(_LEFT_OVERS):
+            reply = self._receive(line, deadline)
+            try:
+                return _identity(reply)
+            except ValueError:
+                self._session.note(f"left over from an earlier exchange: {reply}")
+        raise Garbled(self._instrument, "does not say who it is", reply=reply)
+
+    def _expected(self, who: Identity) -> Identity:
+        if self._serial is None:
+            self._serial = who.serial
+        if who.serial != self._serial:
+            raise InstrumentError(
+                self._instrument,
+                f"has the serial number {who.serial} instead of {self._serial}",
+                reply=str(who),
+                hint="another box answers there; correct 'resource' or 'identity' in the lab file",
+            )
+        return who
+
+    def _drain(self, line: Transport, deadline: Deadline) -> None:
+        for _ in range(_LONGEST_QUEUE):
+            number, words = self._asked(line, _ERROR_QUERY, error_reply, deadline)
+            if not number:
+                return
+            self._session.note(f"error in the queue: {number}, {words}")
+        raise Garbled(self._instrument, f"still reports errors after {_LONGEST_QUEUE} of them")
+
+    def _asked(
+        self, line: Transport, query: str, parse: Callable[[str], Answer], deadline: Deadline
+    ) -> Answer:
+        self._send(line, query, deadline)
+        reply = self._receive(line, deadline)
+        try:
+            return parse(reply)
+        except ValueError as error:
+            raise Garbled(
+                self._instrument, f"answered {query} with: {error}", reply=reply
+            ) from error
+
+    def _send(self, line: Transport, message: str, deadline: Deadline) -> None:
+        data = message.encode("ascii") + self._write_end
+        self._session.tracer("send", data)
+        line.send(data, deadline)
+
+    def _receive(self, line: Transport, deadline: Deadline) -> str:
+        data = line.receive(self._read_end, deadline)
+        self._session.tracer("receive", data)
+        return data.decode("ascii", "backslashreplace").strip()
+
+    def _refuse_denied(self, message: str) -> None:
+        for command in commands(message):
+            if any(denied.fullmatch(command.header) for denied in self._denied):
+                raise UsageError(
+                    f"{self._instrument}: {command.header} is never sent",
+                    hint="it would end circuits of others; remove circuits by name",
+                )
+
+
+def _identity(reply: str) -> Identity:
+    parts = [part.strip() for part in reply.split(",", 3)]
+    if len(parts) < 4 or reply[0] in '("':
+        raise ValueError(f"{reply!r} is not maker, model, serial number, firmware")
+    return Identity(*parts)

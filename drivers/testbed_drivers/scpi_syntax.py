@@ -1,0 +1,78 @@
+"""The words of SCPI, used by both ends: command headers, port lists, the error reply. Pure.
+
+Source: SCPI-99 volume 1 chapter 6 (headers, short and long forms, path memory) and chapter 8
+(channel lists).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command of a line: its header from the root of the tree, upper case, and the rest."""
+
+    header: str
+    argument: str
+
+
+def commands(line: str) -> Iterator[Command]:
+    """Yield the commands that a line joins with `;`, each with its full path.
+
+    A header without a leading colon goes on where the one before it branched off.
+    """
+    path = ""
+    for unit in _UNIT.findall(line):
+        match = _HEADER.fullmatch(unit.upper())
+        assert match is not None
+        header, argument = match.groups()
+        if header.startswith("*"):
+            yield Command(header, argument)
+        elif header:
+            full = header[1:] if header.startswith(":") else path + header
+            path = full[: full.rfind(":") + 1]
+            yield Command(full, argument)
+
+
+@cache
+def pattern(spelling: str) -> re.Pattern[str]:
+    """Return what matches a header in short or long form; the short form is in capitals."""
+    return re.compile(
+        re.sub(
+            r"([A-Z]+)([a-z]+)",
+            lambda word: f"{word[1]}(?:{word[2].upper()})?",
+            re.escape(spelling),
+        )
+    )
+
+
+def port_list(ports: Iterable[int]) -> str:
+    """Return ports as SCPI writes them: `(@1,2,3)`."""
+    return f"(@{','.join(map(str, ports))})"
+
+
+def port_lists(text: str) -> list[tuple[int, ...]]:
+    """Return the ports of one or several lists; raise ValueError for anything else."""
+    if not _PORT_LISTS.fullmatch(text):
+        raise ValueError(f"{text!r} is not a list of ports")
+    return [
+        tuple(int(port) for port in ports.split(",") if port) for ports in _PORT_LIST.findall(text)
+    ]
+
+
+def error_reply(text: str) -> tuple[int, str]:
+    """Return number and words of an answer to `SYST:ERR?`; raise ValueError for anything else."""
+    match = _ERROR.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not an error report")
+    return int(match["number"]), match["words"]
+
+
+_HEADER = re.compile(r'\s*([^\s("]*)\s*(.*?)\s*', re.DOTALL)
+_UNIT = re.compile(r'(?:"[^"]*"|[^;"])+')
+_PORT_LIST = re.compile(r"\(@((?:\d+(?:,\d+)*)?)\)")
+_PORT_LISTS = re.compile(rf"{_PORT_LIST.pattern}(?:,{_PORT_LIST.pattern})*")
+_ERROR = re.compile(r'(?P<number>[+-]?\d+), ?"(?P<words>.*)"')

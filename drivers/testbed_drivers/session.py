@@ -1,0 +1,119 @@
+"""One instrument's line: one lock, one exchange in flight, and a fresh line after any doubt.
+
+After a timeout, a lost line or an answer that makes no sense, the next bytes on a line may belong
+to the exchange before. So the line is closed and, before the next exchange, opened again and
+greeted (log in, check who answers). Nothing is ever sent twice by itself except inside `read`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
+
+from testbed.bench.contracts import Tracer
+from testbed.clock import Deadline
+from testbed.errors import Garbled, LinkLost, NoReply, Rejected
+
+
+class Line(Protocol):
+    """What a session keeps open: a transport, or a connection of another kind."""
+
+    def quiet(self) -> bool:
+        """Tell whether the idle line is up and holds no unread bytes."""
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+
+
+AnyLine = TypeVar("AnyLine", bound=Line)
+Answer = TypeVar("Answer")
+
+
+class Session(Generic[AnyLine]):
+    """Keep one line to one instrument, and keep its exchanges apart.
+
+    `dial` opens a line; `greet` runs on each fresh one and raises when the instrument is not the
+    one expected.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], AnyLine],
+        greet: Callable[[AnyLine, Deadline], None],
+        tracer: Tracer,
+    ) -> None:
+        self.instrument = instrument
+        self.tracer = tracer
+        self._dial = dial
+        self._greet = greet
+        self._lock = threading.RLock()
+        self._line: AnyLine | None = None
+
+    @contextmanager
+    def held(self, deadline: Deadline) -> Iterator[None]:
+        """Keep the instrument for several exchanges in a row."""
+        if not self._lock.acquire(timeout=deadline.left):
+            raise NoReply(self.instrument, "was busy with another exchange all the time")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def exchange(self, deadline: Deadline) -> Iterator[AnyLine]:
+        """Lend the line for one exchange; its answer is received and understood inside.
+
+        Anything but success or Rejected closes the line.
+        """
+        with self.held(deadline):
+            line = self._fresh(deadline)
+            try:
+                yield line
+            except Rejected:
+                raise
+            except BaseException as error:
+                self.note(f"line closed: {type(error).__name__}")
+                self.close()
+                raise
+
+    def read(self, ask: Callable[[], Answer], deadline: Deadline) -> Answer:
+        """Return what `ask` returns; ask once more, on a fresh line, when the line failed it.
+
+        For reads only: a command that changes something is never repeated.
+        """
+        try:
+            return ask()
+        except (NoReply, LinkLost, Garbled):
+            if deadline.passed:
+                raise
+            return ask()
+
+    def note(self, words: str) -> None:
+        """Write a remark into the transcript."""
+        self.tracer("note", words.encode())
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. The next exchange opens a fresh one."""
+        with self._lock:
+            line, self._line = self._line, None
+            if line is not None:
+                line.close()
+
+    def _fresh(self, deadline: Deadline) -> AnyLine:
+        """Return a line on which nothing is outstanding."""
+        if self._line is not None and not self._line.quiet():
+            self.note("line closed: it was not quiet before an exchange")
+            self.close()
+        if self._line is None:
+            line = self._dial(deadline)
+            self.note("line opened")
+            try:
+                self._greet(line, deadline)
+            except BaseException:
+                line.close()
+                raise
+            self._line = line
+        return self._line
