@@ -5,10 +5,11 @@ Importing this module loads no instrument library and no driver.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.plugins import Kind
+from testbed.secret import Secret
 from testbed.units import Seconds
 
 
@@ -44,11 +45,18 @@ class RedfishOptions:
     """How a Redfish service is reached: HTTP basic authentication, TLS verified by default."""
 
     user: str = ""
-    password: Any = None
+    password: Secret | None = None
     verify: bool = True
     """False accepts any certificate; for boxes on a closed network that made their own."""
     ca_file: str = ""
     """PEM file of the authority that signed the box's certificate; empty: the system's."""
+
+    def authorization(self) -> str:
+        """Return the value of the header `Authorization`; empty when no user is named."""
+        if not self.user:
+            return ""
+        word = self.password.reveal() if self.password else ""
+        return "Basic " + base64.b64encode(f"{self.user}:{word}".encode()).decode()
 
 
 POLATIS = Kind(

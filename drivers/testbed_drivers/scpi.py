@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline, now
-from testbed.errors import Garbled, InstrumentError, Rejected, UsageError
+from testbed.errors import Garbled, Rejected, UsageError
 from testbed_drivers.scpi_syntax import commands, error_reply, pattern
-from testbed_drivers.session import Session
+from testbed_drivers.session import SerialNumber, Session
 
 QUERY_SECONDS = 2.0
 """The longest that a query may take; the caller's deadline may be shorter."""
@@ -32,8 +32,8 @@ class Scpi:
     """Speak SCPI over a session.
 
     `ends` are the terminators of what we write and of what we read. `denied` are the headers,
-    in SCPI spelling, that no line may contain. `serial` is the serial number that must answer;
-    None accepts the first that answers, and from then on only that one.
+    in SCPI spelling, that no line may contain. `serial` is the serial number that must answer, or
+    None.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Scpi:
         self._session = Session(instrument, dial, self._greet, tracer)
         self._write_end, self._read_end = ends
         self._denied = tuple(pattern(header) for header in denied)
-        self._serial = serial
+        self._serial = SerialNumber(instrument, serial)
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Keep the instrument for several exchanges in a row."""
@@ -62,7 +62,7 @@ class Scpi:
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
-        return self._expected(self.ask("*IDN?", _identity, deadline))
+        return self._serial.check(self.ask("*IDN?", _identity, deadline))
 
     def ask(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
@@ -97,7 +97,7 @@ class Scpi:
         """Check who is on a fresh line and forget the errors of whoever was there before."""
         budget = deadline.within(QUERY_SECONDS)
         self._send(line, "*IDN?", budget)
-        self._expected(self._introduction(line, budget))
+        self._serial.check(self._introduction(line, budget))
         self._drain(line, budget)
 
     def _introduction(self, line: Transport, deadline: Deadline) -> Identity:
@@ -109,18 +109,6 @@ class Scpi:
             except ValueError:
                 self._session.note(f"left over from an earlier exchange: {reply}")
         raise Garbled(self._instrument, "does not say who it is", reply=reply)
-
-    def _expected(self, who: Identity) -> Identity:
-        if self._serial is None:
-            self._serial = who.serial
-        if who.serial != self._serial:
-            raise InstrumentError(
-                self._instrument,
-                f"has the serial number {who.serial} instead of {self._serial}",
-                reply=str(who),
-                hint="another box answers there; correct 'resource' or 'identity' in the lab file",
-            )
-        return who
 
     def _drain(self, line: Transport, deadline: Deadline) -> None:
         for _ in range(_LONGEST_QUEUE):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from testbed.bench.contracts import Tracer
+from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
-from testbed.errors import Garbled, LinkLost, NoReply, Rejected
+from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
 
 
 class Line(Protocol):
@@ -29,6 +29,30 @@ class Line(Protocol):
 
 AnyLine = TypeVar("AnyLine", bound=Line)
 Answer = TypeVar("Answer")
+
+
+class SerialNumber:
+    """The serial number that an instrument must have.
+
+    Without one in the lab file it is that of the first instrument that answered.
+    """
+
+    def __init__(self, instrument: str, expected: str | None) -> None:
+        self._instrument = instrument
+        self._expected = expected
+
+    def check(self, who: Identity) -> Identity:
+        """Return who answered; raise InstrumentError when it is another than expected."""
+        if self._expected is None:
+            self._expected = who.serial
+        if who.serial != self._expected:
+            raise InstrumentError(
+                self._instrument,
+                f"has the serial number {who.serial} instead of {self._expected}",
+                reply=str(who),
+                hint="another box answers there; correct 'resource' or 'identity' in the lab file",
+            )
+        return who
 
 
 class Session(Generic[AnyLine]):

@@ -1,0 +1,140 @@
+"""A rack power unit, device side: outlets and the part of Redfish that speaks of them.
+
+Paths, properties and the error object follow DMTF's DSP0266 and its schemas RackPDU and Outlet;
+no box was seen to answer so. The service root needs no login, everything else does when the
+options name a user.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from testbed.bench.contracts import PowerSite
+from testbed_drivers.cards import RedfishOptions
+from testbed_drivers.faults_at_far_end import Armed, ArmedFaults
+from testbed_drivers.http_far_end import HttpSession, Request
+
+FAULTS = {
+    "silent": "carries out the request and does not answer",
+    "error": "refuses to switch an outlet (`port`) with status 503",
+    "stuck": "accepts to switch an outlet (`port`), but neither power nor read-back follow",
+    "lie": "accepts to switch an outlet (`port`) and reads it back as done, but power stays",
+}
+"""What a power unit can be told to do wrong."""
+
+_ROOT = "/redfish/v1"
+_UNIT = f"{_ROOT}/PowerEquipment/RackPDUs/1"
+_OUTLETS = f"{_UNIT}/Outlets"
+_ACTION = "Actions/Outlet.PowerControl"
+
+Answer = tuple[int, Any]
+
+
+class RedfishFarEnd:
+    """A rack power unit at a site. It answers an action once `site.turn` has returned."""
+
+    def __init__(self, site: PowerSite, options: RedfishOptions | None = None) -> None:
+        self._site = site
+        self._authorization = (options or RedfishOptions()).authorization()
+        self._powered = dict(site.outlets)
+        self._shown = dict(site.outlets)
+        self._faults = ArmedFaults(FAULTS, seed=0)
+        self._lock = threading.Lock()
+
+    def session(self, send: Callable[[bytes], None], *, serial: bool = False) -> HttpSession:
+        """Open a conversation whose replies go to `send`."""
+        return HttpSession(self._answer, send)
+
+    def fault(self, name: str, **scope: Any) -> None:
+        """Misbehave from now on as `name` says, within `scope` (the fields of `Armed`)."""
+        self._faults.arm(Armed(name, **scope))
+
+    def clear(self, name: str = "") -> None:
+        """End one fault, or all of them."""
+        self._faults.clear(name)
+
+    def _answer(self, request: Request) -> Answer | None:
+        path = request.path.partition("?")[0].rstrip("/")
+        with self._lock:
+            answer = self._route(request, path)
+        return None if self._faults.strikes("silent", f"{request.method} {path}") else answer
+
+    def _route(self, request: Request, path: str) -> Answer:
+        if path != _ROOT and not self._knows(request):
+            return _error(401, "a user name and a password are needed")
+        outlet, _, rest = path.removeprefix(f"{_OUTLETS}/").partition("/")
+        if path.startswith(f"{_OUTLETS}/") and outlet in self._shown:
+            if (request.method, rest) == ("GET", ""):
+                return 200, self._outlet(outlet)
+            if (request.method, rest) == ("POST", _ACTION):
+                return self._control(outlet, request.body)
+        resource = self._resources().get(path)
+        if resource is None or rest:
+            return _error(404, f"there is no {path}")
+        if request.method != "GET":
+            return _error(405, f"{request.method} is not possible on {path}")
+        return 200, {"@odata.id": path, **resource}
+
+    def _resources(self) -> dict[str, dict[str, Any]]:
+        """Return what can be read on the way to an outlet."""
+        return {
+            _ROOT: {"RedfishVersion": "1.15.0", "PowerEquipment": _link(f"{_ROOT}/PowerEquipment")},
+            f"{_ROOT}/PowerEquipment": {"RackPDUs": _link(f"{_ROOT}/PowerEquipment/RackPDUs")},
+            f"{_ROOT}/PowerEquipment/RackPDUs": {"Members": [_link(_UNIT)]},
+            _UNIT: {
+                "Id": "1",
+                "EquipmentType": "RackPDU",
+                "Manufacturer": "Testbed",
+                "Model": f"Twin PDU {len(self._shown)}",
+                "SerialNumber": self._site.serial,
+                "FirmwareVersion": "1.0",
+                "Outlets": _link(_OUTLETS),
+            },
+            _OUTLETS: {"Members": [_link(f"{_OUTLETS}/{outlet}") for outlet in self._shown]},
+        }
+
+    def _outlet(self, outlet: str) -> dict[str, Any]:
+        action = {"target": f"{_OUTLETS}/{outlet}/{_ACTION}"}
+        return {
+            "@odata.id": f"{_OUTLETS}/{outlet}",
+            "Id": outlet,
+            "PowerState": "On" if self._shown[outlet] else "Off",
+            "Actions": {"#Outlet.PowerControl": action},
+        }
+
+    def _control(self, outlet: str, body: bytes) -> Answer:
+        try:
+            wanted = json.loads(body)["PowerState"]
+        except (ValueError, KeyError, TypeError):
+            return _error(400, "the body must be an object with PowerState")
+        if wanted not in ("On", "Off"):
+            return _error(400, f"PowerState {wanted!r} is neither On nor Off")
+        if self._faults.strikes("error", "", outlet):
+            return _error(503, "the outlet's controller does not respond")
+        if not self._faults.strikes("stuck", "", outlet):
+            self._turn(outlet, wanted == "On")
+        return 204, None
+
+    def _turn(self, outlet: str, on: bool) -> None:
+        self._shown[outlet] = on
+        if self._powered[outlet] != on and not self._faults.strikes("lie", "", outlet):
+            self._powered[outlet] = on
+            self._site.turn(outlet, on)
+
+    def _knows(self, request: Request) -> bool:
+        if not self._authorization:
+            return True
+        given = request.headers.get("authorization", "")
+        return hmac.compare_digest(given.encode(), self._authorization.encode())
+
+
+def _link(path: str) -> dict[str, str]:
+    return {"@odata.id": path}
+
+
+def _error(status: int, words: str) -> Answer:
+    return status, {"error": {"code": "Base.1.0.GeneralError", "message": words}}

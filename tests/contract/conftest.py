@@ -1,0 +1,13 @@
+"""Fixtures of the contract tests."""
+
+import pytest
+from scripted import Script
+
+
+@pytest.fixture
+def script():
+    """A switch driver's lines, scripted; what was left unsaid fails the test."""
+    script = Script()
+    yield script
+    assert not script.lines, "a line was never opened"
+    assert not any(line.leftovers for line in script.opened), "something was never sent"

@@ -1,0 +1,77 @@
+"""Scripted lines: a driver test is a list of (sent, reply) pairs, and leftovers fail it."""
+
+from testbed.errors import NoReply
+from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.polatis import Polatis
+
+IDENTITY = (b"*IDN?\n", b"Polatis,I-OST-16x16-LU1-DMHNS,S1,6.5.2.18\n")
+NO_ERROR = b'0, "No error"\n'
+GREETING = [IDENTITY, (b":SYST:ERR?\n", NO_ERROR)]
+OPENING = [*GREETING, IDENTITY, (b":OXC:SWIT:SIZE?\n", b"16,16\n")]
+
+
+class Conversation:
+    """An in-memory transport that knows what it will hear and what it answers.
+
+    A reply of None is silence; an exception is raised instead of a reply.
+    """
+
+    def __init__(self, pairs):
+        self._pairs = list(pairs)
+        self._answer = None
+        self.closed = False
+        self.is_quiet = True
+
+    def send(self, data, deadline):
+        assert self._pairs, f"nothing more was expected, but {data!r} was sent"
+        expected, self._answer = self._pairs.pop(0)
+        assert data == expected
+
+    def receive(self, terminator, deadline):
+        if self._answer is None:
+            raise NoReply("ocs", "did not answer in time")
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        line, end, rest = self._answer.partition(terminator)
+        self._answer = rest or None
+        return line + end
+
+    def quiet(self):
+        return self.is_quiet
+
+    def close(self):
+        self.closed = True
+
+    @property
+    def leftovers(self):
+        return self._pairs
+
+
+class Script:
+    """The lines that a driver will open one after the other, and what it told its tracer."""
+
+    def __init__(self):
+        self.lines = []
+        self.opened = []
+        self.trace = []
+
+    def line(self, *pairs):
+        conversation = Conversation(pairs)
+        self.lines.append(conversation)
+        return conversation
+
+    def dial(self, instrument, resource, *, baud, deadline):
+        assert self.lines, "no further line was expected to be opened"
+        self.opened.append(self.lines.pop(0))
+        return self.opened[-1]
+
+    def polatis(self, identity="S1", ports=range(1, 33), **options):
+        return Polatis(
+            "ocs",
+            "TCPIP::192.0.2.10::5025::SOCKET",
+            frozenset(ports),
+            identity,
+            PolatisOptions(**options),
+            lambda way, data: self.trace.append((way, data)),
+            dial=self.dial,
+        )

@@ -1,0 +1,203 @@
+"""What the Polatis driver says, word by word, and what it makes of every kind of answer."""
+
+import pytest
+from scripted import GREETING, IDENTITY, NO_ERROR, OPENING
+
+from testbed.clock import Deadline
+from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from testbed.fabric.change import Change
+
+SUB_ADD = b":OXC:SWIT:CONN:SUB (@1,2),(@17,18);:OXC:SWIT:CONN:ADD (@1,2),(@18,17);:SYST:ERR?\n"
+MOVE = Change({1: 17, 2: 18}, {1: 18, 2: 17})
+
+
+def soon():
+    return Deadline.after(5)
+
+
+def test_opening_greets_drains_the_errors_of_others_and_learns_the_ports(script):
+    stale = (b":SYST:ERR?\n", b'-113, "Undefined header"\n')
+    script.line(IDENTITY, stale, *GREETING[1:], *OPENING[2:])
+    driver = script.polatis()
+    assert str(driver.open(soon())).startswith("Polatis I-OST-16x16-LU1-DMHNS, serial S1")
+    assert driver.capabilities.ingress == frozenset(range(1, 17))
+    assert driver.capabilities.egress == frozenset(range(17, 33))
+    assert ("note", b"error in the queue: -113, Undefined header") in script.trace
+
+
+def test_a_size_from_the_lab_file_is_not_asked_for(script):
+    script.line(*OPENING[:3])
+    driver = script.polatis(size=(2, 3))
+    driver.open(soon())
+    assert driver.capabilities.egress == {3, 4, 5}
+
+
+def test_nothing_can_be_done_before_it_is_open(script):
+    with pytest.raises(LinkLost, match="not been opened"):
+        script.polatis().state(soon())
+
+
+def test_a_change_is_one_line_and_one_read_back(script):
+    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
+    script.line(*OPENING, (SUB_ADD, NO_ERROR), read_back)
+    driver = script.polatis()
+    driver.open(soon())
+    applied = driver.apply(MOVE, soon())
+    assert applied.state == {1: 18, 2: 17}
+    assert applied.commanded <= applied.answered <= applied.read_back
+
+
+def test_no_change_only_reads_back(script):
+    script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n"))
+    driver = script.polatis()
+    driver.open(soon())
+    assert driver.apply(Change({}, {}), soon()).state == {}
+
+
+def test_more_than_64_pairs_are_several_commands_of_one_line(script):
+    def add(first, last):
+        ingress = ",".join(map(str, range(first, last + 1)))
+        egress = ",".join(map(str, range(first + 100, last + 101)))
+        return f":OXC:SWIT:CONN:ADD (@{ingress}),(@{egress})"
+
+    everything = {port: port + 100 for port in range(1, 101)}
+    line = f"{add(1, 64)};{add(65, 100)};:SYST:ERR?\n".encode()
+    script.line(*OPENING[:3], (line, NO_ERROR), (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n"))
+    driver = script.polatis(ports=range(1, 201), size=(100, 100))
+    driver.open(soon())
+    driver.apply(Change({}, everything), soon())
+
+
+def test_terminators_are_the_lab_files(script):
+    script.line(*((sent[:-1] + b"\r", reply[:-1] + b"\r\n") for sent, reply in OPENING))
+    script.polatis(write_termination="\r", read_termination="\r\n").open(soon())
+
+
+def test_a_refusal_carries_the_words_of_the_switch_and_keeps_the_line(script):
+    refused = (SUB_ADD, b'-221, "Settings conflict"\n')
+    drained = (b":SYST:ERR?\n", NO_ERROR)
+    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n")
+    script.line(*OPENING, refused, drained, read_back)
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(Rejected, match="-221, Settings conflict") as caught:
+        driver.apply(MOVE, soon())
+    assert caught.value.reply == "Settings conflict"
+    assert driver.state(soon()) == {1: 17}
+
+
+def test_a_change_that_got_no_answer_is_not_sent_again(script):
+    script.line(*OPENING, (SUB_ADD, None))
+    script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n"))
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(NoReply):
+        driver.apply(MOVE, soon())
+    assert script.opened[0].closed
+    assert driver.state(soon()) == {1: 18, 2: 17}
+
+
+def test_a_line_that_is_not_quiet_is_replaced_before_anything_is_sent(script):
+    line = script.line(*OPENING)
+    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
+    script.line(*GREETING, (SUB_ADD, NO_ERROR), read_back)
+    driver = script.polatis()
+    driver.open(soon())
+    line.is_quiet = False
+    assert driver.apply(MOVE, soon()).state == {1: 18, 2: 17}
+    assert line.closed
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        None,
+        LinkLost("ocs", "hung up"),
+        b"(@1),(@17,18)\n",
+        b"(@1),(@40)\n",
+        b"(@1,1),(@17,18)\n",
+        b"(@1,2),(@17,17)\n",
+        b'0, "No error"\n',
+        b"\xff\n",
+    ],
+)
+def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(script, trouble):
+    script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", trouble))
+    script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n"))
+    driver = script.polatis()
+    driver.open(soon())
+    assert driver.state(soon()) == {}
+
+
+def test_a_read_that_fails_twice_is_an_error(script):
+    for greeting in (OPENING, GREETING):
+        script.line(*greeting, (b":OXC:SWIT:CONN:STAT?\n", b"what?\n"))
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(Garbled, match=r"'what\?' is not a list of ports"):
+        driver.state(soon())
+
+
+def test_answers_of_before_are_passed_over_in_the_greeting(script):
+    late = b'(@1,2),(@17,18)\n0, "No error"\n'
+    script.line((b"*IDN?\n", late + IDENTITY[1]), *OPENING[1:])
+    script.polatis().open(soon())
+
+
+def test_somebody_who_never_says_who_it_is_is_refused(script):
+    script.line((b"*IDN?\n", b"?\n" * 10))
+    script.line((b"*IDN?\n", b"?\n" * 10))
+    with pytest.raises(Garbled, match="does not say who it is"):
+        script.polatis().open(soon())
+
+
+def test_another_serial_number_than_the_lab_files_is_refused(script):
+    script.line(IDENTITY)
+    with pytest.raises(InstrumentError, match="S1 instead of S2"):
+        script.polatis(identity="S2").open(soon())
+    assert script.opened[0].closed
+
+
+def test_without_a_serial_number_in_the_lab_file_the_first_one_seen_must_stay(script):
+    line = script.line(*OPENING)
+    script.line((b"*IDN?\n", IDENTITY[1].replace(b"S1", b"S9")))
+    driver = script.polatis(identity=None)
+    driver.open(soon())
+    line.is_quiet = False
+    with pytest.raises(InstrumentError, match="S9 instead of S1"):
+        driver.apply(MOVE, soon())
+
+
+def test_an_error_queue_that_never_empties_is_refused(script):
+    endless = [(b":SYST:ERR?\n", b'-350, "Queue overflow"\n')] * 64
+    script.line(IDENTITY, *endless)
+    script.line(IDENTITY, *endless)
+    with pytest.raises(Garbled, match="still reports errors"):
+        script.polatis().open(soon())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Change({}, {17: 18}), r"no path 17→18; its inputs are 1-16, its outputs 17-32"),
+        (Change({}, {1: 33}), "no path 1→33"),
+        (Change({4: 20}, {}), "port 4 is not among its ports"),
+        (Change({}, {1: 17, 2: 17}), "two inputs are wanted on one output"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_before_the_first_byte(script, change, words):
+    script.line(*OPENING)
+    driver = script.polatis(ports={1, 2, 17, 18, 20, 33})
+    driver.open(soon())
+    with pytest.raises(UsageError, match=words):
+        driver.apply(change, soon())
+
+
+def test_closing_twice_is_harmless_and_the_next_exchange_opens_again(script):
+    script.line(*OPENING)
+    script.line(*GREETING, IDENTITY)
+    driver = script.polatis()
+    driver.open(soon())
+    driver.close()
+    driver.close()
+    assert driver.identify(soon()).serial == "S1"

@@ -1,0 +1,123 @@
+"""A session keeps exchanges apart, closes what is in doubt and repeats only reads."""
+
+import threading
+
+import pytest
+
+from testbed.clock import Deadline
+from testbed.errors import LinkLost, NoReply, Rejected
+from testbed_drivers.session import Session
+
+
+class Line:
+    """A line that only knows whether it is open."""
+
+    def __init__(self):
+        self.closed = False
+
+    def quiet(self):
+        return True
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def opened():
+    return []
+
+
+@pytest.fixture
+def session(opened):
+    def dial(deadline):
+        opened.append(Line())
+        return opened[-1]
+
+    return Session("ocs", dial, lambda line, deadline: None, lambda way, data: None)
+
+
+def soon():
+    return Deadline.after(5)
+
+
+def test_one_line_serves_exchange_after_exchange(session, opened):
+    for _ in range(3):
+        with session.exchange(soon()) as line:
+            assert line is opened[0]
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize("doubt", [NoReply("ocs", "?"), LinkLost("ocs", "?"), KeyboardInterrupt()])
+def test_anything_unexpected_closes_the_line(session, opened, doubt):
+    with pytest.raises(type(doubt)), session.exchange(soon()):
+        raise doubt
+    assert opened[0].closed
+    with session.exchange(soon()) as line:
+        assert line is opened[1]
+
+
+def test_a_refusal_leaves_the_line_open(session, opened):
+    with pytest.raises(Rejected), session.exchange(soon()):
+        raise Rejected("ocs", "no")
+    assert not opened[0].closed
+
+
+def test_a_greeting_that_fails_closes_the_line_and_no_exchange_begins(opened):
+    line = Line()
+
+    def greet(line, deadline):
+        raise NoReply("ocs", "nobody there")
+
+    session = Session("ocs", lambda deadline: line, greet, lambda way, data: None)
+    with pytest.raises(NoReply), session.exchange(soon()):
+        pytest.fail("the exchange began on a line that was not greeted")
+    assert line.closed
+
+
+def test_another_thread_waits_for_the_whole_of_a_held_stretch(session):
+    order = []
+    begun = threading.Event()
+
+    def other():
+        begun.set()
+        with session.exchange(soon()):
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    with session.held(soon()):
+        thread.start()
+        begun.wait()
+        for _ in range(2):
+            with session.exchange(soon()):
+                order.append("ours")
+    thread.join()
+    assert order == ["ours", "ours", "other"]
+
+
+def test_waiting_for_another_thread_ends_at_the_deadline(session):
+    failed = []
+
+    def other():
+        try:
+            with session.held(Deadline.after(0.02)):
+                pass
+        except NoReply as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=other)
+    with session.held(soon()):
+        thread.start()
+        thread.join()
+    assert failed == ["ocs: was busy with another exchange all the time"]
+
+
+def test_a_read_is_not_repeated_after_the_deadline(session):
+    asked = []
+
+    def ask():
+        asked.append(1)
+        raise NoReply("ocs", "?")
+
+    with pytest.raises(NoReply):
+        session.read(ask, Deadline.after(0))
+    assert len(asked) == 1

@@ -1,0 +1,53 @@
+"""HTTP/1.1 as a far end reads it: any pieces, several requests, and what it refuses."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed_drivers.http_far_end import HttpSession, RequestReader
+
+GET = b"GET /redfish/v1 HTTP/1.1\r\nHost: pdu\r\nAccept: */*\r\n\r\n"
+POST = b'POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: pdu\r\n\r\n{"a": 12}'
+
+
+@given(st.lists(st.sampled_from([GET, POST]), max_size=4), st.data())
+def test_requests_are_the_same_however_the_bytes_are_cut(requests, data):
+    stream = b"".join(requests)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    reader = RequestReader()
+    read = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        read += reader.feed(stream[start:end])
+    assert [(r.method, r.path, r.body) for r in read] == [
+        ("GET", "/redfish/v1", b"") if r is GET else ("POST", "/a", b'{"a": 12}') for r in requests
+    ]
+
+
+def test_header_names_are_read_in_any_case():
+    (request,) = RequestReader().feed(b"GET / HTTP/1.1\r\nAUTHORIZATION: Basic eA==\r\n\r\n")
+    assert request.headers["authorization"] == "Basic eA=="
+
+
+@pytest.mark.parametrize(
+    ("stream", "status"),
+    [
+        (b"hello\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_and_the_next_request_is_served(stream, status):
+    said = []
+    session = HttpSession(lambda request: (200, {"path": request.path}), said.append)
+    session.receive(stream)
+    session.receive(GET)
+    assert said[0].split()[1] == status
+    assert json.loads(said[1].partition(b"\r\n\r\n")[2]) == {"path": "/redfish/v1"}
+
+
+def test_an_answer_without_a_body_says_so():
+    said = []
+    HttpSession(lambda request: (204, None), said.append).receive(GET)
+    assert said == [b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"]
