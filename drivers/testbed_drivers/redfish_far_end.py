@@ -12,6 +12,7 @@ import json
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from testbed.bench.contracts import PowerSite
 from testbed_drivers.cards import RedfishOptions
@@ -58,7 +59,7 @@ class RedfishFarEnd:
         self._faults.clear(name)
 
     def _answer(self, request: Request) -> Answer | None:
-        path = request.path.partition("?")[0].rstrip("/")
+        path = unquote(request.path.partition("?")[0]).rstrip("/")
         with self._lock:
             answer = self._route(request, path)
         return None if self._faults.strikes("silent", f"{request.method} {path}") else answer
@@ -67,21 +68,19 @@ class RedfishFarEnd:
         if path != _ROOT and not self._knows(request):
             return _error(401, "a user name and a password are needed")
         outlet, _, rest = path.removeprefix(f"{_OUTLETS}/").partition("/")
-        if path.startswith(f"{_OUTLETS}/") and outlet in self._shown:
-            if (request.method, rest) == ("GET", ""):
-                return 200, self._outlet(outlet)
-            if (request.method, rest) == ("POST", _ACTION):
-                return self._control(outlet, request.body)
+        if outlet in self._shown and (request.method, rest) == ("POST", _ACTION):
+            return self._control(outlet, request.body)
         resource = self._resources().get(path)
-        if resource is None or rest:
+        if resource is None:
             return _error(404, f"there is no {path}")
         if request.method != "GET":
             return _error(405, f"{request.method} is not possible on {path}")
         return 200, {"@odata.id": path, **resource}
 
     def _resources(self) -> dict[str, dict[str, Any]]:
-        """Return what can be read on the way to an outlet."""
-        return {
+        """Return what can be read, by path."""
+        outlets = {f"{_OUTLETS}/{outlet}": self._outlet(outlet) for outlet in self._shown}
+        return outlets | {
             _ROOT: {"RedfishVersion": "1.15.0", "PowerEquipment": _link(f"{_ROOT}/PowerEquipment")},
             f"{_ROOT}/PowerEquipment": {"RackPDUs": _link(f"{_ROOT}/PowerEquipment/RackPDUs")},
             f"{_ROOT}/PowerEquipment/RackPDUs": {"Members": [_link(_UNIT)]},
@@ -94,13 +93,12 @@ class RedfishFarEnd:
                 "FirmwareVersion": "1.0",
                 "Outlets": _link(_OUTLETS),
             },
-            _OUTLETS: {"Members": [_link(f"{_OUTLETS}/{outlet}") for outlet in self._shown]},
+            _OUTLETS: {"Members": [_link(path) for path in outlets]},
         }
 
     def _outlet(self, outlet: str) -> dict[str, Any]:
         action = {"target": f"{_OUTLETS}/{outlet}/{_ACTION}"}
         return {
-            "@odata.id": f"{_OUTLETS}/{outlet}",
             "Id": outlet,
             "PowerState": "On" if self._shown[outlet] else "Off",
             "Actions": {"#Outlet.PowerControl": action},

@@ -1,0 +1,243 @@
+"""The contract of a power unit, kept over HTTP and HTTPS to its far end."""
+
+import datetime
+import ipaddress
+import shutil
+import ssl
+import subprocess
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from testbed.bench.contracts import PowerSite
+from testbed.clock import Deadline, now
+from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from testbed.secret import Secret
+from testbed.twin.wire import serve_tcp
+from testbed_drivers.cards import RedfishOptions
+from testbed_drivers.redfish import Redfish
+from testbed_drivers.redfish_far_end import RedfishFarEnd
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    """A self-signed certificate for 127.0.0.1, with its key, in one PEM file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pdu")])
+    today = datetime.datetime.now(datetime.UTC)
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(today - datetime.timedelta(days=1))
+        .not_valid_after(today + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "pdu.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + signed.public_bytes(serialization.Encoding.PEM)
+    )
+    return path
+
+
+class Rig:
+    """A power unit twin on a TCP port, what it feeds, and drivers for it."""
+
+    def __init__(self, scheme, certificate):
+        self.power = {"1": True, "2": True, "a b": False}
+        self.turned = []
+        self.trace = []
+        self._drivers = []
+        self._certificate = certificate
+        self.options = {"ca_file": str(certificate)} if scheme == "https" else {}
+        self.tls = None
+        if scheme == "https":
+            self.tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self.tls.load_cert_chain(certificate)
+        self.far_end = self.build("P1")
+        self.wire = serve_tcp(self.far_end, tls=self.tls)
+        self.url = f"{scheme}://127.0.0.1:{self.wire.port}"
+
+    def build(self, serial, **options):
+        return RedfishFarEnd(
+            PowerSite(dict(self.power), serial, self._turn), RedfishOptions(**options)
+        )
+
+    def _turn(self, outlet, on):
+        self.power[outlet] = on
+        self.turned.append((outlet, on))
+
+    def driver(self, identity="P1", **options):
+        options = RedfishOptions(**{**self.options, **options})
+        tracer = lambda way, data: self.trace.append((way, data))  # noqa: E731
+        driver = Redfish("pdu", self.url, identity, options, tracer)
+        self._drivers.append(driver)
+        return driver
+
+    def replace(self, far_end):
+        port = self.wire.port
+        self.wire.close()
+        self.wire = serve_tcp(far_end, port=port, tls=self.tls)
+
+    def close(self):
+        for driver in self._drivers:
+            driver.close()
+        self.wire.close()
+
+
+def soon():
+    return Deadline.after(5)
+
+
+@pytest.fixture(params=["http", "https"])
+def rig(request, certificate):
+    rig = Rig(request.param, certificate)
+    yield rig
+    rig.close()
+
+
+@pytest.fixture
+def unit(rig):
+    driver = rig.driver()
+    driver.open(soon())
+    return driver
+
+
+class TestPowerUnit:
+    def test_it_says_who_it_is(self, unit):
+        assert str(unit.identify(soon())) == "Testbed Twin PDU 3, serial P1, firmware 1.0"
+
+    def test_it_starts_with_what_is_there(self, unit):
+        assert [unit.is_on(outlet, soon()) for outlet in ("1", "2", "a b")] == [True, True, False]
+
+    def test_power_is_off_and_on_when_turn_returns(self, rig, unit):
+        for outlet, on in (("2", False), ("2", True), ("a b", True)):
+            unit.turn(outlet, on, soon())
+            assert rig.power[outlet] is on
+            assert unit.is_on(outlet, soon()) is on
+        assert rig.power["1"] is True
+
+    def test_turning_to_what_it_is_already_moves_nothing(self, rig, unit):
+        unit.turn("1", True, soon())
+        assert rig.turned == []
+
+    def test_an_outlet_that_is_not_there_is_refused(self, unit):
+        with pytest.raises(Rejected, match=r"404 .*check the outlet's id"):
+            unit.turn("9", False, soon())
+        with pytest.raises(Rejected, match="404"):
+            unit.is_on("9", soon())
+
+    def test_a_refusal_carries_the_words_of_the_unit(self, rig, unit):
+        rig.far_end.fault("error", port="1")
+        with pytest.raises(Rejected, match="503 the outlet's controller"):
+            unit.turn("1", False, soon())
+        assert unit.is_on("1", soon())
+        rig.far_end.clear()
+        unit.turn("1", False, soon())
+
+    def test_a_stuck_outlet_is_found_by_reading_back(self, rig, unit):
+        rig.far_end.fault("stuck", port="1")
+        with pytest.raises(InstrumentError, match=r"outlet 1 Off, .* reads back On"):
+            unit.turn("1", False, Deadline.after(0.05))
+        assert rig.power["1"] is True
+
+    def test_a_lie_is_beyond_what_the_unit_can_show(self, rig, unit):
+        rig.far_end.fault("lie", port="1")
+        unit.turn("1", False, soon())
+        assert unit.is_on("1", soon()) is False
+        assert rig.power["1"] is True
+
+    def test_silence_ends_at_the_deadline_and_the_next_answer_is_the_right_one(self, rig, unit):
+        rig.far_end.fault("silent", count=1, command="POST")
+        deadline = Deadline.after(0.05)
+        with pytest.raises(NoReply):
+            unit.turn("1", False, deadline)
+        assert now() < deadline.at + 1.0
+        assert unit.is_on("1", soon()) is False
+        assert rig.turned == [("1", False)]
+
+    def test_an_idle_line_that_was_cut_costs_only_a_new_line(self, rig, unit):
+        rig.wire.cut()
+        unit.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+
+    def test_a_closed_port_is_a_lost_link(self, rig, unit):
+        rig.wire.close()
+        with pytest.raises(LinkLost, match="nothing listens there"):
+            unit.is_on("1", soon())
+
+    def test_another_unit_at_the_same_place_is_refused(self, rig, unit):
+        rig.replace(rig.build("P2"))
+        with pytest.raises(InstrumentError, match="P2 instead of P1"):
+            unit.turn("1", False, soon())
+        assert rig.turned == []
+
+    def test_a_password_is_needed_where_one_is_set_and_stays_out_of_the_record(
+        self, rig, unit, tmp_path
+    ):
+        (tmp_path / "word").write_text("open sesame\n")
+        login = {"user": "lab", "password": Secret(file=str(tmp_path / "word"))}
+        rig.replace(rig.build("P1", **login))
+        with pytest.raises(Rejected, match=r"401 .*give 'user' and 'password'"):
+            unit.is_on("1", soon())
+        knowing = rig.driver(**login)
+        knowing.open(soon())
+        knowing.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+        assert not any(b"Basic" in data or b"sesame" in data for _, data in rig.trace)
+
+    def test_closing_twice_is_harmless_and_leaves_the_power(self, rig, unit):
+        unit.close()
+        unit.close()
+        assert unit.is_on("1", soon())
+
+
+def test_a_certificate_nobody_vouches_for_is_refused_unless_the_lab_says_so(certificate):
+    rig = Rig("https", certificate)
+    try:
+        with pytest.raises(LinkLost, match=r"certificate is not trusted.*'ca_file'"):
+            rig.driver(ca_file="").open(soon())
+        assert rig.driver(ca_file="", verify=False).open(soon()).serial == "P1"
+    finally:
+        rig.close()
+
+
+def test_a_ca_file_that_is_missing_is_the_lab_files_fault():
+    with pytest.raises(UsageError, match=r"'ca_file' nowhere\.pem cannot be used"):
+        Redfish("pdu", "https://192.0.2.11", None, RedfishOptions(ca_file="nowhere.pem"), print)
+
+
+def test_a_resource_that_is_no_url_is_refused():
+    with pytest.raises(UsageError, match="is no URL"):
+        Redfish("pdu", "/dev/ttyUSB0", None, RedfishOptions(), print)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_curl_finds_its_way_and_turns_an_outlet_off(certificate):
+    rig = Rig("http", certificate)
+    try:
+        unit = f"{rig.url}/redfish/v1/PowerEquipment/RackPDUs/1"
+        action = f"{unit}/Outlets/1/Actions/Outlet.PowerControl"
+        body = ["--json", '{"PowerState": "Off"}']
+        done = subprocess.run(
+            ["curl", "--silent", "--fail", unit, "--next", "--silent", "--fail", action, *body],
+            capture_output=True,
+            timeout=10,
+            text=True,
+        )
+        assert done.returncode == 0
+        assert '"SerialNumber": "P1"' in done.stdout
+        assert rig.turned == [("1", False)]
+    finally:
+        rig.close()

@@ -1,0 +1,50 @@
+"""The SCPI dialect refuses what would end circuits of others, however it is spelt."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed_drivers.polatis import DENIED
+from testbed_drivers.scpi import Scpi
+
+SPELLINGS = [
+    "*RST",
+    "*rst",
+    ":OXC:SWIT:DISC:ALL",
+    "oxc:switch:disconnect:all",
+    ":OXC:SWITch:CONN:ONLY (@1),(@17)",
+    ":OXC:SWIT:CONN:ONLY(@1),(@17)",
+    ":OXC:SWIT:CONN:ADD (@1),(@17);ONLY (@1),(@17)",
+    ':OXC:SWIT:CONN:STAT?;*CLS "x;*RST";*RST',
+]
+
+
+@pytest.fixture
+def scpi():
+    def dial(deadline):
+        pytest.fail("a line was opened for a command that is denied")
+
+    return Scpi(
+        "ocs", dial, lambda way, data: None, ends=(b"\n", b"\n"), denied=DENIED, serial=None
+    )
+
+
+@pytest.mark.parametrize("line", SPELLINGS)
+def test_a_denied_command_is_refused_before_a_line_is_opened(scpi, line):
+    with pytest.raises(UsageError, match="is never sent"):
+        scpi.do([line], Deadline.after(1))
+    with pytest.raises(UsageError, match="is never sent"):
+        scpi.ask(line, str, Deadline.after(1))
+
+
+@given(st.lists(st.sampled_from(["*CLS", "OXC:SWIT:SIZE?", ":SYST:ERR?", "", " "])), st.data())
+def test_a_denied_command_is_found_anywhere_in_a_line(before, data):
+    denied = data.draw(st.sampled_from(SPELLINGS[:5]))
+    orders = [*before, denied, *data.draw(st.permutations(before))]
+    # only the first of them starts at the root for sure, so the denied one says its whole path
+    orders = [order if order.startswith((":", "*")) else f":{order}" for order in orders]
+    scpi = Scpi("ocs", pytest.fail, print, ends=(b"\n", b"\n"), denied=DENIED, serial=None)
+    with pytest.raises(UsageError, match="is never sent"):
+        scpi.do(orders, Deadline.after(1))

@@ -1,0 +1,65 @@
+"""The light descriptions that entry points name, and the page that documents them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.plugins import kinds
+from testbed_drivers import polatis_far_end, redfish_far_end, scpi_far_end
+from testbed_drivers.cards import PolatisOptions, RedfishOptions
+
+README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
+
+
+def test_describing_every_driver_loads_no_instrument_library():
+    script = (
+        "import sys; from testbed.plugins import kinds;"
+        "[kinds(group) for group in ('drivers', 'transports', 'far_ends')];"
+        "print(sorted({'serial', 'pyvisa', 'pyvisa_py'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("group", ["drivers", "transports", "far_ends"])
+def test_every_description_names_code_that_is_there(group):
+    for kind in kinds(group).values():
+        assert callable(kind.load())
+
+
+def test_every_driver_has_a_role_and_a_far_end():
+    for name, kind in kinds("drivers").items():
+        assert kind.role in ("switch", "power"), name
+        assert kind.far_end in kinds("far_ends"), name
+
+
+def test_the_readme_names_every_driver_and_transport():
+    for group in ("drivers", "transports"):
+        for name in kinds(group):
+            assert f"`{name}`" in README
+
+
+def test_the_readme_lists_exactly_the_faults_there_are():
+    section = README.partition("## What a far end can do wrong")[2].partition("\n## ")[0]
+    listed = {row.split("`")[1] for row in section.splitlines() if row.startswith("| `")}
+    known = scpi_far_end.FAULTS | polatis_far_end.FAULTS | redfish_far_end.FAULTS
+    assert listed == set(known)
+
+
+def test_the_ends_of_lines_are_the_usual_of_the_line_unless_given():
+    options = PolatisOptions()
+    assert options.ends(serial=False) == (b"\n", b"\n")
+    assert options.ends(serial=True) == (b"\r\n", b"\r")
+    assert PolatisOptions(read_termination="\r\n").ends(serial=True) == (b"\r\n", b"\r\n")
+
+
+@pytest.mark.parametrize("group", ["drivers", "transports", "far_ends"])
+def test_no_option_must_be_given(group):
+    for kind in kinds(group).values():
+        assert kind.options() == kind.options()
+
+
+def test_without_a_user_nothing_is_said_about_one():
+    assert RedfishOptions().authorization() == ""
