@@ -1,0 +1,42 @@
+"""The two files people write, as checked, frozen models.
+
+    read text → plain data with places → overrides → models → what is wrong between their parts
+
+Every error says `file:line:column`, what was found there, what was expected, and the nearest known
+name. Data is data: nothing in a file is ever executed, and nothing here opens an instrument. The
+only room that imports pydantic and PyYAML.
+"""
+
+from testbed.schema.check import SchemaError
+from testbed.schema.condition import Condition
+from testbed.schema.experiment import Arm, Check, Experiment, Fault, Job, Policy, Target
+from testbed.schema.json_schema import json_schema
+from testbed.schema.lab import Host, Lab, Port, PowerUnit, Switch, TwinSettings
+from testbed.schema.load import load, load_experiment, load_lab, split_overrides
+from testbed.schema.source import Source
+from testbed.schema.text import Outlet
+
+__all__ = [
+    "Arm",
+    "Check",
+    "Condition",
+    "Experiment",
+    "Fault",
+    "Host",
+    "Job",
+    "Lab",
+    "Outlet",
+    "Policy",
+    "Port",
+    "PowerUnit",
+    "SchemaError",
+    "Source",
+    "Switch",
+    "Target",
+    "TwinSettings",
+    "json_schema",
+    "load",
+    "load_experiment",
+    "load_lab",
+    "split_overrides",
+]

@@ -1,0 +1,108 @@
+"""The arms of an experiment: its variants times the points of its matrix."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from testbed.schema.check import Problem, schema_error
+from testbed.schema.override import Override
+from testbed.schema.source import Source
+from testbed.schema.text import spelling
+
+ONLY = "only"
+"""The arm of an experiment that compares nothing."""
+
+MAX_ARMS = 1000
+ArmKey = Annotated[
+    str,
+    spelling(
+        r"(faults|jobs|limits|needs|policy|lab\.switches|lab\.twin)(\..+)?",
+        "what an arm may set: faults, jobs, limits, needs, policy, lab.switches or lab.twin",
+    ),
+]
+"""The rest of the experiment is one for all arms; the rest of the lab is what stands there, and
+what may be broken in it is not for an experiment to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An arm before its experiment is checked."""
+
+    name: str
+    source: Source
+    lab: tuple[Override, ...]
+
+
+def drafts(
+    source: Source, variants: Mapping[str, Mapping[str, Any]], matrix: Mapping[str, tuple[Any, ...]]
+) -> list[Draft]:
+    """Return the arms in the order of the file, none when it compares nothing; raise FileError."""
+    if not variants and not matrix:
+        return []
+    problems = list(_problems(variants, matrix))
+    if problems:
+        raise schema_error(source, problems)
+    common = replace(source, data={k: v for k, v in source.data.items() if k not in _ARMS_ONLY})
+    return [
+        _draft(common, "/".join(filter(None, (variant, point))), (*ours, *theirs))
+        for variant, ours in _variants(source, variants)
+        for point, theirs in _points(source, matrix)
+    ]
+
+
+_ARMS_ONLY = {"variants", "matrix", "checks"}
+
+
+def _problems(
+    variants: Mapping[str, Mapping[str, Any]], matrix: Mapping[str, tuple[Any, ...]]
+) -> Iterator[Problem]:
+    for key, values in matrix.items():
+        texts = [_text(value) for value in values]
+        for index, text in enumerate(texts):
+            if text in texts[:index]:
+                yield Problem(("matrix", key, index), f"{text} is listed twice")
+    arms = max(1, len(variants)) * math.prod(len(values) for values in matrix.values())
+    if arms > MAX_ARMS:
+        message = f"this makes {arms} arms, and there may be at most {MAX_ARMS}"
+        yield Problem(("matrix",), message, at_key=True)
+
+
+def _variants(
+    source: Source, variants: Mapping[str, Mapping[str, Any]]
+) -> list[tuple[str, list[Override]]]:
+    named = []
+    for name, overrides in variants.items():
+        places = [("variants", name, key) for key in overrides]
+        named.append((name, [Override.cut(source, at[-1], at, at) for at in places]))
+    return named or [("", [])]
+
+
+def _points(
+    source: Source, matrix: Mapping[str, tuple[Any, ...]]
+) -> Iterator[tuple[str, tuple[Override, ...]]]:
+    axes = [
+        [
+            Override.cut(source, key, ("matrix", key, index), ("matrix", key))
+            for index in range(len(values))
+        ]
+        for key, values in matrix.items()
+    ]
+    for point in itertools.product(*axes):
+        yield ",".join(f"{one.key}={_text(one.value)}" for one in point), point
+
+
+def _draft(common: Source, name: str, overrides: tuple[Override, ...]) -> Draft:
+    lab = tuple(one for one in overrides if one.key.startswith("lab."))
+    for override in overrides:
+        if override not in lab:
+            common = override.applied(common)
+    return Draft(name, common, lab)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

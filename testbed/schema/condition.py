@@ -1,0 +1,116 @@
+"""Conditions that a check states about a metric; whether they hold is for the analysis to say."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic_core import core_schema
+
+from testbed.schema.check import Checked, shown
+from testbed.schema.text import Text
+from testbed.units import DIMENSIONS, Dimension
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+Comparator = Literal["<", "<=", ">", ">=", "=="]
+Statistic = Literal["every", "median", "min", "max", "equals", "near_prediction"]
+
+
+_STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison with a value: its base unit is that of `dimension`, None for a bare number."""
+
+    comparator: Comparator
+    value: float
+    dimension: Dimension | None
+    text: str
+    """As it was written."""
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Return the condition that `text` states; raise ValueError otherwise."""
+        match = _CONDITION.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} does not begin with <, <=, >, >= or ==; write '< 1 s'")
+        value, dimension = _amount(match["amount"])
+        comparator: Any = match["comparator"]
+        return cls(comparator, value, dimension, text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+_CONDITION = re.compile(r"(?P<comparator><=|>=|==|<|>)\s*(?P<amount>.+)")
+
+
+def _amount(text: str) -> tuple[float, Dimension | None]:
+    for dimension in DIMENSIONS:
+        if any(text.endswith(unit) for unit in dimension.units):
+            try:
+                return dimension.parse(text), dimension
+            except ValueError:
+                continue
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no number and no quantity; write '1 s', '95 %' or '20'")
+    return value, None
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Say of a condition that a file gives only its number or quantity."""
+
+    comparator: Comparator
+    signed: bool = True
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": ["number", "string"], "examples": ["10 %", "60 ms", 20]}
+
+    def _read(self, given: object) -> Condition:
+        if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+            raise ValueError(f"expected a number or a quantity, got {shown(given)}")
+        text = str(given)
+        value, dimension = _amount(text)
+        if value < 0 and not self.signed:
+            raise ValueError(f"{text!r} is negative; a distance is not")
+        return Condition(self.comparator, value, dimension, text)
+
+
+Compared = Annotated[Condition, Text(Condition.parse, r"^(<=|>=|==|<|>)")]
+
+
+class Statistics(Checked):
+    """The conditions on one metric of one arm: which of its statistics must satisfy what."""
+
+    every: Compared | None = None
+    """Holds for every trial."""
+    median: Compared | None = None
+    min: Compared | None = None
+    max: Compared | None = None
+    equals: Annotated[Condition, Amount("==")] | None = None
+    """Every trial has exactly this value."""
+    near_prediction: Annotated[Condition, Amount("<=", signed=False)] | None = None
+    """The median is no further from its prediction than this: a share of it, or a quantity."""
+
+    def conditions(self) -> Mapping[Statistic, Condition]:
+        """Return the conditions that the file states."""
+        return {name: stated for name in _STATISTICS if (stated := getattr(self, name)) is not None}

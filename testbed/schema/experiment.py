@@ -1,0 +1,224 @@
+"""The experiment file: what runs, what is broken, what reacts, and what is compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from testbed.errors import FileError
+from testbed.plugins import nearest
+from testbed.schema.arms import ONLY, ArmKey, Draft, drafts
+from testbed.schema.check import Checked, Document, Problem, SchemaError, schema_error
+from testbed.schema.condition import Condition, Statistic, Statistics
+from testbed.schema.kinds import Described, OfKind
+from testbed.schema.lab import Lab, check_changes
+from testbed.schema.override import Override
+from testbed.schema.source import Source
+from testbed.schema.text import Name, Sentence, Text, spelling
+from testbed.units import TIME, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a fault is aimed at: any host of its job, a rank, a host by name, or a port of one."""
+
+    kind: Literal["random", "rank", "host", "port"]
+    rank: int | None = None
+    host: str = ""
+    port: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Return the target that `text` names; raise ValueError otherwise."""
+        if text == "random":
+            return cls("random")
+        if match := re.fullmatch(r"rank ([0-9]{1,6})", text):
+            return cls("rank", rank=int(match[1]))
+        match = re.fullmatch(r"([\w-]+)(?:\.([\w-]+))?", text, re.ASCII)
+        if match is None:
+            raise ValueError(f"{text!r} is no target; write 'random', 'rank 2', 'h0' or 'h0.p1'")
+        host, port = match.groups()
+        return cls("port", host=host, port=port) if port else cls("host", host=host)
+
+    def __str__(self) -> str:
+        words = {"random": "random", "rank": f"rank {self.rank}", "host": self.host}
+        return words.get(self.kind, f"{self.host}.{self.port}")
+
+
+class At(Checked):
+    """The moment of a fault, in the job's own terms."""
+
+    step: Annotated[int, Field(ge=1)]
+    """The step during which it fires."""
+
+
+class Job(Described):
+    """What runs on the hosts."""
+
+    kind: str
+    hosts: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """Hosts of the lab in the order of their ranks, spares last; without it the planner chooses."""
+
+
+class Fault(Described):
+    """What is broken on purpose."""
+
+    kind: str
+    target: Annotated[Target, Text(Target.parse)]
+    at: At
+    job: Name = ""
+    """The job it is aimed at; the only one when the file names none."""
+    hold: Annotated[float | None, TIME] = None
+    """How long it lasts; without it, until the end of the trial."""
+
+
+class Policy(Described):
+    """What reacts to a failure."""
+
+    kind: str
+
+
+class Needs(Checked):
+    """What the experiment asks of a lab."""
+
+    hosts: Annotated[int, Field(ge=1)]
+    fabric: Literal["circuit", "packet", "any"] = "circuit"
+
+
+Metric = Annotated[str, spelling(r"(.+\.)?[a-z][a-z0-9_]*", "a metric, as 'arm.recovery_time'")]
+
+
+class Limits(Checked):
+    """When to stop waiting."""
+
+    trial: Annotated[Seconds, Field(gt=0)] = 60.0
+    run: Annotated[Seconds, Field(gt=0)] = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition on one statistic of one metric of one arm."""
+
+    arm: str
+    metric: str
+    statistic: Statistic
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One side of the comparison: its experiment, and what it changes in the lab."""
+
+    name: str
+    experiment: Experiment
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def lab_overrides(self) -> dict[str, Any]:
+        """Return the values it gives to fields of the lab, by dotted key."""
+        return {override.key: override.value for override in self.overrides}
+
+    def of(self, lab: Lab) -> Lab:
+        """Return the lab as this arm has it; raise FileError when it has no such field."""
+        return lab.overridden(self.overrides) if self.overrides else lab
+
+
+class Experiment(Document):
+    """A question, and everything needed to answer it in a lab."""
+
+    experiment: Name
+    question: Sentence
+    lab: Name | None = None
+    """The lab to use when none is named on the command line."""
+    needs: Needs
+    jobs: Annotated[Mapping[Name, Annotated[Job, OfKind("jobs")]], Field(min_length=1)]
+    faults: tuple[Annotated[Fault, OfKind("faults")], ...] = ()
+    policy: Annotated[Policy, OfKind("policies")] | None = None
+    variants: Mapping[Name, Mapping[ArmKey, Any]] = {}
+    """By name, the fields that each variant sets, by dotted key."""
+    matrix: Mapping[ArmKey, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
+    """By dotted key, the values that a field takes; every combination is an arm."""
+    trials: Annotated[int, Field(ge=1)] = 1
+    """Trials of each arm."""
+    checks: Mapping[Metric, Statistics] = {}
+    """By `arm.metric`, or `metric` where there is one arm, what must hold."""
+    limits: Limits = Limits()
+    keep: bool = False
+    """Leave the circuits as they are at the end."""
+    seed: Annotated[int, Field(ge=0)] | None = None
+
+    _arms: tuple[Arm, ...] = PrivateAttr(default=())
+
+    @classmethod
+    def read(cls, source: Source) -> Self:
+        """Return the checked experiment of a file, with its arms; raise SchemaError."""
+        experiment = cls._read_one(source)
+        experiment._arms = _checked(drafts(source, experiment.variants, experiment.matrix))
+        if found := list(experiment._check_problems()):
+            raise schema_error(source, found)
+        return experiment
+
+    @classmethod
+    def _read_one(cls, source: Source) -> Self:
+        """Return the experiment of a file without its arms; every fault names its job."""
+        experiment = super().read(source)
+        only = next(iter(experiment.jobs))
+        faults = [
+            fault.model_copy(update={"job": fault.job or only}) for fault in experiment.faults
+        ]
+        return experiment.model_copy(update={"faults": tuple(faults)})
+
+    def arms(self) -> tuple[Arm, ...]:
+        """Return the arms in the order of the file; the only one of an experiment is `only`."""
+        return self._arms or (Arm(ONLY, self),)
+
+    def all_checks(self) -> Iterator[Check]:
+        """Return every check that the file states, with its arm."""
+        for key, statistics in self.checks.items():
+            arm, _, metric = key.rpartition(".")
+            for statistic, condition in statistics.conditions().items():
+                yield Check(arm or self.arms()[0].name, metric, statistic, condition)
+
+    def inconsistencies(self) -> Iterator[Problem]:
+        """Find what is wrong between the parts of the experiment."""
+        for name, job in self.jobs.items():
+            for index, host in enumerate(job.hosts or ()):
+                if host in (job.hosts or ())[:index]:
+                    yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
+        for index, fault in enumerate(self.faults):
+            if not fault.job and len(self.jobs) > 1:
+                hint = nearest("", list(self.jobs))
+                yield Problem(("faults", index), "it names no job, and there are several", hint)
+            elif fault.job and fault.job not in self.jobs:
+                hint = nearest(fault.job, list(self.jobs))
+                yield Problem(("faults", index, "job"), f"{fault.job!r} is no job here", hint)
+
+    def _check_problems(self) -> Iterator[Problem]:
+        arms = [arm.name for arm in self.arms()]
+        for key, statistics in self.checks.items():
+            arm, _, metric = key.rpartition(".")
+            if not arm and len(arms) > 1:
+                hint = f"write '{arms[0]}.{metric}'"
+                yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
+            if arm and arm not in arms:
+                yield Problem(("checks", key), f"{arm!r} is no arm here", nearest(arm, arms), True)
+            if not statistics.conditions():
+                yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
+
+
+def _checked(drafted: list[Draft]) -> tuple[Arm, ...]:
+    arms = []
+    errors: dict[str, FileError] = {}
+    for draft in drafted:
+        try:
+            check_changes(draft.lab)
+            arms.append(Arm(draft.name, Experiment._read_one(draft.source), draft.lab))
+        except SchemaError as error:
+            errors |= {str(one): one for one in (error, *error.others)}
+    if errors:
+        raise SchemaError(*errors.values())
+    return tuple(arms)

@@ -1,0 +1,239 @@
+"""The lab file: hosts with their ports, switches, power units, and what may be broken there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
+from testbed.plugins import kinds, nearest
+from testbed.schema.check import Checked, Document, Problem
+from testbed.schema.kinds import Described, OfKind
+from testbed.schema.override import Override
+from testbed.schema.source import Source, Steps
+from testbed.schema.text import (
+    Address,
+    EnvName,
+    FedBy,
+    Interface,
+    LitPort,
+    Name,
+    PortNumbers,
+    SshTarget,
+)
+from testbed.units import BitRate, Seconds
+
+
+class Port(Checked):
+    """A fabric port of a host: a network interface and its two fibres, or one both ways."""
+
+    interface: Interface
+    address: Address
+    """With the prefix length of its network."""
+    tx: LitPort | None = None
+    """The switch port that the host sends into."""
+    rx: LitPort | None = None
+    """The switch port that the host receives from."""
+    bidi: LitPort | None = None
+    """The switch port that carries both directions, instead of `tx` and `rx`."""
+
+    @model_validator(mode="after")
+    def _is_wired(self) -> Self:
+        given = [key for key in ("tx", "rx", "bidi") if getattr(self, key) is not None]
+        if given not in (["tx", "rx"], ["bidi"]):
+            got = " and ".join(given) or "neither"
+            raise ValueError(f"expected both tx and rx, or bidi alone, got {got}")
+        if self.tx is not None and self.tx == self.rx:
+            raise ValueError(f"tx and rx are one port; write it as bidi: {self.tx}")
+        return self
+
+    @property
+    def fibres(self) -> Fibres:
+        """Return where its light goes and where it comes from."""
+        if self.tx is not None and self.rx is not None:
+            return Fibres(self.tx, self.rx)
+        assert self.bidi is not None
+        return Fibres(self.bidi, self.bidi)
+
+
+class Host(Checked):
+    """A GPU host: how it is reached, powered and connected."""
+
+    ssh: SshTarget
+    python: str = "python3"
+    """The interpreter on the host, with NumPy."""
+    privilege: Literal["none", "sudo"] = "none"
+    power: FedBy | None = None
+    """The outlet that feeds it."""
+    env: Mapping[EnvName, str] = {}
+    """Environment of every rank on it."""
+    network: Literal["managed", "existing"] = "managed"
+    """Whether the testbed sets addresses and routes, or finds them set."""
+    ports: Mapping[Name, Port] = {}
+    """Its fabric ports, in the order in which topologies use them."""
+    allow: tuple[str, ...] | None = None
+    """The faults permitted on this host; without it, all that the lab permits."""
+
+
+class Switch(Described):
+    """An optical circuit switch and the driver that speaks to it."""
+
+    driver: str
+    resource: Annotated[str, Field(min_length=1)]
+    """Where it answers: a VISA name, a tty or a URL."""
+    ports: Annotated[frozenset[int], PortNumbers()]
+    """The ports that the testbed may use; it never touches any other."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+class PowerUnit(Described):
+    """A switched power unit and the driver that speaks to it."""
+
+    driver: str
+    resource: Annotated[str, Field(min_length=1)]
+    """Where it answers: a VISA name, a tty or a URL."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+class TwinSettings(Checked):
+    """How the twin of this lab behaves; ignored on hardware."""
+
+    settle: Seconds = 25e-3
+    """How long a circuit is dark while its mirrors move."""
+    loss_of_signal: Seconds = 2e-3
+    """How long after the light went a host's carrier goes."""
+    link_up: Seconds = 10e-3
+    """How long after the light came a host's carrier comes."""
+    rate: Annotated[BitRate, Field(gt=0)] = 500e6
+    """Rate of every fabric port."""
+    clock_skew: Seconds = 1000.0
+    """How far apart the monotonic clocks of virtual hosts may be."""
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class Lab(Document):
+    """Everything that exists in a lab, and which faults may be injected there."""
+
+    lab: Name
+    hosts: Annotated[Mapping[Name, Host], Field(min_length=1)]
+    switches: Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]] = {}
+    power: Mapping[Name, Annotated[PowerUnit, OfKind("drivers", "driver", role="power")]] = {}
+    allow: tuple[str, ...] = ()
+    """The faults that this lab permits."""
+    twin: TwinSettings = TwinSettings()
+
+    def wiring(self) -> dict[HostPort, Fibres]:
+        """Return the fibres of every fabric port."""
+        return {
+            HostPort(name, key): port.fibres
+            for name, host in self.hosts.items()
+            for key, port in host.ports.items()
+        }
+
+    def ports(self) -> dict[str, tuple[str, ...]]:
+        """Return the fabric ports of each host, in the order of the file."""
+        return {name: tuple(host.ports) for name, host in self.hosts.items()}
+
+    def permits(self, fault: str, host: str) -> bool:
+        """Tell whether a kind of fault may be injected on a host."""
+        narrowed = self.hosts[host].allow
+        return fault in self.allow and (narrowed is None or fault in narrowed)
+
+    def overridden(self, overrides: Iterable[Override]) -> Lab:
+        """Return the lab with `lab.…` overrides applied; raise FileError at a wrong one."""
+        return Lab.read(_overridden(self.source, overrides))
+
+    def inconsistencies(self) -> Iterator[Problem]:
+        """Find what is wrong between the parts of the lab."""
+        yield from self._fibre_problems()
+        yield from self._address_problems()
+        yield from self._power_problems()
+        yield from self._permission_problems()
+
+    def _fibre_problems(self) -> Iterator[Problem]:
+        fibres = [
+            ((*steps, key), end)
+            for steps, port in self._ports_with_steps()
+            for key in ("tx", "rx", "bidi")
+            if (end := getattr(port, key)) is not None
+        ]
+        for steps, end in fibres:
+            yield from self._fibre_end_problems(steps, end)
+        yield from self._repeats(fibres, "is wired twice")
+
+    def _fibre_end_problems(self, steps: Steps, end: SwitchPort) -> Iterator[Problem]:
+        if end.switch not in self.switches:
+            hint = nearest(end.switch, list(self.switches))
+            yield Problem(steps, f"{end} is on no switch of this lab", hint)
+        elif end.number not in self.switches[end.switch].ports:
+            hint = f"add it to switches.{end.switch}.ports"
+            yield Problem(steps, f"{end} is none of the switch's ports", hint)
+
+    def _address_problems(self) -> Iterator[Problem]:
+        ports = list(self._ports_with_steps())
+        interfaces = [((*at, "interface"), f"{port.interface} of {at[1]}") for at, port in ports]
+        addresses = [((*at, "address"), port.address.ip) for at, port in ports]
+        yield from self._repeats(interfaces, "is used twice")
+        yield from self._repeats(addresses, "is used twice")
+
+    def _power_problems(self) -> Iterator[Problem]:
+        outlets = [
+            (("hosts", name, "power"), host.power)
+            for name, host in self.hosts.items()
+            if host.power is not None
+        ]
+        for steps, outlet in outlets:
+            if outlet.unit not in self.power:
+                hint = nearest(outlet.unit, list(self.power))
+                yield Problem(steps, f"{outlet} is on no power unit of this lab", hint)
+        yield from self._repeats(outlets, "feeds two hosts")
+
+    def _permission_problems(self) -> Iterator[Problem]:
+        faults = list(kinds("faults"))
+        for index, fault in enumerate(self.allow):
+            if fault not in faults:
+                hint = nearest(fault, faults)
+                yield Problem(("allow", index), f"{fault!r} is not one of the faults", hint)
+        for name, host in self.hosts.items():
+            for index, fault in enumerate(host.allow or ()):
+                if fault not in self.allow:
+                    steps = ("hosts", name, "allow", index)
+                    hint = nearest(fault, list(self.allow))
+                    yield Problem(steps, f"the lab itself does not permit {fault!r}", hint)
+
+    def _ports_with_steps(self) -> Iterator[tuple[Steps, Port]]:
+        for name, host in self.hosts.items():
+            for key, port in host.ports.items():
+                yield ("hosts", name, "ports", key), port
+
+    def _repeats(self, uses: Iterable[tuple[Steps, Hashable]], what: str) -> Iterator[Problem]:
+        first: dict[Hashable, Steps] = {}
+        for steps, used in uses:
+            earlier = first.setdefault(used, steps)
+            if earlier != steps:
+                hint = f"first at {self.source.where(*earlier)}"
+                yield Problem(steps, f"{used} {what}", hint)
+
+
+class _Changes(Document):
+    """What an arm may change in a lab that is not known yet."""
+
+    twin: TwinSettings = TwinSettings()
+    switches: Mapping[Name, Any] = {}
+
+
+def check_changes(overrides: Sequence[Override]) -> None:
+    """Check `lab.…` overrides as far as that goes without the lab; raise FileError."""
+    if overrides:
+        source = Source("", {}, {(): overrides[0].marks[()]})
+        _Changes.read(_overridden(source, overrides))
+
+
+def _overridden(source: Source, overrides: Iterable[Override]) -> Source:
+    for override in overrides:
+        source = override.within("lab").applied(source)
+    return source

@@ -1,0 +1,80 @@
+"""Files to checked models: the way in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from testbed.errors import FileError, UsageError
+from testbed.schema.check import shown
+from testbed.schema.experiment import Experiment
+from testbed.schema.lab import Lab
+from testbed.schema.override import Override
+from testbed.schema.source import Place, Source
+from testbed.schema.yaml12 import parse
+
+MAX_BYTES = 2**20
+
+
+def load_lab(path: str | Path, overrides: Iterable[str] = ()) -> Lab:
+    """Return the lab of a file, with the `lab.…` overrides of `-S` applied.
+
+    Raise UsageError when the file cannot be read, FileError for everything that is wrong in it.
+    """
+    source = read_source(path)
+    for text in overrides:
+        source = Override.parse(text).within("lab").applied(source)
+    return Lab.read(source)
+
+
+def load_experiment(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
+    """Return the experiment of a file, with overrides of `-S` applied; raise as `load_lab`."""
+    source = read_source(path)
+    for text in overrides:
+        source = Override.parse(text).applied(source)
+    return Experiment.read(source)
+
+
+def load(path: str | Path) -> Lab | Experiment:
+    """Return what a file holds: one with the key `experiment` is an experiment."""
+    source = read_source(path)
+    return Experiment.read(source) if "experiment" in source.data else Lab.read(source)
+
+
+def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the `-S` overrides of the experiment, and the `lab.…` ones of the lab."""
+    texts = list(overrides)
+    lab = [text for text in texts if text.startswith("lab.")]
+    return [text for text in texts if text not in lab], lab
+
+
+def read_source(path: str | Path) -> Source:
+    """Return the text and plain data of a file of keys with values, unchecked."""
+    name = str(path)
+    try:
+        with Path(path).open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{name} cannot be read: {error.strerror}", hint="check its path"
+        ) from error
+    if len(raw) > MAX_BYTES:
+        raise FileError(f"{name}:1:1", f"the file is larger than {MAX_BYTES >> 20} MiB")
+    text = _decoded(name, raw)
+    data, marks = parse(name, text)
+    if not isinstance(data, dict):
+        where = str(marks[()].value)
+        raise FileError(where, f"expected keys with values, got {shown(data)}")
+    return Source(text, data, marks)
+
+
+def _decoded(name: str, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode("utf-8")
+        raise FileError(
+            str(Place.after(name, before)),
+            f"byte 0x{error.object[error.start]:02x} is not UTF-8",
+            hint="save the file as UTF-8",
+        ) from error

@@ -1,0 +1,152 @@
+"""What is written as one piece of text: names, addresses, ports of switches, outlets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic_core import core_schema
+
+from testbed.fabric.circuits import SwitchPort
+from testbed.schema.check import Problem, Problems, shown
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Say of a field that a file gives it as text which `read` understands.
+
+    `read` raises ValueError with what was expected; `pattern` tells editors the same.
+    """
+
+    read: Callable[[str], Any]
+    pattern: str = ""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(
+            self.read,
+            core_schema.str_schema(strict=True),
+            serialization=core_schema.to_string_ser_schema(when_used="json"),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string"} | ({"pattern": self.pattern} if self.pattern else {})
+
+
+def spelling(pattern: str, meaning: str) -> Text:
+    """Return the marker of text that is kept as it is and must match `pattern` from end to end."""
+    compiled = re.compile(pattern)
+
+    def read(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise ValueError(f"{text!r} is not {meaning}")
+        return text
+
+    return Text(read, f"^(?:{pattern})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """An outlet of a power unit, as `pdu.1`."""
+
+    unit: str
+    outlet: str
+
+    def __str__(self) -> str:
+        return f"{self.unit}.{self.outlet}"
+
+    @classmethod
+    def parse(cls, text: str) -> Outlet:
+        """Return the outlet that `text` names as `unit.outlet`; raise ValueError otherwise."""
+        unit, dot, outlet = text.partition(".")
+        if not (unit and dot and outlet):
+            raise ValueError(f"{text!r} is not an outlet; write it as 'pdu.1'")
+        return cls(unit, outlet)
+
+
+@dataclass(frozen=True, slots=True)
+class PortNumbers:
+    """Say of a field that a file gives it as a list of port numbers and ranges: `[1, 2, 5-8]`."""
+
+    largest: int = 9999
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._read)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        number = {"type": "integer", "minimum": 1, "maximum": self.largest}
+        span = {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}
+        return {"type": "array", "items": {"anyOf": [number, span]}, "minItems": 1}
+
+    def _read(self, value: object) -> frozenset[int]:
+        if not isinstance(value, list) or not value:
+            raise ValueError(f"expected a list of ports, as [1-32], got {shown(value)}")
+        numbers: set[int] = set()
+        problems = []
+        for index, item in enumerate(value):
+            try:
+                span = self._span(item)
+                if again := numbers.intersection(span):
+                    raise ValueError(f"port {min(again)} is listed twice")
+                numbers.update(span)
+            except ValueError as error:
+                problems.append(Problem((index,), str(error)))
+        if problems:
+            raise Problems(problems)
+        return frozenset(numbers)
+
+    def _span(self, item: object) -> range:
+        match = _SPAN.fullmatch(str(item))
+        if match is None or isinstance(item, float):
+            raise ValueError(f"{shown(item)} is not a port or a range of ports, as 17 or 1-32")
+        first = int(match["first"])
+        last = int(match["last"] or first)
+        if not 1 <= first <= last <= self.largest:
+            raise ValueError(f"{shown(item)} is not a range within 1-{self.largest}")
+        return range(first, last + 1)
+
+
+_SPAN = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
+
+
+def _address(text: str) -> IPv4Interface:
+    if "/" not in text:
+        raise ValueError(f"{text!r} has no prefix length; write it as '10.0.0.1/24'")
+    try:
+        return IPv4Interface(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not an IPv4 address, as '10.0.0.1/24'") from error
+
+
+Name = Annotated[
+    str, spelling(r"[A-Za-z0-9][A-Za-z0-9_-]*", "a name: letters, digits, '-' and '_'")
+]
+Sentence = Annotated[str, spelling(r"\S.*\S", "a sentence in one line")]
+EnvName = Annotated[str, spelling(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
+Interface = Annotated[
+    str, spelling(r"[^\s/:]{1,15}", "the name of a network interface: at most 15 characters")
+]
+SshTarget = Annotated[
+    str,
+    spelling(
+        r"([A-Za-z0-9_][^\s@:]*@)?[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]{1,5})?",
+        "an SSH target, as '[user@]name[:port]'",
+    ),
+]
+LitPort = Annotated[SwitchPort, Text(SwitchPort.parse, r"^.+\.[0-9]+$")]
+Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]
+FedBy = Annotated[Outlet, Text(Outlet.parse, r"^[^.]+\..+$")]

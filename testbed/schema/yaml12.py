@@ -1,0 +1,231 @@
+"""YAML text to plain data, with the place of every key and value in it.
+
+The only importer of PyYAML. Scalars follow the core schema of YAML 1.2, so `on`, `no`, `12:30` and
+dates stay text; infinities and NaN stay text too, because no quantity of ours has them. Keys are
+always text, as written. Anchors and merge keys work; tags beyond the core schema, duplicate keys,
+recursion and text made to exhaust memory are refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.parser import Parser
+from yaml.reader import Reader, ReaderError
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+from testbed.errors import FileError
+from testbed.schema.source import Mark, Place, Steps
+
+MAX_DEPTH = 32
+MAX_ALIASED = 10_000
+"""Values that the aliases of one file may add to those written out."""
+
+
+def parse(name: str, text: str) -> tuple[Any, dict[Steps, Mark]]:
+    """Return the data of one YAML document and where everything in it is.
+
+    `name` is the file's, for the places. Raise FileError for an empty document as for bad YAML.
+    """
+    root = _compose(name, text)
+    if root is None:
+        raise FileError(f"{name}:1:1", "there is nothing in it")
+    builder = _Builder(name)
+    return builder.build(root, root, ()), builder.marks
+
+
+class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+    """Compose nodes within the limits; PyYAML's own loaders know YAML 1.1 only."""
+
+    def __init__(self, name: str, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+        self._file = name
+        self._depth = 0
+        self._aliased = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        start = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
+            return self._alias(super().compose_node(parent, index), start)
+        if self._depth > MAX_DEPTH:
+            raise self._refusal(f"nested deeper than {MAX_DEPTH} levels", start)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        self._sizes[id(node)] = 1 + sum(self._sizes[id(child)] for child in _children(node))
+        return node
+
+    def _alias(self, node: Any, start: yaml.Mark) -> yaml.Node:
+        if node.end_mark is None:  # still being composed
+            raise self._refusal("an anchor that holds itself", start)
+        size = self._sizes[id(node)]
+        self._aliased += size
+        if self._aliased > MAX_ALIASED:
+            raise self._refusal(f"aliases add more than {MAX_ALIASED} values", start)
+        here: yaml.Node = copy.copy(node)
+        here.start_mark = start
+        self._sizes[id(here)] = size
+        return here
+
+    def _refusal(self, problem: str, mark: yaml.Mark) -> FileError:
+        return FileError(str(_place(self._file, mark)), problem)
+
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_TAG}merge"
+_SCALARS = {
+    "null": r"~|null|Null|NULL|",
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
+    "merge": r"<<",
+}
+for _tag, _pattern in _SCALARS.items():
+    _Loader.add_implicit_resolver(_TAG + _tag, re.compile(rf"(?:{_pattern})\Z"), None)
+
+
+def _compose(name: str, text: str) -> yaml.Node | None:
+    try:
+        loader = _Loader(name, text)
+    except ReaderError as error:
+        where = str(Place.after(name, text[: error.position]))
+        raise FileError(where, f"character {error.character!r} is not allowed") from error
+    try:
+        return loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(name, error) from error
+    except (ValueError, OverflowError) as error:  # PyYAML lets "\UFFFFFFFF" through to chr()
+        where = str(_place(name, loader.get_mark()))
+        raise FileError(where, "not valid YAML: the number after this is too large") from error
+
+
+def _children(node: yaml.Node | None) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+_HINTS = {
+    "while scanning a block scalar": "put text that begins with > or | in quotes",
+    "expected a single document in the stream": "remove everything from the second '---' on",
+    r"found character '\t'": "indent with spaces",
+}
+
+
+def _syntax_error(name: str, error: yaml.MarkedYAMLError) -> FileError:
+    mark = error.problem_mark or error.context_mark
+    assert mark is not None
+    said = ", ".join(part for part in (error.context, error.problem) if part)
+    hint = next((hint for words, hint in _HINTS.items() if words in said), "")
+    if not hint and error.context_mark and error.context_mark.line != mark.line:
+        hint = f"it began on line {error.context_mark.line + 1}"
+    return FileError(str(_place(name, mark)), f"not valid YAML: {said}", hint=hint)
+
+
+def _place(name: str, mark: yaml.Mark) -> Place:
+    return Place(name, mark.line + 1, mark.column + 1)
+
+
+_Pair = tuple[yaml.Node, yaml.Node]
+
+
+class _Builder:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.marks: dict[Steps, Mark] = {}
+
+    def build(self, node: yaml.Node, key: yaml.Node, steps: Steps) -> Any:
+        if len(steps) > MAX_DEPTH:
+            raise self._error(node, f"nested deeper than {MAX_DEPTH} levels")
+        self.marks[steps] = Mark(self._place(key), self._place(node))
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            pairs = self._pairs(node)
+            return {k: self.build(v, at, (*steps, k)) for k, (at, v) in pairs.items()}
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            return [self.build(v, v, (*steps, i)) for i, v in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        raise self._unknown_tag(node)
+
+    def _pairs(self, node: yaml.MappingNode) -> dict[str, _Pair]:
+        """Return the keys of a mapping; its own win over merged ones, earlier merges over later."""
+        own: dict[str, _Pair] = {}
+        for key, value in node.value:
+            text = self._key(key)
+            if text in own:
+                raise self._error(
+                    key, f"key {text!r} is given twice", f"first at {self._place(own[text][0])}"
+                )
+            own[text] = (key, value)
+        if "<<" not in own or own["<<"][0].tag != _MERGE:
+            return own
+        return self._merged(own.pop("<<")[1]) | own
+
+    def _merged(self, node: yaml.Node) -> dict[str, _Pair]:
+        merged: dict[str, _Pair] = {}
+        for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+            if not isinstance(part, yaml.MappingNode):
+                raise self._error(part, "'<<' merges mappings, and this is none")
+            for key, pair in self._pairs(part).items():
+                merged.setdefault(key, pair)
+        return merged
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode) or not node.value:
+            raise self._error(node, "a key must be a word")
+        self._scalar(node)
+        return str(node.value)
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        text: str = node.value
+        if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in text):
+            raise self._error(node, "text with a NUL or half a surrogate pair is not allowed")
+        try:
+            return _converted(node.tag.removeprefix(_TAG), text)
+        except LookupError:
+            raise self._unknown_tag(node) from None
+        except ValueError as error:
+            raise self._error(node, f"{text[:40]!r} is no number, or too large a one") from error
+
+    def _unknown_tag(self, node: yaml.Node) -> FileError:
+        tag = node.tag.replace(_TAG, "!!")
+        return self._error(node, f"tag {tag!r} is not allowed here", "a file holds plain data only")
+
+    def _error(self, node: yaml.Node, message: str, hint: str = "") -> FileError:
+        return FileError(str(self._place(node)), message, hint=hint)
+
+    def _place(self, node: yaml.Node) -> Place:
+        return _place(self._name, node.start_mark)
+
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def _converted(tag: str, text: str) -> Any:
+    """Return a scalar's value; raise LookupError for a tag that is not in the core schema."""
+    match tag:
+        case "str" | "merge":
+            return text
+        case "null":
+            return None
+        case "bool":
+            return _BOOLEANS[text.lower()]
+        case "int":
+            return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+        case "float":
+            value = float(text)
+            if not math.isfinite(value):
+                raise ValueError(text)
+            return value
+    raise LookupError(tag)

@@ -1,0 +1,80 @@
+"""Secrets by reference: files name an environment variable or a file, never the secret itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import UsageError
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """Where a secret is kept: `{env: NAME}` or `{file: PATH}`.
+
+    It prints as the place, and no message ever holds what is kept there.
+    """
+
+    env: str = ""
+    file: str = ""
+
+    def reveal(self) -> str:
+        """Return the secret, without the line end of a file; raise UsageError without one."""
+        if self.env:
+            return self._from_environment()
+        try:
+            return Path(self.file).expanduser().read_text("utf-8").rstrip("\r\n")
+        except (OSError, RuntimeError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise UsageError(
+                f"the secret in {self.file} cannot be read: {reason}",
+                hint="check its path and its permissions",
+            ) from None
+
+    def _from_environment(self) -> str:
+        value = os.environ.get(self.env, "")
+        if not value:
+            raise UsageError(
+                f"the secret in the environment variable {self.env} is not set",
+                hint=f"set it with: export {self.env}=…",
+            )
+        return value
+
+    @classmethod
+    def _read(cls, value: object) -> Secret:
+        """Return what a file says; raise ValueError, which must not repeat it."""
+        if isinstance(value, dict) and len(value) == 1:
+            ((key, name),) = value.items()
+            if key == "env" and isinstance(name, str) and name.isidentifier():
+                return cls(env=name)
+            if key == "file" and isinstance(name, str) and name.startswith(("/", "~")):
+                return cls(file=name)
+        raise ValueError(
+            "expected a secret by reference, {env: NAME} or {file: PATH} with a path from / or ~"
+        )
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        """Let pydantic read the reference."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(cls._read)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        return {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "properties": {key: {"type": "string"}},
+                    "required": [key],
+                    "additionalProperties": False,
+                }
+                for key in ("env", "file")
+            ]
+        }
