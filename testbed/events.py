@@ -17,7 +17,7 @@ KINDS: dict[str, str] = {
     "run.end": "a run is over; outcome, clean-up verdict, reason",
     "phase": "the life cycle enters a phase: prepare, baseline, trials, restore",
     "note": "something a reader of the record should know",
-    "switch.ready": "a switch is open and identified; capabilities and starting cross-connects",
+    "instrument.ready": "an instrument is open and identified",
     "host.ready": "a host's agent answers and its preflight passed",
     "host.lost": "the link to a host's agent ended",
     "clock.offset": "one host's clock against the orchestrator's: offset and error bound",

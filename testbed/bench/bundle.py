@@ -1,0 +1,58 @@
+"""What travels to a host: the package `onhost` as one archive in memory.
+
+The same sources give the same bytes, so its digest names the code that ran on the hosts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shlex
+import zipfile
+from functools import cache
+from importlib.resources import files
+
+_MAIN = "import sys\nfrom onhost.rank import main\nsys.exit(main())\n"
+
+# Runs on the host before any of our files are there: take the archive from standard input into
+# memory, so that nothing of it is ever on the host's disk, and let it be the agent.
+_BOOTSTRAP = """
+import os, sys
+fd, left = os.memfd_create("testbed"), int(sys.argv[1])
+while left:
+    piece = os.read(0, left)
+    if not piece:
+        sys.exit("the archive ended early")
+    left -= os.write(fd, piece)
+sys.path.insert(0, "/proc/self/fd/%d" % fd)
+from onhost.agent import main
+sys.exit(main(fd))
+"""
+
+
+@cache
+def bundle() -> bytes:
+    """Return the archive: `__main__.py` is the rank, `onhost.agent` the agent."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_entry("__main__.py"), _MAIN)
+        for source in sorted(files("testbed.onhost").iterdir(), key=lambda source: source.name):
+            if source.is_file() and source.name.endswith((".py", ".txt")):
+                archive.writestr(_entry(f"onhost/{source.name}"), source.read_bytes())
+    return buffer.getvalue()
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)  # its date stays at the epoch of the format
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def digest() -> str:
+    """Return the SHA-256 of the archive, in hexadecimal."""
+    return hashlib.sha256(bundle()).hexdigest()
+
+
+def agent_command(python: str) -> str:
+    """Return the shell command that turns standard input into the agent."""
+    return f"exec {shlex.quote(python)} -c {shlex.quote(_BOOTSTRAP)} {len(bundle())}"

@@ -1,0 +1,169 @@
+"""One host of the lab, opened: its agent, and what a run asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.bench import ssh
+from testbed.bench.bundle import agent_command, bundle
+from testbed.bench.clocks import Offset, measure_offset
+from testbed.bench.link import AgentLink, Answer, Listener
+from testbed.clock import Deadline
+from testbed.errors import HostError
+from testbed.fabric.circuits import HostPort
+from testbed.schema import Host
+
+PATIENCE = 10.0
+"""Seconds of silence after which an agent takes everything back and ends."""
+
+_OLDEST_PYTHON = (3, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A signal that reached a rank: on the host's clock, and the kernel's word on the process."""
+
+    sent: float
+    done: float
+    state: str
+
+
+class BenchHost:
+    """A host whose agent answers. Calls block until their deadline at most."""
+
+    def __init__(self, name: str, spec: Host, listener: Listener, deadline: Deadline) -> None:
+        """Start the agent over SSH and check that the host can take part."""
+        self.name = name
+        self.spec = spec
+        channel = ssh.run(name, spec.ssh, agent_command(spec.python), deadline)
+        channel.send(bundle())
+        self.link = AgentLink(name, channel, listener)
+        self.facts: Mapping[str, Any] = self._greet(deadline)
+        self.identity_ports: Mapping[str, int] = {}
+
+    def _greet(self, deadline: Deadline) -> Mapping[str, Any]:
+        interfaces = {name: port.interface for name, port in self.spec.ports.items()}
+        try:
+            facts: Mapping[str, Any] = self.link.ask(
+                "hello", deadline, patience=PATIENCE, interfaces=interfaces
+            ).value
+        except HostError:
+            self.link.close()
+            raise
+        version = tuple(int(part) for part in facts["python"].split(".")[:2])
+        if version < _OLDEST_PYTHON:
+            self.link.close()
+            raise HostError(
+                self.name,
+                f"its {self.spec.python} is Python {facts['python']}, older than 3.9",
+                hint="name a newer one as `python:` in the lab file",
+            )
+        if not facts["numpy"]:
+            self.link.close()
+            raise HostError(
+                self.name,
+                f"its {self.spec.python} has no NumPy",
+                hint="install it there, or name another `python:` in the lab file",
+            )
+        return facts
+
+    def hardware_addresses(self) -> dict[str, str]:
+        """Return the hardware address of each fabric port, by the port's IP address."""
+        hardware: dict[str, str] = self.facts["hardware"]
+        return {str(port.address.ip): hardware[name] for name, port in self.spec.ports.items()}
+
+    def set_up_network(self, peers: Mapping[str, str], token: str, deadline: Deadline) -> int:
+        """Give the fabric ports their addresses and reach every peer; return what changed.
+
+        `peers` are other hosts' addresses with the hardware address of each.
+        """
+        ports = {
+            name: {"interface": port.interface, "address": str(port.address)}
+            for name, port in self.spec.ports.items()
+        }
+        answer = self.link.ask(
+            "network",
+            deadline,
+            host=self.name,
+            ports=ports,
+            peers=dict(peers),
+            token=token,
+            manage=self.spec.network == "managed",
+        ).value
+        self.identity_ports = answer["identity"]
+        changes: int = answer["changes"]
+        return changes
+
+    def clock_offset(self, deadline: Deadline) -> Offset:
+        """Measure the host's clock against ours."""
+        return measure_offset(self.link, deadline)
+
+    def ask_identity(
+        self,
+        port: str,
+        peer: BenchHost,
+        peer_port: str,
+        *,
+        limit: float,
+        count: int = 1_000_000,
+        interval: float = 0.001,
+        first: bool = True,
+    ) -> Future[Answer]:
+        """Ask over one of our ports who is at its other end, until answered or `limit` seconds.
+
+        The answer holds `good` (the expected port answered, and no other), `asked`, `answered`,
+        `seen` and `mono`, the instant on this host's clock.
+        """
+        return self.link.post(
+            "ask-identity",
+            port=port,
+            peer=peer.identity_ports[peer_port],
+            expect=[peer.name, peer_port],
+            limit=limit,
+            count=count,
+            interval=interval,
+            first=first,
+        )
+
+    def counters(self, deadline: Deadline) -> dict[HostPort, dict[str, int]]:
+        """Return the byte and packet counters of every fabric port."""
+        interfaces = {port.interface: name for name, port in self.spec.ports.items()}
+        found = self.link.ask("counters", deadline, interfaces=list(interfaces)).value
+        return {HostPort(self.name, interfaces[i]): values for i, values in found.items()}
+
+    def start_rank(self, rank: int, deadline: Deadline) -> int:
+        """Start a rank's process and return its id on the host."""
+        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **self.spec.env}
+        pid: int = self.link.ask("start", deadline, rank=rank, env=environment).value["pid"]
+        return pid
+
+    def tell(self, rank: int, message: Mapping[str, Any], grace: float = 0.0) -> Future[Answer]:
+        """Pass a message on to a rank; `grace` delays its first heartbeat's limit."""
+        return self.link.post("tell", rank=rank, message=dict(message), grace=grace)
+
+    def signal_rank(self, rank: int, name: str, deadline: Deadline) -> Stopped:
+        """Send a rank a signal (`KILL`, `STOP`, `CONT`)."""
+        answer = self.link.ask("signal", deadline, rank=rank, signal=name).value
+        sent, done = answer["mono"]
+        return Stopped(sent, done, answer["state"])
+
+    def end_rank(self, rank: int, deadline: Deadline) -> None:
+        """Kill a rank and prove it gone; raise HostError when it is not."""
+        if not self.link.ask("end", deadline, rank=rank).value["gone"]:
+            raise HostError(self.name, f"rank {rank} survived SIGKILL", hint="look at the host")
+
+    def leave(self, deadline: Deadline) -> None:
+        """Have the agent take everything back and end; raise HostError with what is left."""
+        try:
+            left = self.link.ask("bye", deadline).value["left"]
+        finally:
+            self.link.close()
+        if left:
+            raise HostError(self.name, f"not taken back: {', '.join(left)}")
+
+    def drop(self) -> None:
+        """Forget a host that no longer answers."""
+        self.link.close()

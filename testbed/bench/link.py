@@ -1,0 +1,114 @@
+"""The link to one host's agent: requests with deadlines, answers, and events as they come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any
+
+from testbed.bench.ssh import Channel
+from testbed.clock import Deadline, now
+from testbed.errors import HostError, HostTimeout
+from testbed.onhost.errors import ProtocolError
+from testbed.onhost.frames import Decoder, Message, encode
+
+Listener = Callable[[str, Message, float], None]
+"""Hears (host, message, when it arrived) for every event, and `{"event": "lost"}` at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent answered, with the instants on this machine between which it did."""
+
+    value: Any
+    sent: float
+    received: float
+
+
+class AgentLink:
+    """Speak with the agent of one host; any thread may ask."""
+
+    def __init__(self, host: str, channel: Channel, listener: Listener) -> None:
+        self.host = host
+        self._channel = channel
+        self._listener = listener
+        self._numbers = itertools.count()
+        self._waiting: dict[int, tuple[Future[Answer], float]] = {}
+        self._sending = Lock()
+        self._closed = False
+        Thread(target=self._read, name=f"agent {host}", daemon=True).start()
+
+    def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
+        """Ask and wait for the answer.
+
+        Raise HostError with the agent's words when it refused or the link is lost, HostTimeout
+        when the deadline passes first.
+        """
+        future = self.post(do, **fields)
+        try:
+            return future.result(deadline.left)
+        except TimeoutError as error:
+            if isinstance(error, HostTimeout):
+                raise
+            raise HostTimeout(self.host, f"no answer to {do!r} in time") from None
+
+    def post(self, do: str, **fields: Any) -> Future[Answer]:
+        """Ask without waiting; the future holds the answer or the HostError."""
+        future: Future[Answer] = Future()
+        number = next(self._numbers)
+        frame = encode({"id": number, "do": do, **fields})
+        with self._sending:
+            self._waiting[number] = (future, now())
+            if self._closed:
+                self._fail(number, "the link to the agent is closed")
+                return future
+            try:
+                self._channel.send(frame)
+            except HostError as error:
+                self._fail(number, str(error.args[0]))
+        return future
+
+    def close(self) -> None:
+        """Drop the link; the agent then takes back what it did and ends. Safe to call twice."""
+        self._closed = True
+        self._channel.close()
+
+    def _read(self) -> None:
+        decoder = Decoder()
+        reason = "its agent's link ended"
+        while data := self._channel.receive():
+            received = now()
+            try:
+                messages = decoder.feed(data)
+            except ProtocolError as error:
+                reason = f"its agent said {data[:80]!r}: {error}"
+                break
+            for message in messages:
+                self._handle(message, received)
+        complaint = self._channel.complaint()
+        self._lose(f"{reason}: {complaint.splitlines()[-1]}" if complaint else reason)
+
+    def _handle(self, message: Message, received: float) -> None:
+        if "re" not in message:
+            self._listener(self.host, message, received)
+            return
+        future, sent = self._waiting.pop(message["re"])
+        if "error" in message:
+            future.set_exception(HostError(self.host, message["error"]))
+        else:
+            future.set_result(Answer(message["ok"], sent, received))
+
+    def _lose(self, reason: str) -> None:
+        with self._sending:
+            expected, self._closed = self._closed, True
+            for number in list(self._waiting):
+                self._fail(number, reason)
+        if not expected:
+            self._listener(self.host, {"event": "lost", "reason": reason}, now())
+
+    def _fail(self, number: int, reason: str) -> None:
+        future, _ = self._waiting.pop(number)
+        future.set_exception(HostError(self.host, reason))

@@ -1,0 +1,28 @@
+"""What the entry points name: every built-in policy, before any of its code is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.plugins import Kind
+from testbed.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SpliceOptions:
+    """How the policy `splice` prepares and decides."""
+
+    standby: Literal["warm", "cold"] = "warm"
+    """`warm`: the spare's process runs with its imports done; `cold`: it starts at the failure."""
+    heartbeat: Seconds = 0.2
+    """How long a rank may be silent before it counts as frozen."""
+    probe: Seconds = 0.01
+    """How long a host whose circuits went dark may take to answer before it counts as dead."""
+
+
+SPLICE = Kind(
+    "a spare host takes the victim's place through the fabric; survivors stay up",
+    "testbed.control.splice:Splice",
+    options=SpliceOptions,
+)

@@ -1,0 +1,225 @@
+"""What a policy can observe and command; plain data on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from testbed.fabric.circuits import Circuit, HostPort, Matching
+
+# --- observations: what agents report ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierLost:
+    """A port of a host lost its carrier; its own agent says so."""
+
+    port: HostPort
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnded:
+    """A rank's process ended on its own."""
+
+    rank: int
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatMissed:
+    """A rank's process has been silent for longer than its limit."""
+
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesCorrupt:
+    """A rank found sums that cannot be right."""
+
+    rank: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLost:
+    """The link to a host's agent ended."""
+
+    host: str
+
+
+# --- observations: what came of commands ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswered:
+    """A probed host's agent answered."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostSilent:
+    """A probed host's agent did not answer within the limit."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The victim can no longer take part."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinksGood:
+    """The circuits read back, carry light, and both ends of each were identified."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankLeft:
+    """A rank is out of the broken generation; `committed` steps are in its state."""
+
+    rank: int
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpareReady:
+    """The replacement's process is up and waits to join."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """A rank of the new generation finished a step with verified values."""
+
+    rank: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandFailed:
+    """A command could not be carried out; `spare` when it was the spare that failed."""
+
+    reason: str
+    spare: bool = False
+
+
+Observation = (
+    CarrierLost
+    | RankEnded
+    | HeartbeatMissed
+    | ValuesCorrupt
+    | AgentLost
+    | HostAnswered
+    | HostSilent
+    | Fenced
+    | LinksGood
+    | RankLeft
+    | SpareReady
+    | StepDone
+    | CommandFailed
+)
+
+# --- commands ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeHost:
+    """Ask a host's agent to answer within `limit` seconds."""
+
+    host: str
+    limit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """State in the record what failed and what replaces it."""
+
+    because: str
+    victim: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Make sure that a rank can no longer take part: by its host's power, or its process alone."""
+
+    rank: int
+    host: str
+    power: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetCircuits:
+    """Program the circuits, then verify `verify` from both ends."""
+
+    circuits: Matching
+    verify: frozenset[Circuit]
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Have ranks abandon a generation."""
+
+    ranks: frozenset[int]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareSpare:
+    """Have a process ready on the spare host to become a rank."""
+
+    rank: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Form a new generation that goes on after `committed` steps.
+
+    `restore` gives each rank that must be given the state the rank it comes from.
+    """
+
+    generation: int
+    hosts: tuple[str, ...]
+    committed: int
+    restore: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """End the recovery: the reason is the trial's verdict."""
+
+    reason: str
+
+
+Command = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join | GiveUp
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What a policy starts from: a running job.
+
+    `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one.
+    """
+
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+    ports: Mapping[str, tuple[str, ...]]
+    generation: int
+
+
+class Policy(Protocol):
+    """A recovery policy, made from its options; states are its own frozen data."""
+
+    def begin(self, situation: Situation) -> Any:
+        """Return the state for a job that runs undisturbed."""
+
+    def step(self, state: Any, observation: Observation) -> tuple[Any, tuple[Command, ...]]:
+        """Return the next state and what to do."""
+
+    def circuits(self, state: Any) -> Matching:
+        """Return the circuits that the job should have now."""
+
+    def is_recovering(self, state: Any) -> bool:
+        """Tell whether a recovery is under way."""

@@ -1,0 +1,48 @@
+"""The fault `dark-circuit`: the circuit from the victim to its successor goes dark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.fabric.circuits import Circuit
+from testbed.faults.words import Injected, Undo, Victim, carrier_witness
+
+
+class DarkCircuit:
+    """Disconnect both directions of one circuit at the switch; the hosts at its ends live on."""
+
+    loses_host = False
+
+    def __init__(self, options: Any) -> None:
+        """Take no options."""
+
+    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Promise nothing of its own: the door to the fabric has promised to restore the start."""
+        return None
+
+    def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
+        """Take the circuit down, through the one door."""
+        circuit = self._circuit(bench, victim)
+        change = bench.fabric.change(victim.circuits - {circuit}, "dark-circuit", deadline)
+        return Injected(change.commanded, change.read_back, note=f"{circuit} disconnected")
+
+    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
+        """Accept the port of the other host that lost the victim's light."""
+        return carrier_witness(victim, host, message)
+
+    def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
+        """Light the circuit again unless the job has moved on to others."""
+        if bench.fabric.circuits == victim.circuits - {self._circuit(bench, victim)}:
+            bench.fabric.change(victim.circuits, "dark-circuit", deadline)
+
+    def _circuit(self, bench: Bench, victim: Victim) -> Circuit:
+        """Return the circuit at the victim's last fabric port, which leads to its successor."""
+        port = bench.lab.ports()[victim.host][-1]
+        return next(
+            c
+            for c in victim.own_circuits
+            if any(e.port == port for e in c.ends if e.host == victim.host)
+        )

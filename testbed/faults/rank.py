@@ -1,0 +1,74 @@
+"""The faults `rank-kill` and `rank-freeze`: one process dies, or stops without dying."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.errors import HostError
+from testbed.faults.words import Injected, Undo, Victim
+
+
+class RankKill:
+    """Kill the victim's process with SIGKILL; its kernel closes its connections."""
+
+    loses_host = False
+
+    def __init__(self, options: Any) -> None:
+        """Take no options."""
+
+    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Promise nothing: what is left of a killed process is nothing."""
+        return None
+
+    def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
+        """Kill the process."""
+        return _signal(bench, victim, "KILL", deadline)
+
+    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
+        """Accept a neighbour that saw its connection break, or the kernel's report of the end."""
+        if message.get("event") == "exit" and (host, message["rank"]) == (victim.host, victim.rank):
+            return f"{host} process exit"
+        said = message.get("said", {})
+        return f"{host} connection" if said.get("event") == "peer-lost" else ""
+
+    def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
+        """Do nothing; a killed process stays dead."""
+
+
+class RankFreeze:
+    """Stop the victim's process with SIGSTOP; its sockets stay open, it just says nothing."""
+
+    loses_host = False
+
+    def __init__(self, options: Any) -> None:
+        """Take no options."""
+
+    def promise(self, bench: Bench, victim: Victim) -> Undo:
+        """Return the process to let go on."""
+        return Undo("rank-stopped", {"host": victim.host, "rank": victim.rank})
+
+    def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
+        """Stop the process."""
+        return _signal(bench, victim, "STOP", deadline)
+
+    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
+        """Accept the silence of the victim's heartbeat."""
+        silent = message.get("event") == "heartbeat-missed" and host == victim.host
+        return f"{host} heartbeat" if silent and message["rank"] == victim.rank else ""
+
+    def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
+        """Let the process go on; one that was fenced in the meantime needs nothing."""
+        try:
+            bench.hosts[victim.host].signal_rank(victim.rank, "CONT", deadline)
+        except HostError as error:
+            if "does not run here" not in str(error):
+                raise
+
+
+def _signal(bench: Bench, victim: Victim, name: str, deadline: Deadline) -> Injected:
+    stopped = bench.hosts[victim.host].signal_rank(victim.rank, name, deadline)
+    note = f"SIG{name} to rank {victim.rank} on {victim.host}, then state {stopped.state}"
+    return Injected(stopped.sent, stopped.done, clock=victim.host, note=note)

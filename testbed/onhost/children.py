@@ -1,0 +1,113 @@
+"""Ranks as processes: started in a group of their own, watched, and never outliving the agent."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Optional
+
+from .frames import Decoder, Message, encode
+
+_KILL_LIMIT = 5.0
+_LONGEST_LINE = 4096
+
+
+class Child:
+    """One rank's process: its control line, its standard error, and a descriptor of its life."""
+
+    def __init__(self, rank: int, bundle: int, environment: dict[str, str]) -> None:
+        """Start the rank from the bundle behind the descriptor `bundle`."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.rank = rank
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, f"/proc/self/fd/{bundle}", "--control", str(theirs.fileno())],
+                pass_fds=(bundle, theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+        assert self._process.stderr is not None
+        self.line = ours
+        self.line.setblocking(False)
+        self.errors = self._process.stderr.fileno()
+        os.set_blocking(self.errors, False)
+        self.life = os.pidfd_open(self.pid)
+        self._decoder = Decoder()
+        self._text = b""
+
+    @property
+    def pid(self) -> int:
+        """Return the process's id, which is also its group's."""
+        return self._process.pid
+
+    def send(self, message: Message) -> None:
+        """Pass one message on; a rank that has ended loses it."""
+        self.line.setblocking(True)
+        try:
+            self.line.sendall(encode(message))
+        except OSError:
+            return  # its end is reported by `life`
+        finally:
+            self.line.setblocking(False)
+
+    def messages(self) -> list[Message]:
+        """Return the messages that have arrived."""
+        try:
+            return self._decoder.feed(self.line.recv(1 << 16))
+        except BlockingIOError:
+            return []
+        except OSError:
+            return []
+
+    def complaints(self) -> list[str]:
+        """Return the whole lines that have arrived on standard error."""
+        try:
+            data = os.read(self.errors, 1 << 16)
+        except BlockingIOError:
+            return []
+        *lines, self._text = (self._text + data).split(b"\n")
+        if len(self._text) > _LONGEST_LINE or not data:
+            lines, self._text = [*lines, self._text], b""
+        return [line.decode(errors="replace") for line in lines if line]
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the rank and everything it started; one that has ended is fine."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return
+
+    def state(self) -> str:
+        """Return the kernel's letter for the process: R, S, T for stopped, Z; X when gone."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return "X"
+
+    def ended(self) -> Optional[int]:
+        """Return the exit code, negative for a signal, or None while it runs."""
+        return self._process.poll()
+
+    def end(self) -> bool:
+        """Kill it and its group and wait; tell whether it is provably gone."""
+        self.signal(signal.SIGKILL)
+        poll = select.poll()
+        poll.register(self.life, select.POLLIN)
+        gone = bool(poll.poll(_KILL_LIMIT * 1e3)) and self._process.poll() is not None
+        os.close(self.life)
+        self.line.close()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        return gone
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the record keeps about the process."""
+        return {"rank": self.rank, "pid": self.pid}

@@ -1,0 +1,86 @@
+"""Who is at the other end of a circuit: a question and an answer over the circuit itself.
+
+A read-back says what a switch believes, a carrier says that there is light; only an answer from
+the right port says that the light comes from where it should. Datagrams are bound to the port, so
+they can take no other way, and broadcast, so they need no ARP: a kernel whose first ARP request was
+lost while a link came up asks again only a second later.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+from typing import Any, Optional
+
+_SO_BINDTODEVICE = 25
+_LARGEST = 2048
+_BROADCAST = "255.255.255.255"
+
+
+class IdentityPort:
+    """One fabric port that answers who it is, and asks others.
+
+    `token` is shared by the agents of one run; whoever does not know it is not answered.
+    """
+
+    def __init__(self, host: str, port: str, interface: str, token: str) -> None:
+        self.host = host
+        self.port = port
+        self._token = token
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, interface.encode())
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        self._socket.bind(("", 0))
+        self.answers: dict[int, dict[str, Any]] = {}
+        """What came back, by the number of the question."""
+
+    @property
+    def number(self) -> int:
+        """Return the UDP port that questions go to."""
+        return int(self._socket.getsockname()[1])
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when something arrives."""
+        return self._socket.fileno()
+
+    def ask(self, number: int, question: int) -> None:
+        """Send one question to the peer's UDP port; a dark circuit loses it without a word."""
+        self._send({"ask": question}, number)
+
+    def arrived(self) -> None:
+        """Answer questions and keep answers, as many as have arrived."""
+        while True:
+            message, sender = self._receive()
+            if sender is None:
+                return
+            if "ask" in message:
+                me = {"answer": message["ask"], "host": self.host, "port": self.port}
+                self._send(me, sender[1])
+            elif "answer" in message:
+                self.answers[message["answer"]] = message
+
+    def _send(self, message: dict[str, Any], number: int) -> None:
+        data = json.dumps({**message, "token": self._token}).encode()
+        try:
+            self._socket.sendto(data, (_BROADCAST, number))
+        except OSError:
+            return  # no carrier: the same as a lost datagram
+
+    def _receive(self) -> tuple[dict[str, Any], Optional[tuple[str, int]]]:
+        try:
+            data, sender = self._socket.recvfrom(_LARGEST)
+        except BlockingIOError:
+            return {}, None
+        except OSError:
+            return {}, None
+        try:
+            message = json.loads(data)
+            genuine = hmac.compare_digest(str(message.get("token")), self._token)
+        except (ValueError, AttributeError):
+            return {}, sender
+        return (message if genuine else {}), sender
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._socket.close()

@@ -1,0 +1,101 @@
+"""One lock file per instrument: two programs on this machine never drive the same box.
+
+The kernel's lock on the file is the truth, and it ends with its holder however that ends; the text
+inside says who holds it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from testbed.clock import utc
+from testbed.errors import BusyError
+
+_SHARED = Path("/run/lock")
+
+
+def lock_directory() -> Path:
+    """Return where lock files are: shared by all users of this machine where that is possible."""
+    root = _SHARED if os.access(_SHARED, os.W_OK) else Path(tempfile.gettempdir())
+    return root / "testbed"
+
+
+class InstrumentLock:
+    """Hold an instrument from construction to `release`; raise BusyError when somebody does."""
+
+    def __init__(self, instrument: str, resource: str, run: str) -> None:
+        directory = lock_directory()
+        _make_shared(directory)
+        self._path = directory / (_safe(resource) + ".lock")
+        self._descriptor = self._acquire(instrument)
+        owner = {"run": run, "pid": os.getpid(), "host": socket.gethostname(), "since": utc()}
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, json.dumps(owner).encode(), 0)
+
+    def _acquire(self, instrument: str) -> int:
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = _owner(descriptor)
+                os.close(descriptor)
+                raise BusyError(
+                    f"{instrument} is held by run {owner.get('run', 'unknown')} "
+                    f"(process {owner.get('pid', 'unknown')}, since {owner.get('since', '?')})",
+                    hint="wait for that run, or end it",
+                ) from None
+            if self._is_current(descriptor):
+                return descriptor
+            os.close(descriptor)  # its last holder removed the file after we opened it
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Give the instrument back and leave no file behind; safe to call twice."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> InstrumentLock:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _make_shared(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True)
+        directory.chmod(0o1777)
+    except FileExistsError:
+        pass
+
+
+def _safe(resource: str) -> str:
+    return "".join(c if c.isalnum() or c in "-." else "_" for c in resource)
+
+
+def _owner(descriptor: int) -> dict[str, Any]:
+    try:
+        owner: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
+    except ValueError:
+        return {}
+    return owner

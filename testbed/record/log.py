@@ -1,0 +1,85 @@
+"""The event log: appended to by any thread, flushed line by line, heard by subscribers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any, TextIO
+
+from testbed.clock import now
+from testbed.errors import LabError, UsageError
+from testbed.events import KINDS, Event, Subscriber
+
+
+class EventLog:
+    """Write events to a file and hand each to every subscriber, in order.
+
+    `trial` is put on every event until it is changed. A subscriber must be quick: it runs in the
+    thread that appends.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.started = now()
+        """The monotonic instant that every event's `t` counts from."""
+        self.trial: int | None = None
+        self._file: TextIO = path.open("x", encoding="utf-8")
+        self._lock = Lock()
+        self._seq = 0
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Hand every later event to `subscriber`."""
+        self._subscribers.append(subscriber)
+
+    def at(self, instant: float) -> float:
+        """Return a monotonic instant of this machine as the log's seconds."""
+        return round(instant - self.started, 6)
+
+    def append(
+        self, kind: str, subject: str = "", *, at: float | None = None, **data: Any
+    ) -> Event:
+        """Write one event; `at` is a monotonic instant, now unless given.
+
+        Raise LabError when the record cannot be kept: a run without a record is worth nothing.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"{kind!r} is not a kind of event")
+        with self._lock:
+            t = (now() if at is None else at) - self.started
+            event = Event(self._seq, t, kind, subject, self.trial, data)
+            self._seq += 1
+            try:
+                self._file.write(event.to_json() + "\n")
+                self._file.flush()
+            except OSError as error:
+                raise LabError(
+                    f"writing the event log failed: {error}", hint="free space on the disk"
+                ) from error
+            for subscriber in self._subscribers:
+                subscriber(event)
+        return event
+
+    def close(self) -> None:
+        """Sync the file to the disk and close it."""
+        with self._lock:
+            if not self._file.closed:
+                os.fsync(self._file.fileno())
+                self._file.close()
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """Yield the events of a log; a last line that a crash cut short is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"reading {path} failed: {error.strerror}") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield Event.from_json(line)
+        except (ValueError, json.JSONDecodeError) as error:
+            if number == len(lines):
+                return
+            raise UsageError(f"{path}:{number}: {error}") from error

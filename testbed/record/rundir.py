@@ -1,0 +1,129 @@
+"""The directory of one run: made once, never shared, readable after a crash at any moment."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import LabError, UsageError
+
+LATEST = "latest"
+_NAME = re.compile(r"\d{8}T\d{6}Z-.+-[0-9a-f]{6}")
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The files of one run, by name."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, results: Path, experiment: str) -> RunDirectory:
+        """Make a new directory below `results` and point `latest` at it.
+
+        The name is unique even for runs that start in the same second, on one machine or many.
+        """
+        try:
+            results.mkdir(parents=True, exist_ok=True)
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+            path = results / f"{stamp}-{experiment}-{secrets.token_hex(3)}"
+            path.mkdir()
+            for part in ("wire", "logs"):
+                (path / part).mkdir()
+            _point(results / LATEST, path.name)
+        except OSError as error:
+            raise LabError(
+                f"making a run directory in {results} failed: {error.strerror}",
+                hint="choose another place with --results",
+            ) from error
+        return cls(path)
+
+    @property
+    def id(self) -> str:
+        """Return the run's name, which is its directory's."""
+        return self.path.name
+
+    @property
+    def events(self) -> Path:
+        """Return the path of the event log."""
+        return self.path / "events.jsonl"
+
+    @property
+    def journal(self) -> Path:
+        """Return the path of the undo journal."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """Return the path of the summary."""
+        return self.path / "summary.json"
+
+    def wire(self, instrument: str) -> Path:
+        """Return the path of one instrument's transcript."""
+        return self.path / "wire" / f"{instrument}.jsonl"
+
+    def log(self, host: str, name: str) -> Path:
+        """Return the path of a log of one host, whose directory exists afterwards."""
+        directory = self.path / "logs" / host
+        directory.mkdir(exist_ok=True)
+        return directory / name
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a whole file so that a reader sees the old one or the new one, never half."""
+        target = self.path / name
+        draft = target.with_name(f".{name}.tmp")
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(target)
+        except OSError as error:
+            raise LabError(
+                f"writing {target} failed: {error.strerror}", hint="free space on the disk"
+            ) from error
+        return target
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
+        """Write a mapping as JSON, whole or not at all."""
+        return self.write_text(name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Return a JSON file of the run; raise UsageError when it is missing or broken."""
+        try:
+            value: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{self.path} holds no readable {name}: {error}", hint="is it a run directory?"
+            ) from error
+        return value
+
+
+def find_run(results: Path, name: str) -> RunDirectory:
+    """Return a run by its path, its name, a unique beginning or end of it, or `latest`."""
+    if Path(name).is_dir():
+        return RunDirectory(Path(name).resolve())
+    if (results / name).is_dir():
+        return RunDirectory((results / name).resolve())
+    matches = [run for run in runs(results) if run.id.startswith(name) or run.id.endswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    found = "none" if not matches else f"{len(matches)} runs"
+    raise UsageError(f"{name!r} names {found} in {results}", hint="see `testbed list runs`")
+
+
+def runs(results: Path) -> Iterator[RunDirectory]:
+    """Yield every run below `results`, oldest first."""
+    if results.is_dir():
+        for path in sorted(results.iterdir()):
+            if path.is_dir() and not path.is_symlink() and _NAME.fullmatch(path.name):
+                yield RunDirectory(path)
+
+
+def _point(link: Path, target: str) -> None:
+    draft = link.with_name(f".{link.name}-{secrets.token_hex(3)}")
+    draft.symlink_to(target)
+    draft.replace(link)

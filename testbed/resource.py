@@ -1,0 +1,66 @@
+"""Where an instrument answers: VISA resource strings, tty names and URLs, taken apart.
+
+Drivers open what this says; the twin serves it. Grammar of VISA names: VPP-4.3, section 4.3.1.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Tcp:
+    """A TCP port of a named or numbered machine; `tls` when the line is encrypted."""
+
+    host: str
+    port: int
+    tls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tty:
+    """A serial line by its device name."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVisa:
+    """A VISA resource that only a VISA library can open: GPIB, USB, VXI-11, HiSLIP."""
+
+    name: str
+
+
+Place = Tcp | Tty | OtherVisa
+
+_SOCKET = re.compile(r"TCPIP\d*::(?P<host>[^:]+|\[[^\]]+\])::(?P<port>\d+)::SOCKET", re.IGNORECASE)
+_ASRL = re.compile(r"ASRL(?P<path>/[^:]+|COM\d+)(::INSTR)?", re.IGNORECASE)
+_DEVICE = re.compile(r"/dev/.+|COM\d+", re.IGNORECASE)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def is_visa(resource: str) -> bool:
+    """Tell whether a resource is written as a VISA name."""
+    return "::" in resource or resource.upper().startswith("ASRL")
+
+
+def place(resource: str) -> Place:
+    """Return where a resource string points; raise ValueError with the forms there are."""
+    if match := _SOCKET.fullmatch(resource):
+        return Tcp(match["host"].strip("[]"), int(match["port"]))
+    if match := _ASRL.fullmatch(resource):
+        return Tty(match["path"])
+    if _DEVICE.fullmatch(resource):
+        return Tty(resource)
+    if is_visa(resource):
+        return OtherVisa(resource)
+    url = urlsplit(resource)
+    if url.scheme in _DEFAULT_PORTS and url.hostname:
+        port = url.port or _DEFAULT_PORTS[url.scheme]
+        return Tcp(url.hostname, port, tls=url.scheme == "https")
+    raise ValueError(
+        f"{resource!r} names no instrument; write 'TCPIP::192.0.2.10::5025::SOCKET', "
+        "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0' or 'https://192.0.2.11'"
+    )

@@ -1,0 +1,72 @@
+"""The twin's own door, outside every wire: ask what is true, and make far ends misbehave.
+
+A Unix socket inside the twin; each connection carries one request and one answer, a line of JSON
+each. Only processes inside the twin can reach it, and nothing that exists on hardware uses it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from testbed.errors import LabError
+from testbed.twin.machine import SOCKET
+
+_LIMIT = 10.0
+
+Answer = Callable[[Mapping[str, Any]], Any]
+
+
+class ControlSocket:
+    """Answer requests on a Unix socket until closed; `answer` raises ValueError to refuse."""
+
+    def __init__(self, path: Path, answer: Answer) -> None:
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.fspath(path))
+        self._listener.listen()
+        Thread(target=self._serve, name="twin control", daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            with connection, connection.makefile("rw") as stream:
+                try:
+                    result = {"ok": self._answer(json.loads(stream.readline()))}
+                except (ValueError, KeyError, TypeError) as error:
+                    result = {"error": str(error)}
+                stream.write(json.dumps(result) + "\n")
+
+    def __enter__(self) -> ControlSocket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+
+
+def ask(request: Mapping[str, Any]) -> Any:
+    """Return the twin's answer to one request; only a process inside a twin can ask.
+
+    Raise LabError when there is no twin here or it refuses.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(_LIMIT)
+            line.connect(os.fspath(SOCKET))
+            with line.makefile("rw") as stream:
+                stream.write(json.dumps(dict(request)) + "\n")
+                stream.flush()
+                answer = json.loads(stream.readline())
+    except OSError as error:
+        raise LabError(f"asked the twin to {request['do']}, got: {error}") from error
+    if "error" in answer:
+        raise LabError(f"asked the twin to {request['do']}, got: {answer['error']}")
+    return answer["ok"]

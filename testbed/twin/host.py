@@ -1,0 +1,130 @@
+"""A virtual host, seen from inside: its first process, its network and its SSH server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from testbed.twin.namespaces import keep_mounts_private, mount
+from testbed.twin.net import Network, token_bucket
+from testbed.twin.site import GATEWAY, MANAGEMENT_INTERFACE
+
+
+@dataclass(frozen=True, slots=True)
+class HostSetup:
+    """What a virtual host must know to start."""
+
+    name: str
+    address: str
+    ssh_port: int
+    interfaces: tuple[str, ...]
+    """Names of the fabric ports' interfaces."""
+    rate: float
+    """What each fabric port can send, in bit/s."""
+    clock_offset: int
+    """Nanoseconds that the host's monotonic clock is ahead of the sandbox's."""
+    path: str
+    """Where commands are found."""
+    host_key: str
+    """Path of the SSH server's private key."""
+    client_key: str
+    """The public key that may log in, as any user."""
+
+
+def run_host(setup: HostSetup, channel: socket.socket) -> int:
+    """Be the host's first process until its power is cut.
+
+    Wait on `channel` until the links are there, then answer "up" or what went wrong.
+    """
+    keep_mounts_private()
+    mount("proc", "/proc", "proc")
+    mount("sysfs", "/sys", "sysfs")
+    socket.sethostname(setup.name)
+    channel.recv(16)
+    try:
+        _bring_up_network(setup)
+    except OSError as error:
+        channel.send(f"error: {error}".encode())
+        return 1
+    if os.fork() == 0:
+        _serve_ssh(setup, channel)
+        os._exit(0)
+    channel.close()
+    return _reap_forever()
+
+
+def _reap_forever() -> int:
+    """Collect every process that ends on the host, whoever started it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return 1  # the SSH server is gone too: nobody can reach this host any more
+        signal.sigwait({signal.SIGCHLD})
+
+
+def _bring_up_network(setup: HostSetup) -> None:
+    Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
+    network = Network()
+    network.set_up("lo", True)
+    network.add_address(MANAGEMENT_INTERFACE, setup.address, 32)
+    network.set_up(MANAGEMENT_INTERFACE, True)
+    network.add_route(GATEWAY, MANAGEMENT_INTERFACE)
+    for interface in setup.interfaces:
+        network.shape(interface, setup.rate, token_bucket(setup.rate))
+    network.close()
+
+
+def _serve_ssh(setup: HostSetup, channel: socket.socket) -> None:
+    logging.getLogger("asyncssh").setLevel(logging.ERROR)
+    try:
+        asyncio.run(_answer_ssh(setup, channel))
+    except (OSError, asyncssh.Error) as error:
+        channel.send(f"error: SSH server: {error}".encode())
+
+
+async def _answer_ssh(setup: HostSetup, channel: socket.socket) -> None:
+    shell = _Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", "HOSTNAME": setup.name})
+    server = await asyncssh.listen(
+        setup.address,
+        setup.ssh_port,
+        server_host_keys=[setup.host_key],
+        authorized_client_keys=asyncssh.import_authorized_keys(setup.client_key),
+        process_factory=shell.run,
+        encoding=None,
+        line_editor=False,
+    )
+    channel.send(b"up")
+    await server.wait_closed()
+
+
+class _Shell:
+    """Run what clients ask for, as a login shell of the host would."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
+
+    async def run(self, client: asyncssh.SSHServerProcess[bytes]) -> None:
+        arguments = ["sh", "-c", client.command] if client.command else ["sh", "-l"]
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment | dict(client.env or {}),
+            start_new_session=True,
+        )
+        await client.redirect(process.stdin, process.stdout, process.stderr)
+        code = await process.wait()
+        await client.stdout.drain()
+        await client.stderr.drain()
+        client.exit(code if code >= 0 else 128 - code)

@@ -1,0 +1,141 @@
+"""The virtual hosts as the twin's server sees them: their links and their power."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock, Thread
+
+from testbed.errors import HostError
+from testbed.twin.host import HostSetup
+from testbed.twin.light import Light
+from testbed.twin.net import Network, open_namespace
+from testbed.twin.site import MANAGEMENT_INTERFACE, HostSite
+from testbed.twin.zygote import Zygote
+
+BRIDGE = "management"
+_BOOT_LIMIT = 10.0
+
+
+class VirtualHost:
+    """One host: what is left of it while it has no power is its place on the network."""
+
+    def __init__(self, site: HostSite, setup: HostSetup) -> None:
+        self.site = site
+        self.setup = setup
+        self.lock = Lock()
+        self.pid: int | None = None
+        self.namespace: int | None = None
+        """Kept open until the next power-on: tearing it down takes the kernel's network lock."""
+
+    @property
+    def on(self) -> bool:
+        """Tell whether the host has power."""
+        return self.pid is not None
+
+
+class VirtualHosts:
+    """All hosts of a twin. Methods may be called from any thread."""
+
+    def __init__(
+        self,
+        sites: Mapping[str, HostSite],
+        setup: Callable[[HostSite], HostSetup],
+        zygote: Zygote,
+        management: Network,
+        fabric: Network,
+        light: Light,
+    ) -> None:
+        self._hosts = {name: VirtualHost(site, setup(site)) for name, site in sites.items()}
+        self._zygote = zygote
+        self._management = management
+        self._fabric = fabric
+        self._light = light
+        self._boots = Lock()  # the zygote serves one at a time
+
+    def is_on(self, name: str) -> bool:
+        """Tell whether a host has power."""
+        return self._hosts[name].on
+
+    def pid(self, name: str) -> int:
+        """Return a host's first process; raise HostError when it has no power."""
+        pid = self._hosts[name].pid
+        if pid is None:
+            raise HostError(name, "has no power", hint="turn its outlet on first")
+        return pid
+
+    def power_on_all(self) -> None:
+        """Start every host side by side and wait until all answer SSH."""
+        with ThreadPoolExecutor(len(self._hosts) or 1) as pool:
+            list(pool.map(self.power_on, self._hosts))
+
+    def power_on(self, name: str) -> None:
+        """Start a host with a fresh network and wait until it answers SSH."""
+        host = self._hosts[name]
+        with host.lock:
+            if host.on:
+                return
+            self._discard_remains(host)
+            line = self._start(host)
+            line.send(b"network")
+            _wait_until_up(host.site.name, line)
+            self._light.host_is_on(name)
+
+    def power_off(self, name: str) -> None:
+        """Cut a host's power: first its links go dark, then everything on it is killed at once.
+
+        Nothing it sent after the cut gets out: no FIN, no RST. Returns when it is gone.
+        """
+        host = self._hosts[name]
+        with host.lock:
+            if host.pid is None:
+                return
+            self._management.set_up(host.site.uplink, False)
+            self._light.host_goes_dark(name)
+            descriptor = os.pidfd_open(host.pid)
+            try:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+                select.select([descriptor], [], [], _BOOT_LIMIT)
+            finally:
+                os.close(descriptor)
+            host.pid = None
+
+    def power_on_soon(self, name: str) -> None:
+        """Start a host without waiting for it, as a power unit does."""
+        Thread(target=self.power_on, args=(name,), name=f"boot {name}", daemon=True).start()
+
+    def _discard_remains(self, host: VirtualHost) -> None:
+        if host.namespace is None:
+            return
+        self._light.host_is_gone(host.site.name)
+        self._management.remove(host.site.uplink)
+        os.close(host.namespace)
+        host.namespace = None
+
+    def _start(self, host: VirtualHost) -> socket.socket:
+        site = host.site
+        with self._boots:
+            host.pid, line = self._zygote.fork_host(host.setup)
+        host.namespace = open_namespace(host.pid)
+        self._management.add_pair(
+            site.uplink, MANAGEMENT_INTERFACE, host.namespace, site.uplink_index
+        )
+        self._management.enslave(site.uplink, BRIDGE)
+        for link in site.links:
+            self._fabric.add_pair(link.name, link.interface, host.namespace, link.index)
+        return line
+
+
+def _wait_until_up(name: str, line: socket.socket) -> None:
+    with line:
+        line.settimeout(_BOOT_LIMIT)
+        try:
+            answer = line.recv(4096).decode()
+        except TimeoutError:
+            answer = f"no answer for {_BOOT_LIMIT:.0f} s"
+    if answer != "up":
+        raise HostError(name, f"the virtual host did not start: {answer or 'it ended'}")

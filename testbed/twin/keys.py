@@ -1,0 +1,76 @@
+"""Keys of the twin: an SSH key for every virtual host and the client, certificates for HTTPS.
+
+They are made anew for each twin, live on a file system in memory and vanish with it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import NameOID
+
+
+def write_ssh_key(path: Path) -> str:
+    """Write a new SSH private key to `path`, mode 0600; return its public line."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    _write_secret(path, private)
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return public.decode()
+
+
+def write_certificate(directory: Path, addresses: list[str]) -> tuple[Path, Path]:
+    """Write a self-signed certificate for names and addresses; return (certificate, key).
+
+    Clients inside the twin trust it through SSL_CERT_FILE; nobody else ever sees it.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "testbed twin")])
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(yesterday)
+        .not_valid_after(yesterday + timedelta(days=30))
+        .add_extension(x509.SubjectAlternativeName([_general_name(a) for a in addresses]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    chain, private = directory / "cert.pem", directory / "key.pem"
+    chain.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    _write_secret(private, pem)
+    return chain, private
+
+
+def _general_name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
+
+
+def _write_secret(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)

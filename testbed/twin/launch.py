@@ -1,0 +1,107 @@
+"""The way into a twin: `python -m testbed.twin.launch new|join …`, run by `sandbox`.
+
+This process stays outside as the one that signals reach and that is waited for; what it forks is
+the first process inside. When it is killed, the kernel ends everything inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from testbed.errors import EXIT_BUG, EXIT_LAB, TestbedError
+from testbed.twin import machine, namespaces
+
+_MACHINE = (
+    namespaces.NEWNET | namespaces.NEWNS | namespaces.NEWUTS | namespaces.NEWIPC | namespaces.NEWPID
+)
+_NO_NAMESPACES = (
+    "allow user namespaces on this machine (sysctl kernel.unprivileged_userns_clone=1, "
+    "kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces above 0)"
+)
+
+
+def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
+    """Build a twin of a lab and keep it; report on the descriptor `ready`."""
+
+    def report(**said: object) -> None:
+        os.write(ready, json.dumps(said).encode() + b"\n")
+
+    try:
+        namespaces.become_root_of_new_user_namespace()
+        namespaces.unshare(_MACHINE)
+        namespaces.keep_mounts_private()
+    except OSError as error:
+        report(error=str(error), hint=_NO_NAMESPACES, exit=EXIT_LAB)
+        return EXIT_LAB
+    return namespaces.run_as_init(
+        lambda: _serve(name, lab_file, overrides, report),
+        announce=lambda pid: report(pid=pid),
+    )
+
+
+def _serve(name: str, lab_file: str, overrides: list[str], report: Callable[..., None]) -> int:
+    from testbed.schema import load_lab
+    from testbed.twin.server import serve
+
+    try:
+        return serve(load_lab(Path(lab_file), overrides), name, lambda: report(ready=True))
+    except TestbedError as error:
+        report(error=str(error.args[0]), hint=error.hint, exit=error.exit_code)
+        return error.exit_code
+    except (OSError, ValueError) as error:
+        report(error=str(error), hint="run `testbed doctor`", exit=EXIT_LAB)
+        return EXIT_LAB
+    except Exception:
+        report(error=traceback.format_exc(), hint="this is a bug of the testbed", exit=EXIT_BUG)
+        return EXIT_BUG
+
+
+def join(server: int, directory: str, command: list[str]) -> int:
+    """Run a command inside the twin whose first process is `server`, and return its exit code.
+
+    It gets a PID namespace of its own, so nothing that it starts outlives it.
+    """
+    kinds = ("user", "net", "uts", "ipc", "mnt")
+    opened = [os.open(f"/proc/{server}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+    for descriptor in opened:
+        namespaces.setns(descriptor)
+        os.close(descriptor)
+    namespaces.unshare(namespaces.NEWPID | namespaces.NEWNS)
+    namespaces.keep_mounts_private()
+    os.chdir(directory)
+
+    def run() -> int:
+        inside = machine.environment(os.environ[machine.TWIN_VARIABLE])
+        os.execvpe(command[0], command, inside)  # noqa: S606 - the caller's own command
+
+    return namespaces.run_as_init(run)
+
+
+def main(arguments: list[str]) -> int:
+    """Go in, as the first argument says."""
+    match arguments:
+        case ["new", parent, name, ready, lab_file, *overrides]:
+            _follow(int(parent))
+            return new(name, int(ready), lab_file, overrides)
+        case ["join", parent, server, directory, *command]:
+            _follow(int(parent))
+            return join(int(server), directory, command)
+    raise SystemExit(f"unknown arguments: {arguments}")
+
+
+def _follow(parent: int) -> None:
+    """Die with the process that started this one, unless it is to be left alone (parent 0)."""
+    if parent == 0:
+        return
+    namespaces.die_with_parent()
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

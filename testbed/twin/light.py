@@ -1,0 +1,151 @@
+"""Circuits as packets: the fabric namespace, where light becomes redirects and carrier.
+
+A host port's transmit fibre enters a switch ingress and its receive fibre leaves a switch egress.
+While the switch connects the two ports of a circuit and both hosts have power, frames of one come
+out at the other. Light that goes out takes the frames at once and the carrier after the twin's
+loss-of-signal delay; light that comes brings the carrier after the link-up delay.
+
+A veth pair has one carrier for both directions, so a port that receives no light cannot send
+either, as with remote-fault signalling on real Ethernet. A powered port always emits light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import RLock
+
+from testbed.bench.contracts import Scheduler
+from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
+from testbed.twin.net import Network
+
+
+@dataclass(frozen=True, slots=True)
+class LightEvent:
+    """Something that happened to the light at a port, on the scheduler's clock."""
+
+    t: float
+    port: HostPort
+    what: str
+    """`dark`, `lit`, `carrier-lost` or `carrier`."""
+
+
+class Light:
+    """The state of light in the twin's fabric; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        links: Mapping[HostPort, str],
+        network: Network,
+        scheduler: Scheduler,
+        *,
+        loss_of_signal: float,
+        link_up: float,
+    ) -> None:
+        self._wiring = wiring
+        self._links = links
+        self._network = network
+        self._scheduler = scheduler
+        self._delay = {"dark": loss_of_signal, "lit": link_up}
+        self._lock = RLock()
+        self._through: dict[SwitchPort, SwitchPort] = {}  # egress to ingress, lit only
+        self._powered: set[str] = set()
+        self._sources: dict[HostPort, HostPort] = {}  # receiving port to the port it hears
+        self._redirects: dict[HostPort, HostPort] = {}  # sending port to the port it reaches
+        self._carrier: set[HostPort] = set()
+        self._epoch: dict[HostPort, int] = dict.fromkeys(wiring, 0)
+        self.history: list[LightEvent] = []
+
+    def switch_is_lit(self, switch: str, lit: Mapping[int, int]) -> None:
+        """Take the cross-connects of one switch that carry light now, ingress to egress."""
+        with self._lock:
+            others = {e: i for e, i in self._through.items() if e.switch != switch}
+            mine = {SwitchPort(switch, e): SwitchPort(switch, i) for i, e in lit.items()}
+            self._through = others | mine
+            self._settle()
+
+    def host_is_on(self, host: str) -> None:
+        """Light a host's ports, which must exist in the fabric namespace by now."""
+        with self._lock:
+            for port in self._ports_of(host):
+                self._network.accept_redirects(self._links[port])
+            self._powered.add(host)
+            self._settle()
+
+    def host_goes_dark(self, host: str) -> None:
+        """Take a host's light away; when this returns no frame of it can leave any more."""
+        with self._lock:
+            for port in self._ports_of(host):
+                self._network.set_up(self._links[port], False)
+                self._carrier.discard(port)
+                self._epoch[port] += 1
+            self._powered.discard(host)
+            self._settle()
+
+    def host_is_gone(self, host: str) -> None:
+        """Forget a dark host's links and remove them."""
+        with self._lock:
+            gone = set(self._ports_of(host))
+            # The kernel dropped the filters of removed links; those towards them must go first.
+            for source, sink in list(self._redirects.items()):
+                if source in gone or sink in gone:
+                    self._network.stop_redirect(self._links[source])
+                    del self._redirects[source]
+            for port in gone:
+                self._network.remove(self._links[port])
+
+    def _ports_of(self, host: str) -> Iterable[HostPort]:
+        return [port for port in self._wiring if port.host == host]
+
+    def _settle(self) -> None:
+        """Bring sources, redirects and carriers in line with switches and power."""
+        sources = self._heard()
+        changed = [p for p in self._wiring if sources.get(p) != self._sources.get(p)]
+        self._sources = sources
+        for port in changed:
+            self._light_changed(port, "lit" if port in sources else "dark")
+        self._redirect({source: sink for sink, source in sources.items()})
+
+    def _heard(self) -> dict[HostPort, HostPort]:
+        emitting = {f.tx: port for port, f in self._wiring.items() if port.host in self._powered}
+        heard = {}
+        for port, fibres in self._wiring.items():
+            ingress = self._through.get(fibres.rx)
+            if ingress in emitting and port.host in self._powered:
+                heard[port] = emitting[ingress]
+        return heard
+
+    def _redirect(self, wanted: dict[HostPort, HostPort]) -> None:
+        for source, sink in list(self._redirects.items()):
+            # Nothing leaves a dark host and nothing arrives there, so its redirects can wait until
+            # its links are removed; taking them away now would delay its neighbours' carriers.
+            idle = {source.host} if source in wanted else {source.host, sink.host}
+            if wanted.get(source) != sink and idle <= self._powered:
+                self._network.stop_redirect(self._links[source])
+                del self._redirects[source]
+        for source, sink in wanted.items():
+            if source not in self._redirects:
+                self._network.redirect(self._links[source], self._links[sink])
+                self._redirects[source] = sink
+
+    def _light_changed(self, port: HostPort, what: str) -> None:
+        self._note(port, what)
+        self._epoch[port] += 1
+        epoch = self._epoch[port]
+        when = self._scheduler.now() + self._delay[what]
+        self._scheduler.call_at(when, lambda: self._carrier_follows(port, epoch))
+
+    def _carrier_follows(self, port: HostPort, epoch: int) -> None:
+        with self._lock:
+            if self._epoch[port] != epoch:
+                return  # the light changed again, or the host went dark, in the meantime
+            up = port in self._sources
+            if up == (port in self._carrier):
+                return
+            self._network.set_up(self._links[port], up)
+            (self._carrier.add if up else self._carrier.discard)(port)
+            self._note(port, "carrier" if up else "carrier-lost")
+
+    def _note(self, port: HostPort, what: str) -> None:
+        self.history.append(LightEvent(self._scheduler.now(), port, what))

@@ -1,0 +1,59 @@
+"""The private machine that a twin lives in: its devices, its names, its places for files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from testbed.twin.namespaces import bind, mount
+
+ROOM = Path("/run/testbed")
+"""Everything of the twin that is a file, on a file system in memory."""
+
+HOME = ROOM / "home"
+"""The home directory of whoever runs in the twin: its SSH key, known hosts and nothing else."""
+
+SOCKET = ROOM / "twin.sock"
+CERTIFICATES = ROOM / "tls"
+TWIN_VARIABLE = "TESTBED_TWIN"
+"""Set for processes inside a twin, to its name."""
+
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+def furnish(names: dict[str, str]) -> None:
+    """Mount private /run, /dev and /etc/hosts; real ttys and instruments are gone afterwards."""
+    mount("tmpfs", "/run", "tmpfs", "mode=0755")
+    for directory in (ROOM, HOME, HOME / ".ssh", CERTIFICATES):
+        directory.mkdir(mode=0o700)
+    Path("/run/lock").mkdir(mode=0o1777)
+    _make_devices(ROOM / "dev")
+    hosts = ROOM / "hosts"
+    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in names.items())]
+    hosts.write_text("\n".join(lines) + "\n")
+    bind(hosts, "/etc/hosts")
+
+
+def _make_devices(root: Path) -> None:
+    root.mkdir()
+    mount("tmpfs", root, "tmpfs", "mode=0755")
+    for name in _DEVICES:
+        (root / name).touch()
+        bind(f"/dev/{name}", root / name)
+    for directory in ("pts", "shm"):
+        (root / directory).mkdir(mode=0o1777)
+    mount("devpts", root / "pts", "devpts", "newinstance,ptmxmode=0666,mode=0620")
+    (root / "ptmx").symlink_to("pts/ptmx")
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1")):
+        (root / name).symlink_to(target)
+    bind(root, "/dev")
+
+
+def environment(name: str, base: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a process that runs inside the twin called `name`."""
+    inside = {
+        "HOME": str(HOME),
+        "SSL_CERT_FILE": str(CERTIFICATES / "cert.pem"),
+        TWIN_VARIABLE: name,
+    }
+    return dict(os.environ if base is None else base) | inside

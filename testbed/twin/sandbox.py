@@ -1,0 +1,125 @@
+"""A twin seen from outside: start it, run a command in it, end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.clock import Deadline
+from testbed.errors import LabError, TestbedError
+from testbed.twin.machine import TWIN_VARIABLE
+
+_START_LIMIT = 30.0
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A running twin: the process that keeps it, and its first process as seen from outside."""
+
+    name: str
+    launcher: int
+    server: int
+
+    def run(self, command: Sequence[str]) -> int:
+        """Run a command in the twin with this process's terminal; return its exit code.
+
+        Signals that reach this process go to the command. Blocks until it ends.
+        """
+        arguments = ["join", str(os.getpid()), str(self.server), str(Path.cwd()), *command]
+        process = _launch(arguments, self.name)
+        with _forwarding_signals(process.pid):
+            return process.wait()
+
+    def end(self) -> None:
+        """End the twin and everything in it; safe to call twice."""
+        try:
+            descriptor = os.pidfd_open(self.launcher)
+        except ProcessLookupError:
+            return
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            select.select([descriptor], [], [], _START_LIMIT)
+        finally:
+            os.close(descriptor)
+
+
+def start(name: str, lab_file: Path, overrides: Sequence[str], *, detached: bool) -> Sandbox:
+    """Build the twin of a lab and return it when all its hosts answer.
+
+    It dies with this process unless `detached`. Raise LabError with what this machine has against
+    it.
+    """
+    read, write = os.pipe()
+    parent = 0 if detached else os.getpid()
+    arguments = ["new", str(parent), name, str(write), str(lab_file.resolve()), *overrides]
+    process = _launch(arguments, name, pass_fds=(write,))
+    os.close(write)
+    server = 0
+    for report in _reports(read, Deadline.after(_START_LIMIT)):
+        if "pid" in report:
+            server = report["pid"]
+        elif "ready" in report:
+            return Sandbox(name, process.pid, server)
+        else:
+            process.kill()
+            process.wait()
+            raise _refusal(report)
+    process.kill()
+    process.wait()
+    raise LabError(
+        f"the twin of {lab_file} did not start within {_START_LIMIT:.0f} s",
+        hint="run `testbed doctor`",
+    )
+
+
+def _launch(
+    arguments: Sequence[str], name: str, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    # A session of its own: Ctrl-C must reach the command once, through us, not twice.
+    return subprocess.Popen(
+        [sys.executable, "-m", "testbed.twin.launch", *arguments],
+        env=dict(os.environ) | {TWIN_VARIABLE: name},
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+
+
+def _reports(read: int, deadline: Deadline) -> Iterator[dict[str, Any]]:
+    """Yield the lines of JSON that the launcher writes until it closes its end or time is up."""
+    buffer = b""
+    with os.fdopen(read, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], deadline.left)[0]:
+            piece = pipe.read(65536)
+            if not piece:
+                return
+            *lines, buffer = (buffer + piece).split(b"\n")
+            yield from (json.loads(line) for line in lines)
+
+
+def _refusal(report: dict[str, Any]) -> TestbedError:
+    error = TestbedError(f"the twin did not start: {report['error']}", hint=report["hint"])
+    error.exit_code = report["exit"]
+    return error
+
+
+@contextmanager
+def _forwarding_signals(pid: int) -> Iterator[None]:
+    before = {
+        number: signal.signal(number, lambda received, _: os.kill(pid, received))
+        for number in _FORWARDED
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

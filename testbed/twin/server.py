@@ -1,0 +1,175 @@
+"""The first process of a twin: it builds the lab from the lab file and keeps it until the end.
+
+sandbox namespace     instruments on loopback, a bridge to every host's management port
+fabric namespace      one link per fabric port; light decides which frames go where
+virtual hosts         forked from the zygote, each in namespaces of its own
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from testbed.resource import Tcp
+from testbed.schema import Lab
+from testbed.twin import keys, machine
+from testbed.twin.control import ControlSocket
+from testbed.twin.host import HostSetup
+from testbed.twin.hosts import BRIDGE, VirtualHosts
+from testbed.twin.instruments import Instruments
+from testbed.twin.light import Light
+from testbed.twin.namespaces import NEWNET, unshare
+from testbed.twin.net import Network, open_namespace
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.site import GATEWAY, HostSite, Site, lay_out
+from testbed.twin.zygote import Zygote
+
+_END = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+
+
+class Twin:
+    """A lab, built inside the current namespaces. The process must have one thread until then."""
+
+    def __init__(self, lab: Lab) -> None:
+        site = lay_out(lab)
+        machine.furnish(site.names())
+        zygote = Zygote()
+        self.lab = lab
+        self.scheduler = WallScheduler()
+        self.light = self._make_light(site)
+        client_key = _write_keys(site)
+        self.hosts = VirtualHosts(
+            site.hosts,
+            lambda host: _host_setup(host, lab, client_key),
+            zygote,
+            _management_network(site),
+            self._fabric,
+            self.light,
+        )
+        self.instruments = Instruments(lab, self.light, self.hosts, self.scheduler)
+        self.instruments.serve(site, _server_tls(site))
+        self.hosts.power_on_all()
+
+    def _make_light(self, site: Site) -> Light:
+        self._fabric = Network(_new_network_namespace())
+        links = {link.port: link.name for host in site.hosts.values() for link in host.links}
+        settings = self.lab.twin
+        return Light(
+            self.lab.wiring(),
+            links,
+            self._fabric,
+            self.scheduler,
+            loss_of_signal=settings.loss_of_signal,
+            link_up=settings.link_up,
+        )
+
+
+def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
+    """Build the twin, call `ready`, and keep it until a signal ends it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _END | {signal.SIGCHLD})
+    twin = Twin(lab)
+    with ControlSocket(machine.SOCKET, lambda request: answer(twin, name, request)):
+        ready()
+        while signal.sigwait(_END | {signal.SIGCHLD}) == signal.SIGCHLD:
+            _reap()
+    return 0
+
+
+def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
+    """Answer one request at the twin's own door; ValueError refuses it."""
+    match request:
+        case {"do": "describe"}:
+            pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}
+            return {"name": name, "lab": twin.lab.lab, "hosts": pids}
+        case {"do": "light"}:
+            return [[event.t, str(event.port), event.what] for event in twin.light.history]
+        case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
+            twin.instruments.far_end(instrument).fault(fault, **scope)
+            return None
+        case {"do": "clear", "instrument": instrument}:
+            twin.instruments.far_end(instrument).clear()
+            return None
+    raise ValueError(f"unknown request {request}")
+
+
+def _reap() -> None:
+    """Collect processes whose parents died; as the first process here they become ours."""
+    try:
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+    except ChildProcessError:
+        sys.exit("the zygote died, so no host could start again")
+
+
+def _new_network_namespace() -> int:
+    """Return a descriptor of a new network namespace, made by a thread that then ends."""
+    made: list[int] = []
+
+    def make() -> None:
+        unshare(NEWNET)
+        made.append(open_namespace("thread-self"))
+
+    thread = Thread(target=make)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+def _management_network(site: Site) -> Network:
+    """Give the sandbox its loopback, the instruments' addresses and a way to every host."""
+    network = Network()
+    network.set_up("lo", True)
+    for address in sorted({i.address for i in site.instruments if i.address}):
+        network.add_address("lo", address, 32)
+    network.add_bridge(BRIDGE)
+    network.add_address(BRIDGE, GATEWAY, 32)
+    for host in site.hosts.values():
+        network.add_route(host.address, BRIDGE)
+    return network
+
+
+def _write_keys(site: Site) -> str:
+    """Write every host's key and the client's, and the client's list of known hosts."""
+    home = machine.HOME / ".ssh"
+    known = []
+    for host in site.hosts.values():
+        public = keys.write_ssh_key(_host_key(host))
+        name = host.ssh_name if host.ssh_port == 22 else f"[{host.ssh_name}]:{host.ssh_port}"
+        known.append(f"{name} {public}\n")
+    (home / "known_hosts").write_text("".join(known))
+    return keys.write_ssh_key(home / "id_ed25519")
+
+
+def _host_key(host: HostSite) -> Path:
+    return machine.ROOM / f"host-key-{host.name}"
+
+
+def _host_setup(host: HostSite, lab: Lab, client_key: str) -> HostSetup:
+    scripts = sysconfig.get_path("scripts")
+    return HostSetup(
+        name=host.name,
+        address=host.address,
+        ssh_port=host.ssh_port,
+        interfaces=tuple(link.interface for link in host.links),
+        rate=lab.twin.rate,
+        clock_offset=host.clock_offset,
+        path=f"{scripts}:{os.environ.get('PATH', os.defpath)}",
+        host_key=str(_host_key(host)),
+        client_key=client_key,
+    )
+
+
+def _server_tls(site: Site) -> ssl.SSLContext:
+    places = [(i.address, i.place.host) for i in site.instruments if isinstance(i.place, Tcp)]
+    names = {name for place in places for name in place}
+    chain, key = keys.write_certificate(machine.CERTIFICATES, sorted(names))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+    return context
