@@ -49,7 +49,7 @@ class RedfishOptions:
     verify: bool = True
     """False accepts any certificate; for boxes on a closed network that made their own."""
     ca_file: str = ""
-    """PEM file of the authority that signed the box's certificate; empty: the system's."""
+    """PEM file of an authority to trust besides the system's."""
 
     def authorization(self) -> str:
         """Return the value of the header `Authorization`; empty when no user is named."""

@@ -127,7 +127,9 @@ class Redfish:
 
 def _tls(name: str, options: RedfishOptions) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=options.ca_file or None)
+        context = ssl.create_default_context()
+        if options.ca_file:
+            context.load_verify_locations(options.ca_file)
     except OSError as error:
         raise UsageError(f"{name}: 'ca_file' {options.ca_file} cannot be used: {error}") from error
     if not options.verify:

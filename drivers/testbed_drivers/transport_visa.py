@@ -10,6 +10,7 @@ never listed: that broadcasts on the lab's network.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import select
@@ -38,7 +39,9 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Vi
     try:
         opened = _manager().open_resource(name, open_timeout=_open_timeout(deadline))
     except Exception as error:  # pyvisa-py raises bare Exception, ValueError and OSError here
-        raise not_opened(instrument, resource, error) from error
+        silent = str(StatusCode.error_timeout) in str(error)
+        reason = OSError(errno.ETIMEDOUT, str(error)) if silent else error
+        raise not_opened(instrument, resource, reason) from error
     assert isinstance(opened, MessageBasedResource)
     try:
         below = _below(opened)
