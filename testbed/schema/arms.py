@@ -47,7 +47,7 @@ def drafts(
     problems = list(_problems(variants, matrix))
     if problems:
         raise schema_error(source, problems)
-    common = replace(source, data={k: v for k, v in source.data.items() if k not in _ARMS_ONLY})
+    common = replace(source, data={k: v for k, v in source.data.items() if k not in _COMPARISON})
     return [
         _draft(common, "/".join(filter(None, (variant, point))), (*ours, *theirs))
         for variant, ours in _variants(source, variants)
@@ -55,7 +55,8 @@ def drafts(
     ]
 
 
-_ARMS_ONLY = {"variants", "matrix", "checks"}
+_COMPARISON = {"variants", "matrix", "checks"}
+"""Keys that say something about the arms together; no arm has them."""
 
 
 def _problems(
@@ -99,7 +100,7 @@ def _points(
 def _draft(common: Source, name: str, overrides: tuple[Override, ...]) -> Draft:
     lab = tuple(one for one in overrides if one.key.startswith("lab."))
     for override in overrides:
-        if override not in lab:
+        if not override.key.startswith("lab."):
             common = override.applied(common)
     return Draft(name, common, lab)
 

@@ -21,6 +21,7 @@ from testbed.schema.text import (
     LitPort,
     Name,
     PortNumbers,
+    Resource,
     SshTarget,
 )
 from testbed.units import BitRate, Seconds
@@ -81,7 +82,7 @@ class Switch(Described):
     """An optical circuit switch and the driver that speaks to it."""
 
     driver: str
-    resource: Annotated[str, Field(min_length=1)]
+    resource: Resource
     """Where it answers: a VISA name, a tty or a URL."""
     ports: Annotated[frozenset[int], PortNumbers()]
     """The ports that the testbed may use; it never touches any other."""
@@ -93,7 +94,7 @@ class PowerUnit(Described):
     """A switched power unit and the driver that speaks to it."""
 
     driver: str
-    resource: Annotated[str, Field(min_length=1)]
+    resource: Resource
     """Where it answers: a VISA name, a tty or a URL."""
     identity: str | None = None
     """The serial number that must answer."""

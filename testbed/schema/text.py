@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic_core import core_schema
 
 from testbed.fabric.circuits import SwitchPort
+from testbed.resource import place
 from testbed.schema.check import Problem, Problems, shown
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ def _address(text: str) -> IPv4Interface:
         raise ValueError(f"{text!r} is not an IPv4 address, as '10.0.0.1/24'") from error
 
 
+def _resource(text: str) -> str:
+    place(text)
+    return text
+
+
 Name = Annotated[
     str, spelling(r"[A-Za-z0-9][A-Za-z0-9_-]*", "a name: letters, digits, '-' and '_'")
 ]
@@ -150,3 +156,5 @@ SshTarget = Annotated[
 LitPort = Annotated[SwitchPort, Text(SwitchPort.parse, r"^.+\.[0-9]+$")]
 Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]
 FedBy = Annotated[Outlet, Text(Outlet.parse, r"^[^.]+\..+$")]
+Resource = Annotated[str, Text(_resource)]
+"""Where an instrument answers: a VISA name, a tty or a URL."""

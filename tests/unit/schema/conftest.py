@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -142,21 +143,45 @@ seed: 7
 """
 
 
-@pytest.fixture(scope="session", autouse=True)
-def toy_plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Install the plug-ins as pip would: a package and its dist-info on the path."""
-    site = tmp_path_factory.mktemp("site")
-    (site / "testbed_toy.py").write_text(KINDS)
-    info = site / "testbed_toy-1.0.dist-info"
+@contextmanager
+def installed(site: Path, package: str, code: str, entry_points: str) -> Iterator[None]:
+    """Install plug-ins as pip would: a package and its dist-info on the path."""
+    (site / f"{package}.py").write_text(code)
+    info = site / f"{package}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: testbed-toy\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entry_points)
     sys.path.insert(0, str(site))
     plugins.kinds.cache_clear()
     yield
     sys.path.remove(str(site))
-    sys.modules.pop("testbed_toy", None)
+    sys.modules.pop(package, None)
     plugins.kinds.cache_clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def toy_plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Install the imaginary lab's plug-ins for all tests of this room."""
+    with installed(tmp_path_factory.mktemp("site"), "testbed_toy", KINDS, ENTRY_POINTS):
+        yield
+
+
+@pytest.fixture
+def clashing_policy(tmp_path: Path) -> Iterator[str]:
+    """Install a policy with an option that its kind key already is; return its name."""
+    code = """
+from dataclasses import dataclass
+from testbed.plugins import Kind
+
+@dataclass(frozen=True)
+class Options:
+    kind: str = ""
+
+clash = Kind("clashes", "none:none", Options)
+"""
+    entry = "[testbed.policies]\ntoy-clash = testbed_clash:clash\n"
+    with installed(tmp_path, "testbed_clash", code, entry):
+        yield "toy-clash"
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.schema import Condition, Target
+from testbed.errors import TestbedError
+from testbed.schema import Condition, Target, load_experiment
 from testbed.units import RATE, SHARE, TIME
 
 
@@ -133,3 +134,11 @@ def test_a_fault_must_name_its_job_where_there_are_several(refused_experiment):
     assert refused_experiment("jobs:\n", second) == [
         "f:10:5: faults.1: it names no job, and there are several; known: other, main"
     ]
+
+
+def test_a_plug_in_may_not_take_a_key_that_all_of_its_sort_have(
+    tmp_path, experiment_text, clashing_policy
+):
+    (tmp_path / "f").write_text(experiment_text.replace("toy-splice", clashing_policy))
+    with pytest.raises(TestbedError, match=r"'toy-clash' has an option 'kind', which every Policy"):
+        load_experiment(tmp_path / "f")

@@ -120,6 +120,7 @@ def test_no_secret_is_in_anything_printed(lab, monkeypatch):
             "18:13: switches.ocs.driver: 'toy-osc' is not one of the switch drivers; did you mean",
         ),
         ("toy-ocs", "toy-pdu", "18:13: switches.ocs.driver: 'toy-pdu' is not one of the switch"),
+        ('"https://192.0.2.11"', "pdu", "25:36: power.pdu.resource: 'pdu' names no instrument"),
         ("toy-pdu", "toy-ocs", "25:17: power.pdu.driver: 'toy-ocs' is not one of the power"),
         ("driver: toy-pdu, ", "", "25:3: power.pdu: the key 'driver' is missing; known: "),
         (
@@ -204,3 +205,12 @@ def test_everything_wrong_is_reported_in_the_order_of_the_file(refused_lab):
         "hosts.h1.ports.p0.tx",
         "hosts.h1.ports.p0.rx",
     ]
+
+
+def test_a_port_that_an_anchor_repeats_is_refused(refused_lab):
+    said = refused_lab(
+        "    ports:\n      p0: {interface: eth1, address: 10.0.0.2/24, tx: ocs.3, rx: ocs.19}",
+        "    ports: {p0: {interface: eth1, address: 10.0.0.2/24, tx: &tx ocs.3, rx: ocs.19},\n"
+        "            p1: {interface: eth2, address: 10.0.1.2/24, tx: *tx, rx: ocs.20}}",
+    )
+    assert said == ["f:15:61: hosts.h1.ports.p1.tx: ocs.3 is wired twice; first at f:14:61"]
