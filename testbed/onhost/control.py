@@ -1,0 +1,149 @@
+"""The rank's line to its agent: commands in, events and a heartbeat out.
+
+A thread of its own reads the line, so that an order to leave reaches a rank that computes or waits
+for a neighbour, and so that the heartbeat stops exactly when the process is stopped or wedged.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from .errors import Left, ProtocolError
+from .frames import Decoder, Message, encode
+
+AGENT_GONE = 3
+"""Exit code of a rank whose agent closed the line."""
+
+_EVERY_GENERATION = sys.maxsize
+
+
+class LeaveOrder:
+    """The newest generation that must be left: given in one thread, obeyed in another.
+
+    `fileno` is readable once an order was given. Whoever polls it calls `settle` and then `check`,
+    in this order: an order that arrives in between is found by the check.
+    """
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._heard, self._told = os.pipe()
+        os.set_blocking(self._heard, False)
+
+    def give(self, generation: int) -> None:
+        """Order everybody out of `generation` and of those before it."""
+        self._generation = max(self._generation, generation)
+        os.write(self._told, b"!")
+
+    def check(self, generation: int) -> None:
+        """Raise Left when `generation` must be left."""
+        if self._generation >= generation:
+            raise Left
+
+    def settle(self) -> None:
+        """Let `fileno` fall silent until the next order."""
+        try:
+            os.read(self._heard, 4096)
+        except BlockingIOError:
+            return
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll beside the sockets."""
+        return self._heard
+
+    def close(self) -> None:
+        """Release the descriptors; no order can be given or waited for any more."""
+        os.close(self._heard)
+        os.close(self._told)
+
+
+class Control:
+    """Speak framed JSON with the agent over one stream socket.
+
+    A closed line ends the process at once: a rank without an agent answers to nobody.
+    """
+
+    def __init__(self, line: socket.socket) -> None:
+        self.leave = LeaveOrder()
+        self.finish_after: int | None = None
+        self._line = line
+        self._sending = threading.Lock()
+        self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._beat = 1.0
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+
+    def next(self) -> Message:
+        """Wait for the next command and return it."""
+        return self._commands.get()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Tell whether a command has come that nobody has taken yet."""
+        return not self._commands.empty()
+
+    def emit(self, event: str, mono: float | None = None, **fields: Any) -> None:
+        """Send one event, stamped with `mono`, the instant it happened, or else with now."""
+        stamp = time.monotonic() if mono is None else mono
+        frame = encode({"event": event, "mono": stamp, **fields})
+        try:
+            with self._sending:
+                self._line.sendall(frame)
+        except OSError:
+            os._exit(AGENT_GONE)
+
+    def ends_before(self, step: int) -> bool:
+        """Tell whether the agent wants the job to end before `step`.
+
+        All ranks must end alike; one that is already past the last step refuses and goes on.
+        """
+        last = self.finish_after
+        if last is None or step <= last:
+            return False
+        if step > last + 1:
+            self.finish_after = None
+            self.emit("refused", do="finish", why=f"step {last} is over, the next is {step}")
+            return False
+        return True
+
+    def _listen(self) -> None:
+        decoder = Decoder()
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
+        due = time.monotonic()
+        while True:
+            if poll.poll(max(0.0, due - time.monotonic()) * 1e3):
+                self._read(decoder)
+            if time.monotonic() >= due:
+                self.emit("alive")
+                due = time.monotonic() + self._beat
+
+    def _read(self, decoder: Decoder) -> None:
+        try:
+            data = self._line.recv(65536)
+            for command in decoder.feed(data):
+                self._take(command)
+        except (OSError, ProtocolError, KeyError, TypeError) as error:
+            print(f"rank: the line to the agent broke: {error!r}", file=sys.stderr, flush=True)
+            os._exit(AGENT_GONE)
+        if not data:
+            os._exit(AGENT_GONE)
+
+    def _take(self, command: Message) -> None:
+        """Act on what cannot wait for the main thread, then queue the command for it."""
+        verb = command.get("do")
+        if verb == "finish":
+            self.finish_after = command["after_step"]
+            return
+        if verb == "configure":
+            self._beat = command["heartbeat"] / 4
+        self._commands.put(command)
+        if verb == "leave":
+            self.leave.give(command["generation"])
+        elif verb == "exit":
+            self.leave.give(_EVERY_GENERATION)

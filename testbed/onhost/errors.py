@@ -1,0 +1,32 @@
+"""Why a rank stops what it is doing; none of these ends its process."""
+
+from __future__ import annotations
+
+
+class Left(Exception):
+    """The rank was told to leave its generation."""
+
+
+class PeerLost(Exception):
+    """The connection to a neighbour broke; `neighbour` is `next` or `previous`."""
+
+    def __init__(self, neighbour: str, error: str) -> None:
+        super().__init__(f"the connection to the {neighbour} rank broke: {error}")
+        self.neighbour = neighbour
+        self.error = error
+
+
+class ProtocolError(Exception):
+    """A message came that its sender, here and now, has no reason to send."""
+
+
+class WrongGeneration(ProtocolError):
+    """A message came from another generation of the ring."""
+
+
+class Corrupt(Exception):
+    """Values arrived that cannot be the sum of what the ranks sent."""
+
+
+class Refused(Exception):
+    """The agent asked for something that this rank, as it stands, cannot do."""

@@ -1,0 +1,59 @@
+"""Framed JSON: four bytes of length, the most significant first, then that much UTF-8 text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .errors import ProtocolError
+
+LENGTH_BYTES = 4
+LARGEST = 16 << 20
+
+Message = dict[str, Any]
+
+
+def encode(message: Message) -> bytes:
+    """Return the message as one frame; raise ProtocolError when it is too long for one."""
+    body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(body) > LARGEST:
+        raise ProtocolError(f"a frame of {len(body)} bytes is longer than {LARGEST}")
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+class Decoder:
+    """Cut a stream of bytes, arriving in any pieces, back into messages."""
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._largest = largest
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Return the messages that `data` completes; raise ProtocolError for anything else."""
+        self._held += data
+        messages = []
+        while len(self._held) >= LENGTH_BYTES:
+            length = int.from_bytes(self._held[:LENGTH_BYTES], "big")
+            if length > self._largest:
+                raise ProtocolError(f"a frame announces {length} bytes, more than {self._largest}")
+            end = LENGTH_BYTES + length
+            if len(self._held) < end:
+                break
+            messages.append(_message(bytes(self._held[LENGTH_BYTES:end])))
+            del self._held[:end]
+        return messages
+
+    @property
+    def is_empty(self) -> bool:
+        """Tell whether every byte so far belonged to a finished message."""
+        return not self._held
+
+
+def _message(body: bytes) -> Message:
+    try:
+        message = json.loads(body)
+    except ValueError as error:
+        raise ProtocolError(f"a frame holds no JSON: {body[:80]!r}") from error
+    if not isinstance(message, dict):
+        raise ProtocolError(f"a frame holds no JSON object: {body[:80]!r}")
+    return message

@@ -1,0 +1,162 @@
+"""One member of a job: it obeys its agent, meets its neighbours and runs the job with them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from importlib import import_module
+from typing import Protocol
+
+from .control import Control
+from .errors import Corrupt, Left, PeerLost, ProtocolError, Refused
+from .frames import Message
+from .links import Links
+from .probe import probe
+from .ring import Ring
+from .sockets import Port, Seat, listen, meet
+from .state import State
+
+
+class Job(Protocol):
+    """What a rank runs; module `<kind>` of this package calls its own one `Job`."""
+
+    state: State
+    loss: float | None
+
+    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+        """Make the first step as fast as later ones; what `checkpoint` raises ends it."""
+
+    def run(self, ring: Ring, control: Control) -> None:
+        """Run from the state's next step on; return at the end of the job, raise on the way."""
+
+
+class Member:
+    """Obey the agent's commands, one after the other, in the process's main thread."""
+
+    def __init__(self, control: Control, configuration: Message) -> None:
+        self._control = control
+        self._rank: int | None = configuration["rank"]
+        self._token: str = configuration["token"]
+        self._to_next = Port(**configuration["to_next"])
+        job, ranks, seed = configuration["job"], configuration["ranks"], configuration["seed"]
+        module = import_module(f".{job['kind']}", __package__)
+        self._job: Job = module.Job(job["options"], seed, ranks)
+        self._listener = listen(Port(**configuration["from_previous"]))
+        self._ring: Ring | None = None
+        self._is_running = False
+
+    def serve(self) -> None:
+        """Announce the listener, warm up, and obey until told to exit."""
+        address, port = self._listener.getsockname()
+        state_bytes = len(self._job.state.outgoing())
+        self._control.emit("ready", address=address, port=port, state_bytes=state_bytes)
+        with suppress(Left):
+            self._job.warm_up(self._until_commanded)
+        while True:
+            command = self._control.next()
+            verb = command["do"]
+            if verb == "exit":
+                return
+            if verb == "join":
+                self._join(command)
+            elif verb == "leave":
+                self._leave(command["generation"])
+            else:
+                self._control.emit("refused", do=verb, why="the rank knows no such command")
+
+    def _until_commanded(self) -> None:
+        if self._control.is_waiting:
+            raise Left
+
+    def _leave(self, generation: int) -> None:
+        self._close_ring()
+        committed, started = self._job.state.step, self._is_running
+        self._is_running = False
+        self._control.emit("left", generation=generation, committed=committed, started=started)
+
+    def _join(self, command: Message) -> None:
+        """Take part in a generation until the job ends, the generation breaks or is left."""
+        generation = command["generation"]
+        self._close_ring()
+        try:
+            ring = self._ring = self._connect(command)
+            self._control.emit("generation", generation=generation)
+            self._restore(ring, command["step"], command["restore"])
+            if command["probe"]:
+                self._control.emit("probe", generation=generation, **asdict(probe(ring)))
+            self._is_running = True
+            self._job.run(ring, self._control)
+        except Left:
+            return  # the order to leave is the next command
+        except PeerLost as lost:
+            self._control.emit(
+                "peer-lost", generation=generation, neighbour=lost.neighbour, error=lost.error
+            )
+        except (Corrupt, ProtocolError) as error:
+            step = self._job.state.step
+            self._control.emit("corrupt", generation=generation, step=step, why=str(error))
+        except Refused as error:
+            self._control.emit("refused", do="join", generation=generation, why=str(error))
+        else:
+            self._report_end(generation)
+
+    def _connect(self, command: Message) -> Ring:
+        rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
+        members = {member["rank"]: member for member in command["members"]}
+        if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
+            raise Refused(f"rank {rank} has no place in a ring of {sorted(members)}")
+        seat = Seat(self._token, command["generation"], rank, len(members))
+        peer = members[seat.next]
+        to_next, from_previous = meet(
+            self._listener,
+            self._to_next,
+            (peer["address"], peer["port"]),
+            seat,
+            self._control.leave,
+        )
+        links = Links(to_next, from_previous, seat.generation, self._control.leave)
+        return Ring(rank, seat.ranks, links)
+
+    def _restore(self, ring: Ring, step: int, restore: Mapping[str, int]) -> None:
+        """Come to the state before `step`: by stepping back, or from the previous rank.
+
+        That rank is the source because the ring has no other link to a newcomer; it hands its
+        state on when it has reported its own.
+        """
+        begin = time.monotonic()
+        state, size = self._job.state, 0
+        source = restore.get(str(ring.rank))
+        if source is None:
+            state.rewind(step)
+        elif source != (ring.rank - 1) % ring.ranks or len(restore) == ring.ranks:
+            raise Refused(f"rank {ring.rank} cannot be restored from rank {source}")
+        else:
+            room = state.incoming()
+            size = len(room)
+            ring.receive_state(room)
+            state.adopt(step)
+        end = time.monotonic()
+        self._control.emit(
+            "restored", end, generation=ring.generation, step=step, bytes=size, seconds=end - begin
+        )
+        if str((ring.rank + 1) % ring.ranks) in restore:
+            ring.send_state(state.outgoing())
+
+    def _report_end(self, generation: int) -> None:
+        self._is_running = False
+        state = self._job.state
+        self._control.emit(
+            "done",
+            time.monotonic(),
+            generation=generation,
+            step=state.step,
+            digest=state.sha256(),
+            loss=self._job.loss,
+        )
+
+    def _close_ring(self) -> None:
+        if self._ring is not None:
+            self._ring.links.close()
+            self._ring = None

@@ -1,0 +1,56 @@
+"""One rank of a job: the conversation with its agent, from `configure` to `exit`.
+
+The agent starts the process with one end of a Unix stream socket as descriptor `--control FD` and
+sends framed JSON commands (`do`); the rank answers with events (`event`), each with `mono`, its
+host's monotonic clock at the instant it happened.
+
+    configure  build the job and listen               → ready, or failed and exit code 1
+    join       meet the neighbours, restore, probe    → generation, restored, probe
+               and run the job from the agreed step   → step or sample …, done
+    leave      abandon that, at any point             → left, with the steps committed
+    finish     end the job after a step               → done, or refused
+    exit       end the process                        → exit code 0
+
+On its own a rank sends `alive` four times per heartbeat, and stops to wait for `leave` after
+`peer-lost`, `corrupt` or `refused`. It never decides that a neighbour is dead: silence it endures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+
+from .control import Control
+
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which the computing thread lets the control thread in; Python's own is ten times
+as long, and so would be the way out of a generation."""
+
+
+def main() -> None:
+    """Serve the agent on the descriptor given as `--control`; raise what `configure` ran into."""
+    parser = argparse.ArgumentParser(prog="rank")
+    parser.add_argument("--control", type=int, required=True, metavar="FD")
+    control = Control(socket.socket(fileno=parser.parse_args().control))
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    # Ranks that share a host would fight for its cores with a pool of threads each. NumPy reads
+    # this when it is first imported, which therefore happens below.
+    for library in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{library}_NUM_THREADS"] = "1"
+    from .member import Member
+
+    command = control.next()
+    if command["do"] == "exit":
+        return
+    try:
+        member = Member(control, command)
+    except (ImportError, KeyError, OSError, TypeError, ValueError) as error:
+        control.emit("failed", why=f"{type(error).__name__}: {error}")
+        raise
+    member.serve()
+
+
+if __name__ == "__main__":
+    main()

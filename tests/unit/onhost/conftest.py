@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from rank_driver import Gang
+
+
+@pytest.fixture
+def gang() -> Iterator[Callable[..., Gang]]:
+    """Start and configure the processes of a job; they end with the test."""
+    with ExitStack() as stack:
+
+        def begin(*arguments: Any) -> Gang:
+            started = Gang(*arguments)
+            stack.callback(started.close)
+            return started
+
+        yield begin

@@ -1,0 +1,369 @@
+"""Ranks as processes over loopback: whole jobs, and what breaks them."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rank_driver import TOKEN, Gang
+
+from testbed.onhost.control import AGENT_GONE, LeaveOrder
+from testbed.onhost.links import Links
+from testbed.onhost.model import Model, Shape
+from testbed.onhost.optimiser import Adam
+from testbed.onhost.ring import Ring
+from testbed.onhost.sockets import Port, Seat, listen, meet
+from testbed.onhost.state import State
+from testbed.onhost.text import batch
+
+SIZE = {"dim": 16, "layers": 2, "heads": 2, "hidden": 24, "sequence": 8}
+TRAIN = {**SIZE, "batch": 2, "learning_rate": 0.01}
+SEED = 7
+
+
+def reference(ranks: int, steps: int) -> tuple[State, list[float]]:
+    """Train in one process, summing chunk by chunk in the ring's order."""
+    shape = Shape(**SIZE)
+    model, adam, size = Model(shape), Adam(0.01), shape.parameters
+    state = State(3 * size)
+    model.initialise(state.numbers[:size], SEED)
+    width = -(-(size + 1) // ranks)
+    losses = []
+    for step in range(steps):
+        values = np.empty((ranks, size + 1), np.float32)
+        for rank in range(ranks):
+            tokens, targets = batch(SEED, step, rank, 2, shape.sequence)
+            values[rank, -1] = model.loss_and_gradient(
+                state.numbers[:size], tokens, targets, values[rank, :-1], lambda: None
+            )
+        total = np.concatenate(
+            [
+                sum(values[(chunk + hop) % ranks, start : start + width] for hop in range(ranks))
+                for chunk, start in enumerate(range(0, size + 1, width))
+            ]
+        )
+        mean = total * np.float32(1 / ranks)
+        adam.update(state.numbers, state.draft, mean[:-1], 0, step, lambda: None)
+        state.commit()
+        losses.append(float(mean[-1]))
+    return state, losses
+
+
+def ends_undisturbed(gang: Gang, steps: int) -> None:
+    """Hear the end of a job: every rank must hold what one undisturbed process holds."""
+    done = gang.hear("done", step=steps)
+    state, losses = reference(len(gang.members), steps)
+    assert {event["digest"] for event in done} == {state.sha256()}
+    assert {event["loss"] for event in done} == {losses[-1]}
+
+
+def reach(gang: Gang, step: int) -> None:
+    """Wait until every member has done a step."""
+    gang.hear("step", step=step)
+
+
+def test_four_ranks_train_as_one_process_would(gang):
+    job = gang("train", TRAIN, 4)
+    job.tell("finish", after_step=4)
+    job.join(1)
+    ends_undisturbed(job, 5)
+    _, losses = reference(4, 5)
+    for member in job.members:
+        steps = member.of_kind("step")
+        assert [event["step"] for event in steps] == list(range(5))
+        assert [event["loss"] for event in steps] == losses
+        assert all(event["verified"] for event in steps)
+    digests = [[event["digest"] for event in member.of_kind("step")] for member in job.members]
+    assert digests == [digests[0]] * 4
+    assert len(set(digests[0])) == 5
+
+
+def test_a_step_tells_when_it_happened_on_the_hosts_own_clock(gang):
+    job = gang("train", TRAIN, 2)
+    before = time.monotonic()
+    job.tell("finish", after_step=1)
+    job.join(1)
+    job.hear("done")
+    after = time.monotonic()
+    for event in job.members[0].of_kind("step"):
+        begin, end = event["collective"]
+        assert before < event["begin"] < begin < end < event["end"] == event["mono"] < after
+
+
+def test_a_spare_takes_over_from_a_rank_that_stopped_in_the_middle(gang):
+    job = gang("train", TRAIN, 4)
+    job.join(1)
+    reach(job, 3)
+    victim = job.members[2]
+    victim.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.1)  # far more than a step: the others now wait for it inside a collective
+    survivors = [job.members[rank] for rank in (0, 1, 3)]
+    told = time.monotonic()
+    for member in survivors:
+        member.tell("leave", generation=1)
+    left = [member.hear("left", generation=1) for member in survivors]
+    assert max(event["mono"] for event in left) - told < 0.2
+    assert all(event["started"] for event in left)
+    committed = [event["committed"] for event in left]
+    assert max(committed) - min(committed) <= 1
+
+    step = min(committed)
+    job.replace(2)
+    job.tell("finish", after_step=step + 8)
+    job.join(2, step=step, restore={"2": 1})
+    restored = job.hear("restored", generation=2, step=step)
+    assert [event["bytes"] > 0 for event in restored] == [False, False, True, False]
+    victim.process.send_signal(signal.SIGCONT)  # it wakes up, and nobody listens to it
+    ends_undisturbed(job, step + 9)
+
+
+def test_ranks_that_are_a_step_ahead_take_it_back(gang):
+    job = gang("train", TRAIN, 3)
+    job.tell("finish", after_step=4)
+    job.join(1)
+    job.hear("done")
+    job.tell("leave", generation=1)
+    assert [event["committed"] for event in job.hear("left")] == [5, 5, 5]
+    job.join(2, step=4)
+    assert [event["bytes"] for event in job.hear("restored", step=4)] == [0, 0, 0]
+    ends_undisturbed(job, 5)
+    assert [event["generation"] for event in job.members[0].of_kind("step")][-2:] == [1, 2]
+
+
+def test_two_newcomers_in_a_row_are_restored_one_after_the_other(gang):
+    job = gang("train", TRAIN, 4)
+    job.tell("finish", after_step=2)
+    job.join(1)
+    job.hear("done")
+    job.tell("leave", generation=1)
+    job.hear("left")
+    job.replace(1)
+    job.replace(2)
+    job.tell("finish", after_step=6)
+    job.join(2, step=3, restore={"1": 0, "2": 1})
+    ends_undisturbed(job, 7)
+
+
+def test_survivors_can_go_on_without_the_lost_rank(gang):
+    job = gang("train", TRAIN, 3)
+    job.tell("finish", after_step=0)
+    job.join(1)
+    job.hear("done")
+    job.tell("leave", generation=1)
+    job.hear("left")
+    job.drop(1)
+    job.join(2, step=1)
+    job.tell("finish", after_step=3)
+    done = job.hear("done", step=4)
+    assert done[0]["digest"] == done[1]["digest"]
+
+
+def test_the_neighbours_of_a_killed_rank_report_it_and_still_leave(gang):
+    job = gang("train", TRAIN, 4)
+    job.join(1)
+    reach(job, 1)
+    job.members[2].process.kill()
+    assert job.members[1].hear("peer-lost", generation=1)["neighbour"] == "next"
+    assert job.members[3].hear("peer-lost", generation=1)["neighbour"] == "previous"
+    for rank in (0, 1, 3):
+        job.members[rank].tell("leave", generation=1)
+        assert job.members[rank].hear("left")["started"]
+
+
+def test_a_rank_that_waits_for_its_neighbours_can_leave(gang):
+    job = gang("train", TRAIN, 2)
+    job.join(1, absent=[1])
+    job.members[0].tell("leave", generation=1)
+    left = job.members[0].hear("left", generation=1)
+    assert (left["committed"], left["started"]) == (0, False)
+    assert not job.members[0].of_kind("generation")
+
+
+def test_ranks_leave_in_the_middle_of_their_compute(gang):
+    job = gang("train", {**TRAIN, "dim": 192, "heads": 6, "hidden": 512, "sequence": 64}, 2)
+    step = 0
+    for generation in range(1, 6):
+        job.join(generation, step=step)
+        job.hear("step")
+        told = time.monotonic()
+        job.tell("leave", generation=generation)
+        left = job.hear("left", generation=generation)
+        assert max(event["mono"] for event in left) - told < 0.2
+        step = min(event["committed"] for event in left)
+    job.join(6, step=step)
+    first, second = job.hear("step", generation=6, step=step)
+    assert first["digest"] == second["digest"]
+
+
+def test_a_rank_that_was_in_no_generation_can_leave_it(gang):
+    job = gang("train", TRAIN, 1)
+    job.tell("leave", generation=4)
+    assert job.hear("left")[0]["generation"] == 4
+
+
+def test_orders_that_queue_up_are_obeyed_one_after_the_other(gang):
+    job = gang("train", TRAIN, 2)
+    job.tell("finish", after_step=3)
+    for generation in (1, 2, 3):
+        job.join(generation)
+        job.tell("leave", generation=generation)
+    job.join(4)
+    ends_undisturbed(job, 4)
+    for member in job.members:
+        assert [event["generation"] for event in member.of_kind("left")] == [1, 2, 3]
+
+
+def test_a_rank_past_its_last_step_refuses_to_finish_and_goes_on(gang):
+    job = gang("train", TRAIN, 1)
+    job.join(1)
+    reach(job, 3)
+    job.tell("finish", after_step=0)
+    refused = job.hear("refused")[0]
+    assert refused["do"] == "finish"
+    assert "step 0 is over" in refused["why"]
+    job.hear("step")
+
+
+def test_a_state_that_is_not_kept_is_refused(gang):
+    job = gang("train", TRAIN, 2)
+    job.join(1, step=9)
+    assert all("the state before 9" in event["why"] for event in job.hear("refused"))
+    job.tell("leave", generation=1)
+    job.hear("left")
+    job.join(2)
+    reach(job, 0)
+
+
+@pytest.mark.parametrize(("ranks", "restore"), [(2, {"0": 1, "1": 0}), (3, {"1": 2})])
+def test_a_restore_that_cannot_work_is_refused(gang, ranks, restore):
+    job = gang("train", TRAIN, ranks)
+    job.join(1, restore=restore)
+    assert "cannot be restored from" in job.members[1].hear("refused")["why"]
+
+
+def test_wrong_sums_stop_the_rank(gang):
+    """The second rank of this ring is the test itself, and it adds nothing but zeros."""
+    job = gang("train", TRAIN, 1)
+    member, leave, port = job.members[0], LeaveOrder(), Port(None, "127.0.0.1")
+    with listen(port) as listener:
+        ready = member.of_kind("ready")[0]
+        places = [(ready["address"], ready["port"]), listener.getsockname()]
+        members = [{"rank": r, "address": a, "port": p} for r, (a, p) in enumerate(places)]
+        member.tell("join", generation=1, members=members, step=0, restore={}, probe=False)
+        pair = meet(listener, port, places[0], Seat(TOKEN, 1, 1, 2), leave)
+        links = Links(*pair, 1, leave)
+        width = -(-(Shape(**SIZE).parameters + 1) // 2)
+        Ring(1, 2, links).all_reduce(np.zeros(2 * (width + 1), np.float32))
+        corrupt = member.hear("corrupt", generation=1, step=0)
+        links.close()
+    leave.close()
+    assert "the sentinel of chunk 0" in corrupt["why"]
+    member.tell("leave", generation=1)
+    assert member.hear("left")["committed"] == 0
+
+
+def test_a_probe_comes_before_the_first_step(gang):
+    job = gang("train", TRAIN, 2)
+    job.join(1, probe=True)
+    for event in job.hear("probe", generation=1):
+        assert event["long_bytes"] / event["long_seconds"] > 1e6
+        assert event["short_bytes"] / event["short_seconds"] > 1e5
+    reach(job, 0)
+    for member in job.members:
+        said = [event["event"] for event in member.events]
+        assert said.index("probe") < said.index("step")
+
+
+def test_the_allreduce_job_reports_every_iteration_and_ends(gang):
+    job = gang("allreduce", {"sizes": [4, 4000, 400_000], "iterations": 3, "warmup": 1}, 3)
+    job.join(1)
+    job.hear("done", step=9, loss=None)
+    for member in job.members:
+        samples = member.of_kind("sample")
+        assert [(sample["size"], sample["iteration"]) for sample in samples] == [
+            (size, iteration) for size in (4, 4000, 400_000) for iteration in range(3)
+        ]
+        assert all(sample["verified"] and sample["begin"] < sample["end"] for sample in samples)
+
+
+def test_the_allreduce_job_goes_on_where_it_was_left(gang):
+    job = gang("allreduce", {"sizes": [400, 800], "iterations": 5, "warmup": 1}, 2)
+    job.tell("finish", after_step=6)
+    job.join(1)
+    job.hear("done", step=7)
+    job.tell("leave", generation=1)
+    job.hear("left", committed=7)
+    job.replace(1)
+    job.tell("finish", after_step=8)
+    job.join(2, step=7, restore={"1": 0})
+    job.hear("done", step=9)
+    samples = job.members[1].of_kind("sample")
+    assert [(sample["step"], sample["size"]) for sample in samples] == [(7, 800), (8, 800)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "why"),
+    [
+        ("train", {"dmi": 3}, "dmi"),
+        ("train", {"heads": 5}, "5 heads"),
+        ("no_such_job", {}, "no_such_job"),
+        ("allreduce", {"sizes": [3]}, "3 bytes"),
+    ],
+)
+def test_a_job_that_cannot_be_built_fails_before_it_is_ready(gang, kind, options, why):
+    job = gang("train", TRAIN, 1)
+    job.job = {"kind": kind, "options": options}
+    member = job.start()
+    with pytest.raises(AssertionError, match="closed its line"):
+        job.configure(member, 0)
+    assert why in member.of_kind("failed")[0]["why"]
+    assert member.process.wait(5) == 1
+
+
+def test_a_rank_is_alive_four_times_per_heartbeat_until_it_is_stopped(gang):
+    member = gang("train", TRAIN, 1).members[0]
+    stamps = [member.hear("alive")["mono"] for _ in range(8)]
+    assert np.median(np.diff(stamps)) == pytest.approx(0.05, abs=0.02)
+    member.process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, member.process.pid, os.WSTOPPED)
+    with pytest.raises(AssertionError, match="no alive"):
+        while True:
+            member.hear("alive", patience=0.2)
+
+
+def test_exit_ends_a_rank_whatever_it_does(gang):
+    job = gang("train", TRAIN, 2)
+    job.join(1)
+    reach(job, 0)
+    job.tell("exit")
+    assert [member.process.wait(5) for member in job.members] == [0, 0]
+
+
+def test_a_rank_without_an_agent_ends(gang):
+    job = gang("train", TRAIN, 2)
+    job.join(1, absent=[1])
+    for member in job.members:
+        member.line.close()
+    assert [member.process.wait(5) for member in job.members] == [AGENT_GONE, AGENT_GONE]
+
+
+def test_a_rank_runs_from_an_archive_in_memory(gang):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as bundle:
+        bundle.writestr("__main__.py", "from onhost.rank import main\nmain()\n")
+        for source in (Path(__file__).parents[3] / "testbed" / "onhost").glob("*.py"):
+            bundle.write(source, f"onhost/{source.name}")
+    memory = os.memfd_create("bundle")
+    os.write(memory, archive.getvalue())
+    job = gang("train", TRAIN, 1)
+    member = job.start([f"/proc/self/fd/{memory}"], [memory])
+    os.close(memory)
+    assert job.configure(member, 0)["state_bytes"] > 0
+    member.tell("exit")
+    assert member.process.wait(5) == 0

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.onhost.prose import PROSE
+from testbed.onhost.text import batch
+
+
+def test_there_is_enough_to_read():
+    assert len(PROSE.encode()) >= 6 << 10
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**63), st.integers(0, 2**40), st.integers(0, 300))
+def test_targets_are_the_tokens_one_place_on(seed, step, rank):
+    tokens, targets = batch(seed, step, rank, sequences=2, length=16)
+    assert (tokens[:, 1:] == targets[:, :-1]).all()
+    for row, last in zip(tokens, targets[:, -1], strict=True):
+        assert bytes(row.tolist()) + bytes([last]) in PROSE.encode()
+
+
+@given(st.integers(0, 1000))
+def test_a_batch_depends_on_seed_step_and_rank_alone(step):
+    assert (batch(1, step, 2, 3, 32)[0] == batch(1, step, 2, 3, 32)[0]).all()
+
+
+def test_seeds_steps_and_ranks_read_different_places():
+    places = {
+        batch(*key, 1, 64)[0].tobytes() for key in [(1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1)]
+    }
+    assert len(places) == 4

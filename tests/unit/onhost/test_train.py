@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.onhost.errors import Corrupt
+from testbed.onhost.optimiser import BLOCK, EPSILON, FIRST_DECAY, SECOND_DECAY, Adam
+from testbed.onhost.ring import chunk_bounds
+from testbed.onhost.train import Exchange, sentinels
+
+
+def no_checkpoint():
+    pass
+
+
+def test_adam_follows_its_definition():
+    size, rate = BLOCK + 100, 0.01
+    random = np.random.default_rng(0)
+    states = [np.zeros(3 * size, np.float32) for _ in range(2)]
+    states[0][:size] = weight = random.normal(size=size)
+    first = second = np.zeros(size)
+    for step in range(3):
+        gradient = random.normal(size=size)
+        old, new = states
+        for start, end in ((0, 500), (500, size)):
+            part = gradient[start:end].astype(np.float32)
+            Adam(rate).update(old, new, part, start, step, no_checkpoint)
+        states.reverse()
+        first = FIRST_DECAY * first + (1 - FIRST_DECAY) * gradient
+        second = SECOND_DECAY * second + (1 - SECOND_DECAY) * gradient**2
+        corrected = second / (1 - SECOND_DECAY ** (step + 1))
+        change = first / (1 - FIRST_DECAY ** (step + 1)) / (np.sqrt(corrected) + EPSILON)
+        weight = weight - rate * change
+        np.testing.assert_allclose(states[0], np.concatenate([weight, first, second]), atol=1e-5)
+
+
+def summed(size, ranks, step, contributions):
+    """Return an exchange after the sum over the given ranks' values, all of them ones."""
+    total = Exchange(size, ranks)
+    for rank, of_step in contributions:
+        one = Exchange(size, ranks)
+        one.fill(np.ones(size, np.float32), of_step, rank)
+        total.vector += one.vector
+    return total
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6))
+def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
+    exchange = summed(size, ranks, step, [(rank, step) for rank in range(ranks)])
+    exchange.verify(step)
+    values = np.concatenate([sums for _, sums in exchange.places])
+    assert (values == np.full(size, ranks)).all()
+    assert [start for start, _ in exchange.places] == list(
+        np.cumsum([0, *(len(sums) for _, sums in exchange.places)])[:-1]
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_wrong_contribution_to_any_chunk_shows(data):
+    ranks = data.draw(st.integers(2, 8))
+    step = data.draw(st.integers(1, 10**6))
+    exchange = summed(50, ranks, step, [(rank, step) for rank in range(ranks)])
+    start, end = data.draw(st.sampled_from(chunk_bounds(exchange.vector.size, ranks)))
+    victim, other = data.draw(st.permutations(range(ranks)))[:2]
+    what = data.draw(st.sampled_from(["missing", "twice", "stale", "exchanged"]))
+
+    def part(rank, of_step):
+        return summed(50, ranks, step, [(rank, of_step)]).vector[start:end]
+
+    exchange.vector[start:end] -= 0 if what == "twice" else part(victim, step)
+    if what == "twice":
+        exchange.vector[start:end] += part(victim, step)
+    elif what == "stale":
+        exchange.vector[start:end] += part(victim, step - 1)
+    elif what == "exchanged":
+        exchange.vector[start:end] += part(other, step)
+    with pytest.raises(Corrupt, match="sentinel"):
+        exchange.verify(step)
+
+
+def test_a_loss_that_is_no_number_is_corrupt():
+    exchange = summed(5, 2, 0, [(0, 0), (1, 0)])
+    _, last_chunk = exchange.places[-1]
+    last_chunk[-1] = np.nan
+    with pytest.raises(Corrupt, match="losses"):
+        exchange.verify(0)
+
+
+def test_sums_of_sentinels_are_exact_for_256_ranks():
+    whole = sum(sentinels(rank, 9, 256).astype(np.int64) for rank in range(256))
+    assert whole.max() < 2**24
+    assert (np.sum([sentinels(rank, 9, 256) for rank in range(256)], axis=0) == whole).all()
