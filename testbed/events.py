@@ -41,6 +41,7 @@ KINDS: dict[str, str] = {
     "generation": "a rank has connected to both neighbours in a new generation",
     "state.restored": "a rank holds the agreed step's state",
     "step": "a rank finished a step: verified values, loss, digest",
+    "sample": "one timed collective of one size on one rank, with verified values",
     "job.done": "the job ended on its own; final digest",
     "cleanup.begin": "one undo starts",
     "cleanup.end": "one undo ended, verified or not",

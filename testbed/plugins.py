@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from testbed.errors import TestbedError, UsageError
@@ -62,7 +62,23 @@ def kinds(group: str) -> Mapping[str, Kind]:
                 f"two packages register {point.name!r} in testbed.{group}",
                 hint="uninstall one of them",
             )
-        found[point.name] = point.load()
+        found[point.name] = _load(point)
+    return found
+
+
+def _load(point: EntryPoint) -> Kind:
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise TestbedError(
+            f"loading the plug-in {point.name!r} of {point.group} failed: {error}",
+            hint="reinstall or uninstall the package that registers it",
+        ) from error
+    if not isinstance(found, Kind):
+        raise TestbedError(
+            f"the plug-in {point.name!r} of {point.group} names {point.value}, which is no Kind",
+            hint="see CONTRIBUTING for how a plug-in registers",
+        )
     return found
 
 

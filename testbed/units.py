@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Dimension:
     """A kind of quantity: the units it may be written in, each as a factor of the base unit."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -12,8 +13,9 @@ from testbed.bench.contracts import Identity, OpticalSwitch, PowerUnit
 from testbed.bench.fabric import Fabric
 from testbed.bench.host import BenchHost
 from testbed.bench.link import Listener
+from testbed.bench.power import Power
 from testbed.clock import Deadline
-from testbed.errors import UsageError
+from testbed.errors import HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import kind
 from testbed.record.journal import Journal
@@ -21,10 +23,14 @@ from testbed.record.locks import InstrumentLock
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.record.transcript import Transcript
-from testbed.schema import Lab, Outlet
+from testbed.schema import Lab
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+_REOPEN_TRY = 0.4
+"""Shorter than the second after which TCP sends its first packet again."""
+_REOPEN_PAUSE = 0.05
 
 
 class Bench:
@@ -41,7 +47,9 @@ class Bench:
         self.lab = lab
         self.hosts: dict[str, BenchHost] = {}
         self.switches: dict[str, OpticalSwitch] = {}
-        self.power: dict[str, PowerUnit] = {}
+        outlets = {name: host.power for name, host in lab.hosts.items()}
+        self._units: dict[str, PowerUnit] = {}
+        self.power = Power(self._units, outlets, journal)
         self._run = run
         self._journal = journal
         self._log = log
@@ -86,17 +94,44 @@ class Bench:
         self._start_agent(name, deadline)
         self._set_up(name, deadline)
 
-    def outlet(self, host: str) -> Outlet:
-        """Return the outlet that feeds a host; raise UsageError when the lab names none."""
-        outlet = self.lab.hosts[host].power
-        if outlet is None:
-            raise UsageError(f"{host} has no power unit", hint="add `power:` to it in the lab file")
-        return outlet
+    def reopen_host(self, name: str, deadline: Deadline) -> None:
+        """Open a host that is starting: try until it answers; raise what the last try said."""
+        while True:
+            try:
+                self._start_agent(name, deadline.within(_REOPEN_TRY))
+            except HostError:
+                if deadline.passed:
+                    raise
+                time.sleep(_REOPEN_PAUSE)
+            else:
+                return self._set_up(name, deadline)
+
+    def drop_host(self, name: str) -> None:
+        """Forget a host that does not answer, without waiting for it."""
+        if host := self.hosts.pop(name, None):
+            host.drop()
+
+    def close_hosts(self, deadline: Deadline) -> None:
+        """Have every agent take back what it did; raise UnsafeError with what is left."""
+        problems: list[str] = []
+
+        def leave(host: BenchHost) -> None:
+            try:
+                host.leave(deadline)
+            except HostError as error:
+                problems.append(str(error))
+
+        side_by_side(leave, list(self.hosts.values()))
+        self.hosts.clear()
+        if problems:
+            raise UnsafeError("; ".join(problems), hint="look at these hosts")
 
     def close_instruments(self) -> None:
         """Close lines and transcripts and give back the locks; light and outlets stay."""
-        for instrument in [*self.switches.values(), *self.power.values()]:
-            instrument.close()
+        for switch in self.switches.values():
+            switch.close()
+        for unit in self._units.values():
+            unit.close()
         for transcript in self._transcripts.values():
             transcript.close()
         while self._locks:
@@ -127,10 +162,10 @@ class Bench:
         else:
             unit = self.lab.power[name]
             make = kind("drivers", unit.driver).load()
-            self.power[name] = make(name, unit.resource, unit.identity, unit.options, tracer)
+            self._units[name] = make(name, unit.resource, unit.identity, unit.options, tracer)
 
     def _instrument(self, name: str) -> OpticalSwitch | PowerUnit:
-        return self.switches[name] if name in self.switches else self.power[name]
+        return self.switches[name] if name in self.switches else self._units[name]
 
     def _announce(self, name: str, identity: Identity) -> None:
         data = asdict(identity)

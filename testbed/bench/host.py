@@ -42,6 +42,7 @@ class BenchHost:
         channel.send(bundle())
         self.link = AgentLink(name, channel, listener)
         self.facts: Mapping[str, Any] = self._greet(deadline)
+        self.link.keep_alive(PATIENCE / 5)
         self.identity_ports: Mapping[str, int] = {}
 
     def _greet(self, deadline: Deadline) -> Mapping[str, Any]:
@@ -134,26 +135,28 @@ class BenchHost:
         found = self.link.ask("counters", deadline, interfaces=list(interfaces)).value
         return {HostPort(self.name, interfaces[i]): values for i, values in found.items()}
 
-    def start_rank(self, rank: int, deadline: Deadline) -> int:
-        """Start a rank's process and return its id on the host."""
+    def start_rank(self, slot: int, deadline: Deadline) -> int:
+        """Start a rank's process in a slot of this host and return its id there."""
         environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **self.spec.env}
-        pid: int = self.link.ask("start", deadline, rank=rank, env=environment).value["pid"]
+        pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
         return pid
 
-    def tell(self, rank: int, message: Mapping[str, Any], grace: float = 0.0) -> Future[Answer]:
+    def tell(self, slot: int, message: Mapping[str, Any], grace: float = 0.0) -> Future[Answer]:
         """Pass a message on to a rank; `grace` delays its first heartbeat's limit."""
-        return self.link.post("tell", rank=rank, message=dict(message), grace=grace)
+        return self.link.post("tell", slot=slot, message=dict(message), grace=grace)
 
-    def signal_rank(self, rank: int, name: str, deadline: Deadline) -> Stopped:
+    def signal_rank(self, slot: int, name: str, deadline: Deadline) -> Stopped:
         """Send a rank a signal (`KILL`, `STOP`, `CONT`)."""
-        answer = self.link.ask("signal", deadline, rank=rank, signal=name).value
+        answer = self.link.ask("signal", deadline, slot=slot, signal=name).value
         sent, done = answer["mono"]
         return Stopped(sent, done, answer["state"])
 
-    def end_rank(self, rank: int, deadline: Deadline) -> None:
+    def end_rank(self, slot: int, deadline: Deadline) -> None:
         """Kill a rank and prove it gone; raise HostError when it is not."""
-        if not self.link.ask("end", deadline, rank=rank).value["gone"]:
-            raise HostError(self.name, f"rank {rank} survived SIGKILL", hint="look at the host")
+        if not self.link.ask("end", deadline, slot=slot).value["gone"]:
+            raise HostError(
+                self.name, f"the rank in slot {slot} survived SIGKILL", hint="look at the host"
+            )
 
     def leave(self, deadline: Deadline) -> None:
         """Have the agent take everything back and end; raise HostError with what is left."""

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 from testbed.bench.ssh import Channel
@@ -39,6 +39,7 @@ class AgentLink:
         self._waiting: dict[int, tuple[Future[Answer], float]] = {}
         self._sending = Lock()
         self._closed = False
+        self._ended = Event()
         Thread(target=self._read, name=f"agent {host}", daemon=True).start()
 
     def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
@@ -71,9 +72,19 @@ class AgentLink:
                 self._fail(number, str(error.args[0]))
         return future
 
+    def keep_alive(self, period: float) -> None:
+        """Say `alive` every `period` seconds until the link ends, so that the agent stays."""
+
+        def tell() -> None:
+            while not self._ended.wait(period):
+                self.post("alive")
+
+        Thread(target=tell, name=f"keep {self.host}", daemon=True).start()
+
     def close(self) -> None:
         """Drop the link; the agent then takes back what it did and ends. Safe to call twice."""
         self._closed = True
+        self._ended.set()
         self._channel.close()
 
     def _read(self) -> None:
@@ -102,6 +113,7 @@ class AgentLink:
             future.set_result(Answer(message["ok"], sent, received))
 
     def _lose(self, reason: str) -> None:
+        self._ended.set()
         with self._sending:
             expected, self._closed = self._closed, True
             for number in list(self._waiting):

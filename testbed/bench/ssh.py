@@ -81,7 +81,7 @@ def run(host: str, target: str, command: str, deadline: Deadline) -> Channel:
 
 
 def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channel:
-    limit = max(1, int(deadline.left))
+    limit = max(0.1, deadline.left)
     connection = fabric.Connection(
         target,
         connect_timeout=limit,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from testbed.control.cards import SpliceOptions
 from testbed.control.suspicion import Evidence
 from testbed.control.words import (
     AgentLost,
@@ -74,9 +75,8 @@ class State:
 class Splice:
     """The policy `splice`; see the module."""
 
-    def __init__(self, probe_limit: float) -> None:
-        """Take how long a suspected host may take to answer, in seconds."""
-        self._probe_limit = probe_limit
+    def __init__(self, options: SpliceOptions) -> None:
+        self._probe_limit = options.probe
 
     def begin(self, situation: Situation) -> State:
         """Return the state for a job that runs undisturbed."""
@@ -197,7 +197,7 @@ class Splice:
         wanted = self._ring(state.now)
         host = state.now.hosts[rank]
         fresh = frozenset(c for c in wanted if host in {end.host for end in c.ends})
-        return SetCircuits(wanted, fresh), PrepareSpare(rank, host)
+        return SetCircuits(wanted, fresh, host), PrepareSpare(rank, host)
 
     def _next_spare(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:
         if repair.rank is None or not state.now.spares:

@@ -151,10 +151,14 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class SetCircuits:
-    """Program the circuits, then verify `verify` from both ends."""
+    """Program the circuits, then verify `verify` from both ends.
+
+    `newcomer` is the spare host that they bring in: when it does not answer, the spare has failed.
+    """
 
     circuits: Matching
     verify: frozenset[Circuit]
+    newcomer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.errors import LabError, UnsafeError
 from testbed.faults.words import Injected, Undo, Victim, carrier_witness
 
 
@@ -19,17 +18,15 @@ class PowerCut:
     def __init__(self, options: Any) -> None:
         """Take no options."""
 
-    def promise(self, bench: Bench, victim: Victim) -> Undo:
-        """Return the outlet to turn on again."""
-        outlet = bench.outlet(victim.host)
-        return Undo("outlet", {"unit": outlet.unit, "outlet": outlet.outlet, "on": True})
+    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Promise nothing of its own: the door to the power promises to turn the outlet on."""
+        return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Turn the outlet off."""
-        outlet = bench.outlet(victim.host)
         sent = now()
-        bench.power[outlet.unit].turn(outlet.outlet, False, deadline)
-        return Injected(sent, now(), note=f"{outlet} off")
+        bench.power.cut(victim.host, deadline)
+        return Injected(sent, now(), note=f"outlet {bench.power.outlet(victim.host)} off")
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
         """Accept a neighbour's port that lost the victim's light."""
@@ -37,13 +34,4 @@ class PowerCut:
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Turn the outlet on and read it back; the host then starts on its own."""
-        outlet = bench.outlet(victim.host)
-        unit = bench.power[outlet.unit]
-        try:
-            unit.turn(outlet.outlet, True, deadline)
-            if unit.is_on(outlet.outlet, deadline):
-                return
-            reason = "it still reads off"
-        except LabError as error:
-            reason = str(error)
-        raise UnsafeError(f"outlet {outlet} of {victim.host} could not be turned on: {reason}")
+        bench.power.give(victim.host, deadline)

@@ -29,7 +29,7 @@ class RankKill:
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
         """Accept a neighbour that saw its connection break, or the kernel's report of the end."""
-        if message.get("event") == "exit" and (host, message["rank"]) == (victim.host, victim.rank):
+        if message.get("event") == "exit" and (host, message["slot"]) == (victim.host, victim.slot):
             return f"{host} process exit"
         said = message.get("said", {})
         return f"{host} connection" if said.get("event") == "peer-lost" else ""
@@ -48,7 +48,7 @@ class RankFreeze:
 
     def promise(self, bench: Bench, victim: Victim) -> Undo:
         """Return the process to let go on."""
-        return Undo("rank-stopped", {"host": victim.host, "rank": victim.rank})
+        return Undo("rank-stopped", {"host": victim.host, "slot": victim.slot})
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Stop the process."""
@@ -57,18 +57,18 @@ class RankFreeze:
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
         """Accept the silence of the victim's heartbeat."""
         silent = message.get("event") == "heartbeat-missed" and host == victim.host
-        return f"{host} heartbeat" if silent and message["rank"] == victim.rank else ""
+        return f"{host} heartbeat" if silent and message["slot"] == victim.slot else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Let the process go on; one that was fenced in the meantime needs nothing."""
         try:
-            bench.hosts[victim.host].signal_rank(victim.rank, "CONT", deadline)
+            bench.hosts[victim.host].signal_rank(victim.slot, "CONT", deadline)
         except HostError as error:
-            if "does not run here" not in str(error):
+            if "no rank runs" not in str(error):
                 raise
 
 
 def _signal(bench: Bench, victim: Victim, name: str, deadline: Deadline) -> Injected:
-    stopped = bench.hosts[victim.host].signal_rank(victim.rank, name, deadline)
+    stopped = bench.hosts[victim.host].signal_rank(victim.slot, name, deadline)
     note = f"SIG{name} to rank {victim.rank} on {victim.host}, then state {stopped.state}"
     return Injected(stopped.sent, stopped.done, clock=victim.host, note=note)

@@ -22,6 +22,8 @@ class Victim:
 
     rank: int
     host: str
+    slot: int
+    """The rank's place on its host."""
     circuits: Matching
 
     @property

@@ -156,11 +156,11 @@ class Agent:
 
     def do_start(self, request: Message, _: float) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
-        rank = request["rank"]
-        if rank in self._children:
-            raise ValueError(f"rank {rank} runs here already")
-        child = Child(rank, self._bundle, request["env"])
-        self._children[rank] = child
+        slot = request["slot"]
+        if slot in self._children:
+            raise ValueError(f"slot {slot} has a rank already")
+        child = Child(slot, self._bundle, request["env"])
+        self._children[slot] = child
         self._selector.register(child.line, selectors.EVENT_READ, lambda: self._hear(child))
         self._selector.register(child.errors, selectors.EVENT_READ, lambda: self._log(child))
         self._selector.register(child.life, selectors.EVENT_READ, lambda: self._bury(child))
@@ -172,7 +172,7 @@ class Agent:
         child = self._child(request)
         if message["do"] == "configure":
             self._limit = message["heartbeat"]
-            self._heard[child.rank] = time.monotonic() + request["grace"]
+            self._heard[child.slot] = time.monotonic() + request["grace"]
         child.send(message)
         return {}
 
@@ -186,7 +186,7 @@ class Agent:
 
     def do_end(self, request: Message, _: float) -> dict[str, Any]:
         """Kill a rank and prove that it is gone; one that never ran here is gone too."""
-        child = self._children.pop(request["rank"], None)
+        child = self._children.pop(request["slot"], None)
         return {"gone": child is None or self._let_go(child)}
 
     def do_bye(self, request: Message, _: float) -> dict[str, Any]:
@@ -204,22 +204,22 @@ class Agent:
 
     def _hear(self, child: Child) -> None:
         for message in child.messages():
-            self._heard[child.rank] = max(time.monotonic(), self._heard.get(child.rank, 0.0))
+            self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
             if message["event"] != "alive":
-                self._say({"event": "rank", "rank": child.rank, "said": message})
+                self._say({"event": "rank", "slot": child.slot, "said": message})
 
     def _log(self, child: Child) -> None:
         for line in child.complaints():
-            self._event("log", rank=child.rank, line=line)
+            self._event("log", slot=child.slot, line=line)
 
     def _bury(self, child: Child) -> None:
         ended = time.monotonic()
         self._hear(child)
         self._log(child)
-        self._children.pop(child.rank, None)
+        self._children.pop(child.slot, None)
         code = child.ended()
         self._let_go(child)
-        self._say({"event": "exit", "mono": ended, "rank": child.rank, "code": code})
+        self._say({"event": "exit", "mono": ended, "slot": child.slot, "code": code})
 
     def _wait(self) -> float:
         """Return how long to wait for input before something is due."""
@@ -238,13 +238,13 @@ class Agent:
             self._ending = True
 
     def _check_heartbeats(self) -> None:
-        for rank, heard in self._heard.items():
+        for slot, heard in self._heard.items():
             silence = time.monotonic() - heard
             if silence <= self._limit:
-                self._missed.discard(rank)
-            elif rank in self._children and rank not in self._missed:
-                self._missed.add(rank)
-                self._event("heartbeat-missed", rank=rank, silence=silence)
+                self._missed.discard(slot)
+            elif slot in self._children and slot not in self._missed:
+                self._missed.add(slot)
+                self._event("heartbeat-missed", slot=slot, silence=silence)
 
     def _over(self, question: Question) -> bool:
         result = question.work(time.monotonic())
@@ -255,20 +255,24 @@ class Agent:
     # --- the end ---------------------------------------------------------------------------
 
     def _child(self, request: Message) -> Child:
-        if request["rank"] not in self._children:
-            raise ValueError(f"rank {request['rank']} does not run here")
-        return self._children[request["rank"]]
+        if request["slot"] not in self._children:
+            raise ValueError(f"no rank runs in slot {request['slot']}")
+        return self._children[request["slot"]]
 
     def _let_go(self, child: Child) -> bool:
         for descriptor in (child.line, child.errors, child.life):
             self._selector.unregister(descriptor)
-        self._heard.pop(child.rank, None)
-        self._missed.discard(child.rank)
+        self._heard.pop(child.slot, None)
+        self._missed.discard(child.slot)
         return child.end()
 
     def _take_everything_back(self) -> list[str]:
         """Kill the ranks and undo the network; return what is left."""
-        left = [f"rank {r} survived" for r, c in self._children.items() if not self._let_go(c)]
+        left = [
+            f"the rank in slot {s} survived"
+            for s, c in self._children.items()
+            if not self._let_go(c)
+        ]
         self._children.clear()
         if self._watch:
             self._selector.unregister(self._watch)

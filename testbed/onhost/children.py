@@ -20,10 +20,13 @@ _LONGEST_LINE = 4096
 class Child:
     """One rank's process: its control line, its standard error, and a descriptor of its life."""
 
-    def __init__(self, rank: int, bundle: int, environment: dict[str, str]) -> None:
-        """Start the rank from the bundle behind the descriptor `bundle`."""
+    def __init__(self, slot: int, bundle: int, environment: dict[str, str]) -> None:
+        """Start a rank from the bundle behind the descriptor `bundle`.
+
+        `slot` is its place on this host; which rank of the job it is, it learns later.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.rank = rank
+        self.slot = slot
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, f"/proc/self/fd/{bundle}", "--control", str(theirs.fileno())],
@@ -110,4 +113,4 @@ class Child:
 
     def facts(self) -> dict[str, Any]:
         """Return what the record keeps about the process."""
-        return {"rank": self.rank, "pid": self.pid}
+        return {"slot": self.slot, "pid": self.pid}

@@ -193,10 +193,9 @@ class _Meeting:
     def _greet(self) -> None:
         attempt, seat = self._attempt, self._seat
         assert attempt is not None
-        if attempt.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        if not _say(attempt, seat.greeting("hello", seat.rank, seat.next)):
             self._give_up()
             return
-        attempt.send(encode(seat.greeting("hello", seat.rank, seat.next)))
         self._again_at = None  # the next rank answers when it is told of the generation
         self.selector.modify(attempt, selectors.EVENT_READ, partial(self._welcomed, Decoder()))
 
@@ -229,7 +228,8 @@ class _Meeting:
         message = self._read(caller, decoder, partial(self._turn_away, caller))
         if message is None:
             return
-        if not seat.expects(message, "hello", seat.previous):
+        welcome = seat.greeting("welcome", seat.rank, seat.previous)
+        if not seat.expects(message, "hello", seat.previous) or not _say(caller, welcome):
             self._turn_away(caller)
             return
         self.selector.unregister(caller)
@@ -237,7 +237,6 @@ class _Meeting:
         if self._from_previous is not None:  # it called again, so its first connection failed
             discard(self._from_previous)
         self._from_previous = caller
-        caller.send(encode(seat.greeting("welcome", seat.rank, seat.previous)))
 
     def _turn_away(self, caller: socket.socket) -> None:
         self.selector.unregister(caller)
@@ -260,6 +259,15 @@ class _Meeting:
         if messages or not data:
             reject()
         return None
+
+
+def _say(connection: socket.socket, greeting: Message) -> bool:
+    """Send a greeting, which any fresh connection has room for; tell whether that worked."""
+    try:
+        connection.send(encode(greeting))
+    except OSError:  # refused, unreachable, or gone again
+        return False
+    return True
 
 
 def _bound(port: Port) -> socket.socket:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+from pydantic import Field
 from pydantic_core import core_schema
 
 from testbed.schema.check import Checked, shown
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 Comparator = Literal["<", "<=", ">", ">=", "=="]
-Statistic = Literal["every", "median", "min", "max", "equals", "near_prediction"]
+Statistic = Literal["every", "median", "min", "max", "equals", "near_prediction", "same_as"]
 
 
 _STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -110,6 +111,9 @@ class Statistics(Checked):
     """Every trial has exactly this value."""
     near_prediction: Annotated[Condition, Amount("<=", signed=False)] | None = None
     """The median is no further from its prediction than this: a share of it, or a quantity."""
+
+    same_as: Annotated[str, Field(pattern=r"^[^.]+\.[a-z][a-z0-9_]*$")] | None = None
+    """Every trial has the value that every trial of this `arm.metric` has, to the last bit."""
 
     def conditions(self) -> Mapping[Statistic, Condition]:
         """Return the conditions that the file states."""

@@ -101,12 +101,15 @@ class Limits(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition on one statistic of one metric of one arm."""
+    """One condition on one statistic of one metric of one arm.
+
+    `condition` is the other metric, as `arm.metric`, where the statistic is `same_as`.
+    """
 
     arm: str
     metric: str
     statistic: Statistic
-    condition: Condition
+    condition: Condition | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +183,11 @@ class Experiment(Document):
         """Return every check that the file states, with its arm."""
         for key, statistics in self.checks.items():
             arm, _, metric = key.rpartition(".")
+            of = arm or self.arms()[0].name
             for statistic, condition in statistics.conditions().items():
-                yield Check(arm or self.arms()[0].name, metric, statistic, condition)
+                yield Check(of, metric, statistic, condition)
+            if statistics.same_as is not None:
+                yield Check(of, metric, "same_as", statistics.same_as)
 
     def inconsistencies(self) -> Iterator[Problem]:
         """Find what is wrong between the parts of the experiment."""
@@ -206,7 +212,11 @@ class Experiment(Document):
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
             if arm and arm not in arms:
                 yield Problem(("checks", key), f"{arm!r} is no arm here", nearest(arm, arms), True)
-            if not statistics.conditions():
+            other = (statistics.same_as or "").partition(".")[0]
+            if other and other not in arms:
+                hint = nearest(other, arms)
+                yield Problem(("checks", key, "same_as"), f"{other!r} is no arm here", hint)
+            if not statistics.conditions() and not other:
                 yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
 
 

@@ -69,9 +69,9 @@ class Network:
         """Add a veth pair: `name` here, `peer` in the namespace behind an open file. Both down.
 
         The peer's hardware address follows from `index`, so that it survives a power cut as that
-        of a real port does. `index` must be larger than any in the other namespace: where both ends happen to have the
-        same one, the kernel takes the link for a physical one and reports its carrier up to a
-        second late (net/core/link_watch.c, linkwatch_urgent_event).
+        of a real port does. `index` must be larger than any in the other namespace: where both
+        ends happen to have the same one, the kernel takes the link for a physical one and reports
+        its carrier up to a second late (net/core/link_watch.c, linkwatch_urgent_event).
         """
         far = {"ifname": peer, "net_ns_fd": namespace, "address": _hardware_address(index)}
         self._link(f"add link {name}", "add", ifname=name, index=index, kind="veth", peer=far)

@@ -1,0 +1,67 @@
+"""Timed collectives to bandwidths, as nccl-tests defines them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from itertools import groupby
+
+from testbed.analysis.clocks import Clocks
+from testbed.events import Event
+
+
+def bus_factor(ranks: int) -> float:
+    """Return busbw / algbw of an AllReduce: 2 (n - 1) / n."""
+    return 2 * (ranks - 1) / ranks
+
+
+def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str, float]:
+    """Return time, algbw and busbw of every size, medians over the iterations.
+
+    An iteration lasts from the last rank's entry, as every rank waits for all to be there, to the
+    last rank's exit. Bandwidths are in bit/s; names are those of `size_name`.
+    """
+    samples = [event for event in events if event.kind == "sample"]
+    values: dict[str, float] = {}
+    for size, group in groupby(sorted(samples, key=_size), _size):
+        times = _iterations(list(group), clocks, ranks)
+        if times:
+            seconds = statistics.median(times)
+            algbw = size * 8 / seconds
+            name = size_name(size)
+            values[f"time_{name}"] = seconds
+            values[f"algbw_{name}"] = algbw
+            values[f"busbw_{name}"] = algbw * bus_factor(ranks)
+    return values
+
+
+def size_name(size: int) -> str:
+    """Return a message size as part of a metric's name: `64kib`, `4mib`, `100b`."""
+    for unit, factor in (("gib", 2**30), ("mib", 2**20), ("kib", 2**10)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size}b"
+
+
+def _size(event: Event) -> int:
+    size: int = event.data["size"]
+    return size
+
+
+def _iterations(samples: list[Event], clocks: Clocks, ranks: int) -> list[float]:
+    times = []
+    by_iteration: dict[int, list[Event]] = {}
+    for sample in samples:
+        by_iteration.setdefault(sample.data["iteration"], []).append(sample)
+    for group in by_iteration.values():
+        stamps = [
+            (
+                clocks.instant(s.data["host"], s.data["begin"]),
+                clocks.instant(s.data["host"], s.data["end"]),
+            )
+            for s in group
+        ]
+        known = [(b.middle, e.middle) for b, e in stamps if b is not None and e is not None]
+        if len(known) == ranks:
+            times.append(max(e for _, e in known) - max(b for b, _ in known))
+    return times

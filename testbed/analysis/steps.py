@@ -1,0 +1,82 @@
+"""Steps of a job as all ranks saw them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from testbed.analysis.clocks import Clocks, Instant
+from testbed.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that every rank finished."""
+
+    generation: int
+    number: int
+    begin: Instant
+    """When the first rank began it."""
+    end: Instant
+    """When the last rank had committed it."""
+    is_verified: bool
+    """Every rank verified the sums, and all hold the same parameters afterwards."""
+    loss: float
+    digest: str
+    collective: float
+    """Seconds from the last rank's entry into the AllReduce to the last one's exit."""
+    bytes_sent: int
+    """Bytes that each rank sent in the AllReduce."""
+
+
+def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[Step]:
+    """Return the steps that all ranks finished, in the order of their ends."""
+    reports: dict[tuple[int, int], list[Event]] = {}
+    for event in events:
+        if event.kind == "step":
+            key = (event.data["generation"], event.data["step"])
+            reports.setdefault(key, []).append(event)
+    steps = [_step(key, group, clocks) for key, group in reports.items() if len(group) == ranks]
+    return sorted((step for step in steps if step is not None), key=lambda step: step.end.late)
+
+
+def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Step | None:
+    stamps = {name: [_stamp(r, name, clocks) for r in reports] for name in ("begin", "end")}
+    entries = [clocks.instant(r.data["host"], r.data["collective"][0]) for r in reports]
+    exits = [clocks.instant(r.data["host"], r.data["collective"][1]) for r in reports]
+    begins, ends = (_known(stamps[name]) for name in ("begin", "end"))
+    if len(begins) < len(reports) or len(ends) < len(reports):
+        return None
+    digests = {report.data["digest"] for report in reports}
+    return Step(
+        generation=key[0],
+        number=key[1],
+        begin=min(begins, key=lambda at: at.early),
+        end=max(ends, key=lambda at: at.late),
+        is_verified=len(digests) == 1 and all(report.data["verified"] for report in reports),
+        loss=reports[0].data["loss"],
+        digest=reports[0].data["digest"],
+        collective=max(e.middle for e in _known(exits)) - max(e.middle for e in _known(entries)),
+        bytes_sent=max(report.data["bytes"] for report in reports),
+    )
+
+
+def _stamp(report: Event, name: str, clocks: Clocks) -> Instant | None:
+    return clocks.instant(report.data["host"], report.data[name])
+
+
+def _known(instants: Iterable[Instant | None]) -> list[Instant]:
+    return [at for at in instants if at is not None]
+
+
+def intervals(steps: Sequence[Step]) -> list[float]:
+    """Return the seconds between the ends of consecutive steps."""
+    return [b.end.middle - a.end.middle for a, b in pairwise(steps)]
+
+
+def step_time(steps: Sequence[Step]) -> float | None:
+    """Return the median time of a step; None for fewer than two."""
+    found = intervals(steps)
+    return statistics.median(found) if found else None

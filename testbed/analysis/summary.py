@@ -1,0 +1,145 @@
+"""The summary of a run: trials, metrics, checks, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from testbed.analysis.checks import CheckResult, evaluate
+from testbed.analysis.clocks import Clocks
+from testbed.analysis.metrics import Metric, metrics
+from testbed.analysis.trial import TrialResult, analyse_trial
+from testbed.errors import (
+    EXIT_FAILED,
+    EXIT_INCONCLUSIVE,
+    EXIT_LAB,
+    EXIT_PASSED,
+    EXIT_UNSAFE,
+)
+from testbed.events import Event
+from testbed.schema import Experiment
+
+FORMAT = 1
+
+Outcome = Literal["passed", "failed", "inconclusive", "error", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run as numbers and a verdict."""
+
+    run: str
+    experiment: str
+    lab: str
+    label: str
+    seed: int
+    outcome: Outcome
+    reason: str
+    cleanup: str
+    left: Sequence[str]
+    """What could not be taken back."""
+    exit_code: int
+    trials: Sequence[TrialResult]
+    metrics: dict[str, Metric]
+    checks: Sequence[CheckResult]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary in its public format, version 1."""
+        return {
+            "format": FORMAT,
+            "run": self.run,
+            "experiment": self.experiment,
+            "lab": self.lab,
+            "label": self.label,
+            "seed": self.seed,
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "cleanup": self.cleanup,
+            "left": list(self.left),
+            "exit_code": self.exit_code,
+            "trials": [_trial_json(trial) for trial in self.trials],
+            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+            "checks": [check.to_json() for check in self.checks],
+        }
+
+
+def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summary:
+    """Return the summary of a run from its events; a log that breaks off gives what there is."""
+    begin = next((event.data for event in events if event.kind == "run.begin"), {})
+    end = next((event.data for event in events if event.kind == "run.end"), None)
+    clocks = Clocks(events)
+    numbers = sorted({event.trial for event in events if event.trial is not None})
+    trials = [analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers]
+    found = metrics(trials)
+    checks = [evaluate(check, trials, found) for check in experiment.all_checks()]
+    outcome, reason, code = _verdict(trials, checks, end)
+    return Summary(
+        run=run,
+        experiment=experiment.experiment,
+        lab=begin.get("lab", ""),
+        label=begin.get("label", ""),
+        seed=begin.get("seed", 0),
+        outcome=outcome,
+        reason=reason,
+        cleanup=end["cleanup"] if end else "unknown",
+        left=tuple(end["left"]) if end else (),
+        exit_code=code,
+        trials=trials,
+        metrics=found,
+        checks=checks,
+    )
+
+
+def _verdict(
+    trials: Sequence[TrialResult], checks: Sequence[CheckResult], end: Any
+) -> tuple[Outcome, str, int]:
+    """Return outcome, reason and exit code; clean-up that failed wins over most others."""
+    outcome, reason, code = _measured(trials, checks, end)
+    unsafe = end is not None and end["cleanup"] == "failed"
+    wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB)
+    return outcome, reason, EXIT_UNSAFE if unsafe and wins else code
+
+
+def _measured(
+    trials: Sequence[TrialResult], checks: Sequence[CheckResult], end: Any
+) -> tuple[Outcome, str, int]:
+    if end is None:
+        return "error", "the record ends before the run does", EXIT_LAB
+    if end["exit_code"] > 128:
+        return "aborted", end["error"], end["exit_code"]
+    if end["exit_code"]:
+        return "error", end["error"], end["exit_code"]
+    valid = [trial for trial in trials if trial.valid]
+    if not valid:
+        why = trials[0].reason if trials and trials[0].reason else "no trial is valid"
+        return "inconclusive", why, EXIT_INCONCLUSIVE
+    missed = [check for check in checks if check.verdict == "failed"]
+    if missed:
+        return "failed", f"{missed[0].name} is not {missed[0].limit}", EXIT_FAILED
+    lost = [trial for trial in valid if trial.recovered is False]
+    if lost:
+        what = f"{len(lost)} of {len(trials)} trials did not recover: {lost[0].reason}"
+        return "failed", what, EXIT_FAILED
+    open_checks = [check for check in checks if check.verdict == "unknown"]
+    if open_checks:
+        what = f"{open_checks[0].name}: {open_checks[0].reason}"
+        return "inconclusive", what, EXIT_INCONCLUSIVE
+    return "passed", f"{len(valid)} of {len(trials)} trials are valid", EXIT_PASSED
+
+
+def _trial_json(trial: TrialResult) -> dict[str, Any]:
+    return {
+        "trial": trial.number,
+        "variant": trial.arm,
+        "valid": trial.valid,
+        "recovered": trial.recovered,
+        "reason": trial.reason,
+        "values": {k: round(v, 9) if isinstance(v, float) else v for k, v in trial.values.items()},
+        "predicted": dict(trial.predicted),
+        "marks": trial.marks.relative() if trial.marks else None,
+        "mark_errors": trial.marks.errors() if trial.marks else None,
+        "witnesses": dict(trial.witnesses),
+        "lost_steps": trial.lost_steps,
+        "receipt": trial.receipt,
+    }

@@ -1,0 +1,163 @@
+"""One trial as numbers: what was measured, what the model expected, and whether it counts."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.analysis.clocks import Clocks
+from testbed.analysis.marks import MarkFinder, Marks
+from testbed.analysis.samples import bandwidths
+from testbed.analysis.steps import Step, finished_steps, step_time
+from testbed.events import Event
+
+_SPANS = {
+    "recovery_time": ("t0", "t10"),
+    "return_to_service": ("t0", "t11"),
+    "fabric_ready": ("t0", "t6"),
+    "detection": ("t0", "t2"),
+    "fencing": ("t2", "t3"),
+    "commanding": ("t4", "t5"),
+    "reconfiguration": ("t4", "t6"),
+    "leaving": ("t3", "t7"),
+    "restoring": ("t8", "t9"),
+    "first_step": ("t9", "t10"),
+}
+"""Values that are the time from one mark to another."""
+
+_PREDICTED = {"recovery_time": "total", "reconfiguration": "reconfiguration", "restoring": "state"}
+"""Values that the prediction names, and the term of it that is about each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """What one trial gave. `valid` and `recovered` are None where the log stops in the middle."""
+
+    number: int
+    arm: str
+    valid: bool
+    recovered: bool | None
+    reason: str
+    values: Mapping[str, float | str]
+    predicted: Mapping[str, float]
+    marks: Marks | None
+    lost_steps: int | None
+    receipt: Mapping[str, Any] | None
+    witnesses: Mapping[str, float]
+    """Who saw the failure, and how many seconds after t0 for the first time."""
+
+
+def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
+    """Return the numbers of one trial from its events."""
+    begin = next(event for event in events if event.kind == "trial.begin")
+    end = next((event for event in events if event.kind == "trial.end"), None)
+    ranks = 1 + max((e.data["rank"] for e in events if e.kind in ("step", "sample")), default=-1)
+    steps = finished_steps(events, clocks, ranks)
+    finder = MarkFinder(events, clocks, steps)
+    faulty = any(event.kind == "fault.inject" for event in events)
+    marks = finder.find() if faulty else None
+    values = _job_values(events, steps, clocks, marks, ranks)
+    if marks is not None:
+        values |= _recovery_values(events, finder, steps, marks)
+    return TrialResult(
+        number=number,
+        arm=begin.subject,
+        valid=end is not None and end.data["valid"],
+        recovered=(marks is not None and "t10" in marks.at) if faulty else None,
+        reason=end.data["reason"] if end else "the record ends before the trial does",
+        values=values,
+        predicted=_predictions(events),
+        marks=marks,
+        lost_steps=_lost_steps(events) if faulty else None,
+        receipt=_receipt(events, finder, marks),
+        witnesses=_witnesses(events, finder, marks),
+    )
+
+
+def _predictions(events: Sequence[Event]) -> dict[str, float]:
+    """Return what the log predicted, by the name of the value that it is about."""
+    terms = next((dict(e.data) for e in events if e.kind == "prediction"), {})
+    return {name: terms[term] for name, term in _PREDICTED.items() if term in terms}
+
+
+def _recovery_values(
+    events: Sequence[Event], finder: MarkFinder, steps: Sequence[Step], marks: Marks
+) -> dict[str, float]:
+    t = marks.relative()
+    values = {name: t[b] - t[a] for name, (a, b) in _SPANS.items() if a in t and b in t}
+    if {"t6", "t7", "t8", "t10"} <= t.keys():
+        zero = marks.at["t0"].early
+        ready = [finder.instant(e).late - zero for e in events if e.kind == "rank.ready"]
+        prepared = max(t["t6"], t["t7"], *(at for at in ready if at > 0))
+        values |= {"joining": t["t8"] - prepared, "resuming": t["t10"] - prepared}
+    return values | _dip(steps, marks)
+
+
+def _dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
+    """Return how deep the dip was: seconds of work lost in it, and the rate after it.
+
+    The area is taken under the staircase of finished steps, from t0 to t11: the time that passed
+    less the time that the steps finished in it would have taken undisturbed.
+    """
+    zero, back = marks.at.get("t0"), marks.at.get("t11")
+    before = [s for s in steps if zero and s.end.late < zero.early]
+    normal = step_time(before)
+    if zero is None or back is None or normal is None:
+        return {}
+    done = sum(zero.early < step.end.middle <= back.middle for step in steps)
+    after = step_time([step for step in steps if step.end.middle >= back.middle])
+    values = {"dip": back.middle - zero.early - done * normal}
+    return values | ({"plateau": normal / after} if after else {})
+
+
+def _job_values(
+    events: Sequence[Event], steps: Sequence[Step], clocks: Clocks, marks: Marks | None, ranks: int
+) -> dict[str, float | str]:
+    """Return what the job itself did, before the fault where there was one."""
+    zero = marks.at.get("t0") if marks else None
+    quiet = [step for step in steps if zero is None or step.end.late < zero.early]
+    values: dict[str, float | str] = dict(bandwidths(events, clocks, ranks))
+    if (normal := step_time(quiet)) is not None:
+        values["step_time"] = normal
+        rates = [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]
+        values["busbw"] = statistics.median(rates)
+    if steps:
+        values |= {"steps": steps[-1].number + 1, "loss": steps[-1].loss}
+    ends = {event.data["digest"] for event in events if event.kind == "job.done"}
+    if len(ends) == 1:
+        values["digest"] = ends.pop()
+    return values
+
+
+def _lost_steps(events: Sequence[Event]) -> int | None:
+    """Return how many steps that some rank had committed were done again."""
+    left = [event.data["committed"] for event in events if event.kind == "rank.left"]
+    agreed = [event.data["step"] for event in events if event.kind == "state.restored"]
+    return max(left) - agreed[-1] if left and agreed else None
+
+
+def _receipt(
+    events: Sequence[Event], finder: MarkFinder, marks: Marks | None
+) -> dict[str, Any] | None:
+    event = next((event for event in events if event.kind == "fault.receipt"), None)
+    if event is None or marks is None or "t0" not in marks.at:
+        return None
+    at = finder.instant(event).late - marks.at["t0"].early
+    return {"observer": event.subject, "at": round(at, 6)}
+
+
+def _witnesses(
+    events: Sequence[Event], finder: MarkFinder, marks: Marks | None
+) -> dict[str, float]:
+    if marks is None or "t0" not in marks.at:
+        return {}
+    seen: dict[str, float] = {}
+    for event in events:
+        if event.kind in ("symptom", "rank.exit", "host.lost"):
+            source = event.data.get("source", event.kind)
+            at = finder.instant(event).late - marks.at["t0"].early
+            if at >= 0 and not event.data.get("up", False):
+                seen[source] = round(min(at, seen.get(source, at)), 6)
+    return seen

@@ -1,0 +1,74 @@
+"""The one door to hosts' power: every outlet that we turn off is promised to be turned on again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+
+from testbed.bench.contracts import PowerUnit
+from testbed.clock import Deadline
+from testbed.errors import LabError, UnsafeError, UsageError
+from testbed.record.journal import Journal
+from testbed.schema import Outlet
+
+
+class Power:
+    """The outlets that feed hosts. A host without one is refused with UsageError."""
+
+    def __init__(
+        self, units: Mapping[str, PowerUnit], outlets: Mapping[str, Outlet | None], journal: Journal
+    ) -> None:
+        self._units = units
+        self._outlets = outlets
+        self._journal = journal
+        self._promises: dict[str, int] = {}
+        self._lock = Lock()
+
+    def feeds(self, host: str) -> bool:
+        """Tell whether the lab can switch a host's power."""
+        return self._outlets[host] is not None
+
+    def outlet(self, host: str) -> Outlet:
+        """Return the outlet that feeds a host."""
+        outlet = self._outlets[host]
+        if outlet is None:
+            raise UsageError(f"{host} has no power unit", hint="add `power:` to it in the lab file")
+        return outlet
+
+    def cut(self, host: str, deadline: Deadline) -> None:
+        """Turn a host's outlet off and return when it reads off; harmless when it is off."""
+        outlet = self.outlet(host)
+        with self._lock:
+            if host not in self._promises:
+                arguments = {"unit": outlet.unit, "outlet": outlet.outlet, "on": True}
+                self._promises[host] = self._journal.promise("outlet", **arguments)
+        self._units[outlet.unit].turn(outlet.outlet, False, deadline)
+
+    def give(self, host: str, deadline: Deadline) -> None:
+        """Turn a host's outlet on again if we turned it off; raise UnsafeError when it stays off.
+
+        The host then starts on its own; when it answers again is another matter.
+        """
+        if host not in self._promises:
+            return
+        outlet = self.outlet(host)
+        unit = self._units[outlet.unit]
+        try:
+            unit.turn(outlet.outlet, True, deadline)
+            is_on = unit.is_on(outlet.outlet, deadline)
+        except LabError as error:
+            raise UnsafeError(f"outlet {outlet} of {host} is still off: {error}") from error
+        if not is_on:
+            raise UnsafeError(f"outlet {outlet} of {host} still reads off", hint="look at the unit")
+        with self._lock:
+            self._journal.settle(self._promises.pop(host))
+
+    @property
+    def dark_hosts(self) -> tuple[str, ...]:
+        """Return the hosts whose power we cut and have not given back."""
+        return tuple(sorted(self._promises))
+
+    def give_all(self, deadline: Deadline) -> None:
+        """Turn every outlet on again that we turned off."""
+        for host in self.dark_hosts:
+            self.give(host, deadline)

@@ -1,0 +1,78 @@
+"""What the entry points name: every built-in job, before any of its code is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.plugins import Kind
+from testbed.units import Bytes
+
+Topology = Literal["ring"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """Data-parallel training of a small causal language model on bytes.
+
+    The defaults give 16.3 MiB of state: parameters and both moments of Adam, in float32.
+    """
+
+    ranks: int
+    spares: int = 0
+    topology: Topology = "ring"
+    steps: int | None = None
+    """End after so many steps; without it the job lives until the run ends."""
+    dim: int = 192
+    layers: int = 3
+    heads: int = 6
+    hidden: int = 512
+    sequence: int = 64
+    batch: int = 3
+    """Sequences per rank and step."""
+    learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        """Refuse what no model can be."""
+        _check_ranks(self.ranks, self.spares)
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by {self.heads} heads")
+        if self.dim // self.heads % 2:
+            raise ValueError("rotary attention needs an even number of dimensions per head")
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduceOptions:
+    """AllReduce of given sizes, again and again, with every value verified."""
+
+    ranks: int
+    sizes: tuple[Bytes, ...]
+    spares: int = 0
+    topology: Topology = "ring"
+    iterations: int = 20
+    """Timed iterations of each size."""
+    warmup: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are no whole number of float32."""
+        _check_ranks(self.ranks, self.spares)
+        for size in self.sizes:
+            if size < 4 or size % 4:
+                raise ValueError(f"{size} bytes are no whole number of float32 values")
+
+
+def _check_ranks(ranks: int, spares: int) -> None:
+    if ranks < 1 or spares < 0:
+        raise ValueError("a job needs at least one rank, and no fewer than no spares")
+
+
+TRAIN = Kind(
+    "data-parallel training of a small causal language model, in NumPy",
+    "testbed.jobs.builtin:Train",
+    options=TrainOptions,
+)
+ALLREDUCE = Kind(
+    "AllReduce over message sizes: algbw and busbw, every value verified",
+    "testbed.jobs.builtin:AllReduce",
+    options=AllReduceOptions,
+)

@@ -1,0 +1,94 @@
+"""What must be taken back, done last first, each with its own limit, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from testbed.clock import Deadline
+from testbed.errors import TestbedError, UnsafeError
+from testbed.record.log import EventLog
+from testbed.run.inbox import Inbox, Interrupted
+
+Action = Callable[[Deadline], None]
+
+_HURRIED = 2.0
+"""Seconds that each step gets after a second signal."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promise:
+    """One step, promised."""
+
+    what: str
+    action: Action
+    limit: float
+
+
+class Cleanup:
+    """The undo steps of a run; `run` does them all, and is never cut short by one that fails."""
+
+    def __init__(self, inbox: Inbox, log: EventLog) -> None:
+        self._inbox = inbox
+        self._log = log
+        self._entries: list[Promise] = []
+        self.failures: list[str] = []
+        """What could not be taken back, in words."""
+
+    def push(self, what: str, action: Action, limit: float) -> Promise:
+        """Promise a step before the act that makes it necessary."""
+        promise = Promise(what, action, limit)
+        self._entries.append(promise)
+        return promise
+
+    def keep(self, promise: Promise) -> None:
+        """Do one step now instead of at the end; raise UnsafeError when it fails.
+
+        A signal meanwhile does not cut it short; Interrupted is raised afterwards.
+        """
+        self._entries.remove(promise)
+        problem = self._recorded(promise)
+        if problem:
+            raise UnsafeError(f"{promise.what} failed: {problem}")
+        if self._inbox.signals:
+            raise Interrupted(self._inbox.signals[0])
+
+    def expected_seconds(self) -> float:
+        """Return how long the steps that are left may take at most."""
+        return sum(entry.limit for entry in self._entries)
+
+    def run(self) -> None:
+        """Do every step, last first; a third signal leaves the rest undone and says what."""
+        while self._entries:
+            entry = self._entries.pop()
+            self._recorded(entry)
+            if len(self._inbox.signals) > 2:
+                self.failures += [f"{entry.what}: not done" for entry in reversed(self._entries)]
+                return
+
+    def _recorded(self, entry: Promise) -> str:
+        self._log.append("cleanup.begin", entry.what)
+        problem = self._do(entry)
+        self._log.append("cleanup.end", entry.what, verified=not problem, problem=problem)
+        if problem:
+            self.failures.append(f"{entry.what}: {problem}")
+        return problem
+
+    def _do(self, entry: Promise) -> str:
+        """Do one step; return what went wrong, or an empty string."""
+        limit = entry.limit if len(self._inbox.signals) < 2 else min(entry.limit, _HURRIED)
+        deadline = Deadline.after(limit)
+        future = self._inbox.submit(lambda: entry.action(deadline))
+        while True:
+            try:
+                self._inbox.result(future, deadline)
+            except Interrupted:
+                if len(self._inbox.signals) > 2:
+                    return "left in the middle"
+                deadline = deadline.within(_HURRIED)
+                continue
+            except TimeoutError as error:
+                return str(error) or f"took more than {limit:.0f} s"
+            except (TestbedError, OSError) as error:
+                return str(error)
+            return ""

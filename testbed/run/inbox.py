@@ -1,0 +1,103 @@
+"""Everything that happens while a run waits, in one queue that one thread reads.
+
+Agents' links, worker threads and signal handlers put things in; the run's own thread takes them
+out, and so does all bookkeeping without a lock.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from testbed.clock import Deadline
+from testbed.control.words import Observation
+from testbed.errors import TestbedError
+
+_T = TypeVar("_T")
+_WORKERS = 16
+
+
+class Interrupted(TestbedError):
+    """A person or the system asked the run to end; `number` is the signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"ended by {signal.Signals(number).name}")
+        self.number = number
+        self.exit_code = 128 + number
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an agent said on its own account, and when it arrived here."""
+
+    host: str
+    message: Mapping[str, Any]
+    received: float
+
+
+Handler = Callable[[Report | Observation], None]
+
+
+class Inbox:
+    """The queue, its handler, and the workers whose results come back through it."""
+
+    def __init__(self) -> None:
+        self.handler: Handler = lambda item: None
+        """Hears every item, in the run's own thread, while it waits."""
+        self.signals: list[int] = []
+        """The signals that have come."""
+        self._items: queue.SimpleQueue[Report | Observation | int | None] = queue.SimpleQueue()
+        self._workers = ThreadPoolExecutor(_WORKERS, "worker")
+
+    def listen(self, host: str, message: Mapping[str, Any], received: float) -> None:
+        """Take an agent's event; any thread."""
+        self._items.put(Report(host, message, received))
+
+    def observe(self, observation: Observation) -> None:
+        """Take what came of a command; any thread."""
+        self._items.put(observation)
+
+    def interrupt(self, number: int) -> None:
+        """Take a signal; the wait under way ends with Interrupted."""
+        self.signals.append(number)
+        self._items.put(number)
+
+    def submit(self, action: Callable[[], _T]) -> Future[_T]:
+        """Do something that blocks in a worker thread; its end wakes the wait under way."""
+        future = self._workers.submit(action)
+        future.add_done_callback(lambda _: self._items.put(None))
+        return future
+
+    def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
+        """Handle items until a condition holds; tell whether it does.
+
+        Raise Interrupted when a signal comes first.
+        """
+        while not until():
+            try:
+                item = self._items.get(timeout=deadline.left)
+            except queue.Empty:
+                return until()
+            if isinstance(item, int):
+                raise Interrupted(item)
+            if item is not None:
+                self.handler(item)
+        return True
+
+    def result(self, future: Future[_T], deadline: Deadline) -> _T:
+        """Return a worker's result, handling items meanwhile; raise TimeoutError or its error."""
+        if not self.wait(future.done, deadline):
+            raise TimeoutError
+        return future.result()
+
+    def pause(self, deadline: Deadline) -> None:
+        """Handle items until the deadline."""
+        self.wait(lambda: False, deadline)
+
+    def close(self) -> None:
+        """Let the workers go; those that still wait for something do so alone."""
+        self._workers.shutdown(wait=False, cancel_futures=True)

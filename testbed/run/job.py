@@ -1,0 +1,179 @@
+"""The running job: which host is which rank, what its ranks said last, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.errors import HostError
+from testbed.jobs.words import Job
+from testbed.run.inbox import Inbox, Report
+
+SLOT = 0
+"""One rank runs on each host."""
+
+START_LIMIT = 30.0
+_GRACE = 5.0
+"""Seconds that a rank may take to start before its silence counts."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """A rank's process on a host: where it listens once it is ready, and how far it is."""
+
+    address: str = ""
+    port: int = 0
+    state_bytes: int = 0
+    committed: int | None = None
+    generation: int = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the process could join a generation."""
+        return self.port > 0
+
+
+@dataclass(slots=True)
+class RunningJob:
+    """A job on the bench. `hosts` are the ranks' hosts in rank order."""
+
+    bench: Bench
+    inbox: Inbox
+    job: Job
+    seed: int
+    heartbeat: float
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+    generation: int = 0
+    seats: dict[str, Seat] = field(default_factory=dict)
+    done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """By rank, its last word when the job has ended."""
+    failure: str = ""
+    """Why the job cannot go on, when it cannot."""
+
+    def start(self, deadline: Deadline) -> None:
+        """Start a process for every rank and wait until all could join."""
+        for host in self.hosts:
+            self.start_process(host, deadline)
+        self._await_ready(self.hosts, deadline)
+
+    def start_process(self, host: str, deadline: Deadline) -> None:
+        """Start a process on a host and tell it all but its rank; it says `ready` later."""
+        bench_host = self.bench.hosts[host]
+        bench_host.start_rank(SLOT, deadline)
+        self.seats[host] = Seat()
+        first, last = (list(bench_host.spec.ports)[i] for i in (0, -1))
+        message = {
+            "do": "configure",
+            "job": dict(self.job.for_rank()),
+            "rank": self.hosts.index(host) if host in self.hosts else 0,
+            "ranks": self.job.ranks,
+            "token": self.bench.token,
+            "seed": self.seed,
+            "heartbeat": self.heartbeat,
+            "to_next": self._port(host, last),
+            "from_previous": self._port(host, first),
+        }
+        bench_host.tell(SLOT, message, grace=_GRACE)
+
+    def await_ready(self, host: str, deadline: Deadline) -> None:
+        """Wait until one host's process could join."""
+        self._await_ready((host,), deadline)
+
+    def join(
+        self, generation: int, committed: int, restore: Mapping[int, int], probe: bool
+    ) -> None:
+        """Tell every rank to form a generation and go on after `committed` steps."""
+        self.generation = generation
+        members = [
+            {"rank": rank, "address": seat.address, "port": seat.port}
+            for rank, seat in enumerate(self.seats[host] for host in self.hosts)
+        ]
+        for rank, host in enumerate(self.hosts):
+            message = {
+                "do": "join",
+                "generation": generation,
+                "rank": rank,
+                "members": members,
+                "step": committed,
+                "restore": {str(k): source for k, source in restore.items()},
+                "probe": probe,
+            }
+            self.bench.hosts[host].tell(SLOT, message)
+
+    def leave(self, ranks: frozenset[int], generation: int) -> None:
+        """Tell ranks to abandon a generation."""
+        for rank in sorted(ranks):
+            host = self.hosts[rank]
+            self.bench.hosts[host].tell(SLOT, {"do": "leave", "generation": generation})
+
+    def finish(self, step: int) -> None:
+        """Tell every rank to end after a step."""
+        for host in self.hosts:
+            self.bench.hosts[host].tell(SLOT, {"do": "finish", "after_step": step})
+
+    def rank_of(self, host: str) -> int | None:
+        """Return the rank that a host is, or None for a spare."""
+        return self.hosts.index(host) if host in self.hosts else None
+
+    def hear(self, report: Report) -> None:
+        """Keep what a rank or its agent said about how far it is."""
+        said = report.message.get("said", {})
+        event = report.message["event"]
+        if event == "exit":
+            self.seats.pop(report.host, None)
+        elif event == "rank" and report.host in self.seats:
+            self._hear_rank(self.seats[report.host], report.host, said)
+
+    def _hear_rank(self, seat: Seat, host: str, said: Mapping[str, Any]) -> None:
+        rank = self.rank_of(host)
+        match said["event"]:
+            case "ready":
+                seat.address, seat.port = said["address"], said["port"]
+                seat.state_bytes = said["state_bytes"]
+            case "left":
+                seat.committed = said["committed"]
+            case "step" | "sample":
+                seat.committed = said["step"] + 1
+                seat.generation = said["generation"]
+            case "done" if rank is not None:
+                self.done[rank] = said
+            case "failed" | "refused" | "corrupt":
+                self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
+
+    @property
+    def completed(self) -> int:
+        """Return the number of steps that every rank has committed."""
+        return min(self.seats[h].committed or 0 if h in self.seats else 0 for h in self.hosts)
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether every rank has come to the job's end."""
+        return len(self.done) == len(self.hosts)
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the size of one rank's state."""
+        return max((seat.state_bytes for seat in self.seats.values()), default=0)
+
+    def _await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
+        def all_ready() -> bool:
+            return bool(self.failure) or all(
+                host in self.seats and self.seats[host].is_ready for host in hosts
+            )
+
+        ready = self.inbox.wait(all_ready, deadline.within(START_LIMIT))
+        if self.failure:
+            raise HostError(hosts[0], self.failure, hint="see logs/ in the run directory")
+        if not ready:
+            late = [h for h in hosts if not self.seats.get(h, Seat()).is_ready]
+            raise HostError(
+                late[0], "its rank did not start in time", hint="see logs/ in the run directory"
+            )
+
+    def _port(self, host: str, name: str) -> dict[str, str]:
+        port = self.bench.hosts[host].spec.ports[name]
+        return {"interface": port.interface, "address": str(port.address.ip)}

@@ -1,0 +1,163 @@
+"""Run a plan, in the order of docs/lifecycle.md, and take everything back whatever happens."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import TypeVar, assert_never
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.errors import EXIT_BUG, LabError, TestbedError
+from testbed.record.journal import Journal
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.run.cleanup import Cleanup
+from testbed.run.inbox import Inbox, Report
+from testbed.run.plan import (
+    OpenHosts,
+    OpenInstruments,
+    Plan,
+    ProgramCircuits,
+    Restore,
+    RunTrial,
+    StartJob,
+    Step,
+)
+from testbed.run.recovery import verify_links
+from testbed.run.reports import record
+from testbed.run.stage import Stage
+from testbed.run.trial import Around
+from testbed.schema import Experiment, Lab
+
+_T = TypeVar("_T")
+
+_OPEN_LIMIT = 20.0
+_RESTORE_LIMIT = 15.0
+
+Retune = Callable[[Lab], None]
+"""Bring the twin in line with a lab whose `twin` settings an arm has changed."""
+
+
+class Orchestrator:
+    """One run: it opens the bench, does the plan's steps and gives everything back."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        experiment: Experiment,
+        lab: Lab,
+        run: RunDirectory,
+        log: EventLog,
+        inbox: Inbox,
+        retune: Retune | None,
+    ) -> None:
+        self._plan = plan
+        self._experiment = experiment
+        self._log = log
+        self._inbox = inbox
+        self._run_directory = run
+        self._journal = Journal(run.journal)
+        self._bench = Bench(lab, run, self._journal, log, inbox.listen)
+        self._cleanup = Cleanup(inbox, log)
+        around = Around(self._bench, inbox, self._journal, log, self._cleanup)
+        self._stage = Stage(experiment, lab, around, plan.seed, retune)
+        self._deadline = Deadline.after(experiment.limits.run)
+
+    def run(self) -> None:
+        """Do the steps, then restore; how it went is in the log's `run.end`."""
+        self._inbox.handler = self._record
+        error, code, detail = "", 0, ""
+        try:
+            for step in self._plan.steps:
+                self._do(step)
+        except TestbedError as problem:
+            error, code = str(problem), problem.exit_code
+        except Exception as problem:
+            error, code = f"{type(problem).__name__}: {problem}", EXIT_BUG
+            detail = traceback.format_exc()
+            self._run_directory.write_text("traceback.txt", detail)
+        self._restore()
+        self._log.append(
+            "run.end",
+            error=error,
+            exit_code=code,
+            cleanup="failed" if self._cleanup.failures else "verified",
+            left=self._cleanup.failures,
+        )
+
+    def _do(self, step: Step) -> None:
+        if self._deadline.passed:
+            limit = self._experiment.limits.run
+            raise LabError(f"the run took longer than its limit of {limit:g} s")
+        match step:
+            case OpenInstruments():
+                self._log.append("phase", "open")
+                self._open_instruments(step)
+            case OpenHosts(hosts):
+                self._open_hosts(hosts)
+            case ProgramCircuits():
+                self._log.append("phase", "prepare")
+                self._program(step)
+            case StartJob():
+                self._stage.start_first_job()
+                self._log.append("phase", "trials")
+            case RunTrial():
+                self._log.trial = step.number
+                self._stage.play(step)
+                self._log.trial = None
+            case Restore():
+                return
+            case _:
+                assert_never(step)
+
+    def _open_instruments(self, step: OpenInstruments) -> None:
+        bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
+        self._cleanup.push("instruments", lambda _: bench.close_instruments(), _RESTORE_LIMIT)
+        self._wait(lambda: bench.open_instruments(step.switches, step.power, deadline), deadline)
+        hosts = self._stage.hosts
+        bench.open_fabric(port for port in bench.lab.wiring() if port.host in hosts)
+        circuits = self._stage.first_circuits
+        self._wait(lambda: bench.fabric.adopt(circuits, deadline), deadline)
+
+    def _open_hosts(self, hosts: tuple[str, ...]) -> None:
+        bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
+        self._cleanup.push("agents", bench.close_hosts, _RESTORE_LIMIT)
+        self._cleanup.push("power", bench.power.give_all, _RESTORE_LIMIT)
+        self._wait(lambda: bench.open_hosts(hosts, deadline), deadline)
+
+    def _program(self, step: ProgramCircuits) -> None:
+        bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
+        wanted = frozenset(step.circuits)
+        undo = self._keep_circuits if self._experiment.keep else bench.fabric.restore
+        self._cleanup.push("circuits", undo, _RESTORE_LIMIT)
+        verdicts = self._wait(
+            lambda: verify_links(
+                bench, wanted, self._log, lambda: bench.fabric.change(wanted, "job", deadline)
+            ),
+            deadline,
+        )
+        bad = [verdict for verdict in verdicts if not verdict.good]
+        if bad:
+            raise LabError(
+                f"{bad[0].circuit} reads back but {bad[0].detail}",
+                hint="check its fibres, or that the port carries light",
+            )
+
+    def _keep_circuits(self, _: Deadline) -> None:
+        self._bench.fabric.keep()
+
+    def _restore(self) -> None:
+        self._log.append("phase", "restore", limit=self._cleanup.expected_seconds())
+        self._inbox.handler = self._record
+        self._cleanup.run()
+        self._journal.close()
+        self._inbox.close()
+
+    def _wait(self, action: Callable[[], _T], deadline: Deadline) -> _T:
+        """Do something that blocks in a worker, so that a signal ends the wait at once."""
+        return self._inbox.result(self._inbox.submit(action), deadline.within(_OPEN_LIMIT + 5.0))
+
+    def _record(self, item: object) -> None:
+        if isinstance(item, Report):
+            record(item, None, self._log)

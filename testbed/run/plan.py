@@ -1,0 +1,112 @@
+"""A plan: everything that a run will do, as plain data that prints, compares and hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from testbed.fabric.circuits import Circuit, CrossConnect
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInstruments:
+    """Lock, open and identify instruments; read what is on the plan's ports."""
+
+    switches: tuple[str, ...]
+    power: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHosts:
+    """Start the agent of each host and give its fabric ports addresses and routes."""
+
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCircuits:
+    """Make the job's circuits: which cross-connects are added, then verified from both ends."""
+
+    circuits: tuple[Circuit, ...]
+    adds: tuple[CrossConnect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Start the ranks, connect them, and probe every link."""
+
+    name: str
+    kind: str
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One fault of one trial, drawn from the seed.
+
+    It fires `phase` of a step's time into step `step` of the trial, counted from its baseline.
+    """
+
+    kind: str
+    rank: int
+    step: int
+    phase: float
+    hold: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrial:
+    """One trial of one arm."""
+
+    number: int
+    arm: str
+    fault: FaultPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Take everything back, whatever happened."""
+
+    keep_circuits: bool
+
+
+Step = OpenInstruments | OpenHosts | ProgramCircuits | StartJob | RunTrial | Restore
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a run, in order, and the seed that every draw came from."""
+
+    experiment: str
+    lab: str
+    seed: int
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values; each step names its kind."""
+        return {
+            "format": 1,
+            "experiment": self.experiment,
+            "lab": self.lab,
+            "seed": self.seed,
+            "steps": [{"do": type(step).__name__} | _plain(asdict(step)) for step in self.steps],
+        }
+
+    def digest(self) -> str:
+        """Return a hash by which equal plans are known."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def trials(self) -> tuple[RunTrial, ...]:
+        """Return the trials, in order."""
+        return tuple(step for step in self.steps if isinstance(step, RunTrial))
+
+
+def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(value))
+    return plain

@@ -1,0 +1,222 @@
+"""From an experiment and a lab to a plan. Pure, but for the draws, which come from the seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from testbed.errors import FileError, UsageError
+from testbed.fabric.circuits import Matching, cross_connects
+from testbed.fabric.topology import ring
+from testbed.jobs.words import Job
+from testbed.plugins import kind, nearest
+from testbed.run.plan import (
+    FaultPlan,
+    OpenHosts,
+    OpenInstruments,
+    Plan,
+    ProgramCircuits,
+    Restore,
+    RunTrial,
+    StartJob,
+    Step,
+)
+from testbed.schema import Arm, Experiment, Fault, Lab
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A job on hosts: the ranks' hosts in rank order, then the spares."""
+
+    name: str
+    job: Job
+    kind: str
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+    circuits: Matching
+
+
+def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None = None) -> Plan:
+    """Return the plan; `repeat` replaces the experiment's number of trials per arm.
+
+    Raise FileError where the experiment asks for what the lab does not have or permit.
+    """
+    placement = place(experiment.arms()[0].experiment, lab)
+    adds = tuple(sorted(cross_connects(placement.circuits, lab.wiring())))
+    used = [*placement.hosts, *placement.spares]
+    trials = tuple(_trials(experiment, lab, random.Random(seed), repeat or experiment.trials))
+    steps: tuple[Step, ...] = (
+        OpenInstruments(_switches(lab, used), _power_units(lab, used)),
+        OpenHosts(tuple(used)),
+        ProgramCircuits(tuple(sorted(placement.circuits)), adds),
+        StartJob(placement.name, placement.kind, placement.hosts, placement.spares),
+        *trials,
+        Restore(experiment.keep),
+    )
+    return Plan(experiment.experiment, lab.lab, seed, steps)
+
+
+def place(experiment: Experiment, lab: Lab) -> Placement:
+    """Return who is which rank of the experiment's job, and the circuits between them."""
+    _check_needs(experiment, lab)
+    if len(experiment.jobs) > 1:
+        second = list(experiment.jobs)[1]
+        raise FileError(
+            experiment.source.where("jobs", second),
+            "a second job in one experiment cannot be run yet",
+            hint="give each job an experiment of its own",
+        )
+    name, spec = next(iter(experiment.jobs.items()))
+    job: Job = kind("jobs", spec.kind).load()(spec.options)
+    hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
+    ranks, spares = hosts[: job.ranks], hosts[job.ranks :]
+    return Placement(
+        name, job, spec.kind, ranks, spares, _circuits(experiment, lab, name, hosts, job)
+    )
+
+
+def _check_needs(experiment: Experiment, lab: Lab) -> None:
+    needs = experiment.needs
+    if needs.hosts > len(lab.hosts):
+        raise FileError(
+            experiment.source.where("needs", "hosts"),
+            f"the experiment needs {needs.hosts} hosts and lab {lab.lab} has {len(lab.hosts)}",
+        )
+    if needs.fabric == "packet" or (needs.fabric == "circuit" and not lab.switches):
+        raise FileError(
+            experiment.source.where("needs", "fabric"),
+            f"the experiment needs a {needs.fabric} fabric and lab {lab.lab} has "
+            f"{'circuits' if lab.switches else 'no switch'}",
+        )
+
+
+def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tuple[str, ...]:
+    named = experiment.jobs[name].hosts
+    for index, host in enumerate(named or ()):
+        if host not in lab.hosts:
+            raise FileError(
+                experiment.source.where("jobs", name, "hosts", index),
+                f"{host!r} is no host of lab {lab.lab}",
+                hint=nearest(host, list(lab.hosts)),
+            )
+    hosts = tuple(named or lab.hosts)
+    if len(hosts) < count:
+        raise FileError(
+            experiment.source.where("jobs", name, "hosts" if named else "ranks"),
+            f"ranks and spares need {count} hosts, and there are {len(hosts)}",
+        )
+    if count > experiment.needs.hosts:
+        raise FileError(
+            experiment.source.where("needs", "hosts"),
+            f"the experiment says it needs {experiment.needs.hosts} hosts, and job {name} "
+            f"uses {count}",
+        )
+    return hosts[:count]
+
+
+def _circuits(
+    experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...], job: Job
+) -> Matching:
+    """Return the job's first circuits, having checked that every host could take any place."""
+    try:
+        for host in hosts:
+            ring((host, *(other for other in hosts if other != host)), lab.ports())
+        circuits = ring(hosts[: job.ranks], lab.ports())
+        cross_connects(ring(hosts, lab.ports()), lab.wiring())
+    except ValueError as error:
+        raise FileError(
+            experiment.source.where("jobs", name, "topology"),
+            f"the fibres of lab {lab.lab} cannot make this {job.topology}: {error}",
+        ) from None
+    return circuits
+
+
+def _switches(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
+    ends = [f for port, f in lab.wiring().items() if port.host in hosts]
+    return tuple(sorted({end.switch for pair in ends for end in (pair.tx, pair.rx)}))
+
+
+def _power_units(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
+    outlets = [lab.hosts[host].power for host in hosts]
+    return tuple(sorted({outlet.unit for outlet in outlets if outlet is not None}))
+
+
+def _trials(
+    experiment: Experiment, lab: Lab, chance: random.Random, count: int
+) -> Iterator[RunTrial]:
+    """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
+    number = 0
+    for _ in range(count):
+        block = list(experiment.arms())
+        chance.shuffle(block)
+        for arm in block:
+            yield RunTrial(number, arm.name, _fault(arm, lab, chance))
+            number += 1
+
+
+def _fault(arm: Arm, lab: Lab, chance: random.Random) -> FaultPlan | None:
+    experiment = arm.experiment
+    if not experiment.faults:
+        return None
+    if len(experiment.faults) > 1:
+        raise FileError(
+            experiment.source.where("faults", 1),
+            "a second fault in one trial cannot be injected yet",
+            hint="give it a variant of its own",
+        )
+    fault = experiment.faults[0]
+    placement = place(experiment, lab)
+    _check_permission(experiment, lab, fault, (*placement.hosts, *placement.spares))
+    rank = _victim(experiment, fault, placement, chance)
+    return FaultPlan(fault.kind, rank, fault.at.step, round(chance.random(), 6), fault.hold)
+
+
+def _victim(
+    experiment: Experiment, fault: Fault, placement: Placement, chance: random.Random
+) -> int:
+    target = fault.target
+    where = experiment.source.where("faults", 0, "target")
+    if target.kind == "random":
+        return chance.randrange(len(placement.hosts))
+    if target.kind == "rank" and target.rank is not None:
+        if target.rank < len(placement.hosts):
+            return target.rank
+        raise FileError(where, f"rank {target.rank} is none of the {len(placement.hosts)} ranks")
+    if target.host in placement.hosts and target.kind == "host":
+        return placement.hosts.index(target.host)
+    raise FileError(
+        where,
+        f"{target} is no rank's host",
+        hint="write 'random', 'rank 2' or one of " + ", ".join(placement.hosts),
+    )
+
+
+def _check_permission(
+    experiment: Experiment, lab: Lab, fault: Fault, hosts: tuple[str, ...]
+) -> None:
+    where = experiment.source.where("faults", 0, "kind")
+    for host in hosts:
+        if not lab.permits(fault.kind, host):
+            raise FileError(
+                where,
+                f"lab {lab.lab} does not permit {fault.kind} on {host}",
+                hint="its file says what it permits, under `allow`",
+            )
+        if fault.kind == "power-cut" and lab.hosts[host].power is None:
+            raise FileError(
+                where,
+                f"{host} of lab {lab.lab} has no power unit, so its power cannot be cut",
+                hint="add `power:` to it in the lab file, or break something else",
+            )
+
+
+def draw_seed(experiment: Experiment, given: int | None) -> int:
+    """Return the run's seed: the one given, else the file's, else a new one."""
+    if given is not None:
+        if given < 0:
+            raise UsageError(f"a seed of {given} is negative")
+        return given
+    if experiment.seed is not None:
+        return experiment.seed
+    return random.SystemRandom().randrange(2**31)

@@ -1,0 +1,224 @@
+"""Carries out what a policy commands, and brings back what came of it.
+
+Commands that block run in workers; their outcome comes back through the inbox as an observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.control.words import (
+    CommandFailed,
+    Decide,
+    Fence,
+    Fenced,
+    GiveUp,
+    HostAnswered,
+    HostSilent,
+    Join,
+    Leave,
+    LinksGood,
+    Observation,
+    Policy,
+    PrepareSpare,
+    ProbeHost,
+    SetCircuits,
+    Situation,
+    SpareReady,
+)
+from testbed.errors import HostError, TestbedError
+from testbed.fabric.circuits import Circuit
+from testbed.record.log import EventLog
+from testbed.run.inbox import Inbox
+from testbed.run.job import SLOT, RunningJob
+
+_FENCE_LIMIT = 10.0
+_CHANGE_LIMIT = 10.0
+_SPARE_LIMIT = 2.0
+_LIGHT_LIMIT = 5.0
+"""Seconds that light, carrier and identity may take beyond the switch's own settle time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkVerdict:
+    """What both ends of one circuit found out about each other."""
+
+    circuit: Circuit
+    good: bool
+    detail: str
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Return the hosts at the circuit's ends."""
+        return frozenset(end.host for end in self.circuit.ends)
+
+
+def verify_links(
+    bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
+) -> list[LinkVerdict]:
+    """Make a change of circuits and ask, from both ends of each, who is at the other end.
+
+    The questions are asked before the change, so that the first light already carries them.
+    Blocks until all are answered or their limit is over; every good circuit is logged.
+    """
+    settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
+    limit = settle + _LIGHT_LIMIT
+    asked = [
+        (
+            circuit,
+            near,
+            bench.hosts[near.host].ask_identity(
+                near.port, bench.hosts[far.host], far.port, limit=limit
+            ),
+        )
+        for circuit in sorted(circuits)
+        for near, far in (circuit.ends, circuit.ends[::-1])
+    ]
+    change()
+    deadline = Deadline.after(limit + 1.0)
+    verdicts = []
+    for circuit, near, future in asked:
+        answer = future.result(deadline.left)
+        verdicts.append(_verdict(circuit, answer.value))
+        if answer.value["good"]:
+            log.append("link.good", str(circuit), host=near.host, mono=answer.value["mono"])
+    return verdicts
+
+
+def _verdict(circuit: Circuit, value: dict[str, Any]) -> LinkVerdict:
+    if value["good"]:
+        return LinkVerdict(circuit, True, "")
+    seen = ", ".join(".".join(port) for port in value["seen"])
+    return LinkVerdict(
+        circuit, False, f"{seen} answered" if seen else "nobody answered at its other end"
+    )
+
+
+class Recovery:
+    """A policy at work on the running job of one trial."""
+
+    def __init__(
+        self, policy: Policy, bench: Bench, job: RunningJob, inbox: Inbox, log: EventLog
+    ) -> None:
+        self._policy = policy
+        self._bench = bench
+        self._job = job
+        self._inbox = inbox
+        self._log = log
+        ports = bench.lab.ports()
+        situation = Situation(job.hosts, job.spares, ports, job.generation)
+        self._state = policy.begin(situation)
+        self.happened = False
+        """A recovery was begun."""
+        self.failure = ""
+        """Why the policy gave up."""
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether a recovery was begun and has come to its end, good or bad."""
+        return self.happened and not self._policy.is_recovering(self._state)
+
+    def observe(self, observation: Observation) -> None:
+        """Let the policy see something, and do what it says."""
+        self._state, commands = self._policy.step(self._state, observation)
+        for command in commands:
+            self._obey(command)
+
+    def _obey(self, command: Any) -> None:
+        match command:
+            case ProbeHost(host, limit):
+                self._in_worker(lambda: self._probe(host, limit))
+            case Decide():
+                self._decided(command)
+            case Fence():
+                self._in_worker(lambda: self._fence(command))
+            case SetCircuits():
+                self._in_worker(lambda: self._set_circuits(command))
+            case Leave(ranks, generation):
+                self._job.leave(ranks, generation)
+            case PrepareSpare(rank, host):
+                self._prepare_spare(rank, host)
+            case Join(generation, _, committed, restore):
+                self._job.join(generation, committed, restore, probe=False)
+            case GiveUp(reason):
+                self.happened, self.failure = True, reason
+                self._log.append("recovery.failed", reason=reason)
+
+    def _in_worker(self, action: Callable[[], Observation | None]) -> None:
+        def work() -> None:
+            try:
+                outcome = action()
+            except TestbedError as error:
+                outcome = CommandFailed(str(error))
+            if outcome is not None:
+                self._inbox.observe(outcome)
+
+        self._inbox.submit(work)
+
+    def _probe(self, host: str, limit: float) -> Observation:
+        try:
+            self._bench.hosts[host].link.ask("alive", Deadline.after(limit))
+        except HostError:
+            return HostSilent(host)
+        return HostAnswered(host)
+
+    def _decided(self, decision: Decide) -> None:
+        self.happened = True
+        self._log.append(
+            "recovery.decided",
+            decision.victim,
+            because=decision.because,
+            replacement=decision.replacement,
+        )
+
+    def _fence(self, fence: Fence) -> Observation:
+        """Make sure of the victim by the strongest means there is, and say which it was."""
+        deadline = Deadline.after(_FENCE_LIMIT)
+        power = self._bench.power
+        if not fence.power:
+            self._bench.hosts[fence.host].end_rank(SLOT, deadline)
+            means = "its process is gone"
+        elif power.feeds(fence.host):
+            power.cut(fence.host, deadline)
+            self._bench.drop_host(fence.host)
+            means = f"outlet {power.outlet(fence.host)} is off"
+        else:
+            self._bench.drop_host(fence.host)
+            means = "it gets no circuit and knows no new generation"
+        self._log.append("recovery.fenced", fence.host, rank=fence.rank, means=means)
+        return Fenced()
+
+    def _set_circuits(self, wanted: SetCircuits) -> Observation:
+        deadline = Deadline.after(_CHANGE_LIMIT)
+        verdicts = verify_links(
+            self._bench,
+            wanted.verify,
+            self._log,
+            lambda: self._bench.fabric.change(wanted.circuits, "recovery", deadline),
+        )
+        bad = [verdict for verdict in verdicts if not verdict.good]
+        if not bad:
+            return LinksGood()
+        reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
+        return CommandFailed(reason, spare=wanted.newcomer in bad[0].hosts)
+
+    def _prepare_spare(self, rank: int, host: str) -> None:
+        job = self._job
+        job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
+        job.spares = tuple(spare for spare in job.spares if spare != host)
+        if host in job.seats and job.seats[host].is_ready:
+            self._inbox.observe(SpareReady())
+        elif host not in job.seats:
+            self._in_worker(lambda: self._start_spare(host))
+
+    def _start_spare(self, host: str) -> Observation | None:
+        """Start the spare's process; that it is ready, it says itself."""
+        try:
+            self._job.start_process(host, Deadline.after(_SPARE_LIMIT))
+        except HostError as error:
+            return CommandFailed(str(error), spare=True)
+        return None

@@ -1,0 +1,85 @@
+"""What agents report, translated: into events for the record, and into what a policy observes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.control.words import (
+    AgentLost,
+    CarrierLost,
+    HeartbeatMissed,
+    Observation,
+    RankEnded,
+    RankLeft,
+    SpareReady,
+    StepDone,
+    ValuesCorrupt,
+)
+from testbed.fabric.circuits import HostPort
+from testbed.record.log import EventLog
+from testbed.run.inbox import Report
+from testbed.run.job import RunningJob
+
+_FROM_RANK = {
+    "ready": "rank.ready",
+    "left": "rank.left",
+    "generation": "generation",
+    "restored": "state.restored",
+    "probe": "link.probe",
+    "step": "step",
+    "sample": "sample",
+    "done": "job.done",
+}
+
+
+def record(report: Report, rank: int | None, log: EventLog) -> None:
+    """Write a report to the event log; its own stamp is the host's."""
+    message = dict(report.message)
+    event = message.pop("event")
+    subject = report.host if rank is None else f"rank {rank}"
+    stamp = {"host": report.host, "rank": rank}
+    if event == "rank":
+        said = dict(message["said"])
+        name = said.pop("event")
+        if name in _FROM_RANK:
+            log.append(_FROM_RANK[name], subject, at=report.received, **stamp, **said)
+        else:
+            log.append("symptom", subject, at=report.received, source=name, **stamp, **said)
+    elif event == "lost":
+        log.append("host.lost", report.host, at=report.received, reason=message["reason"])
+    elif event == "exit":
+        log.append("rank.exit", subject, at=report.received, **stamp, **message)
+    elif event != "log":
+        log.append("symptom", subject, at=report.received, source=event, **stamp, **message)
+
+
+def observation(report: Report, job: RunningJob) -> Observation | None:
+    """Return what a report means to a policy, or None when it means nothing."""
+    message, host = report.message, report.host
+    rank = job.rank_of(host)
+    match message["event"]:
+        case "carrier" if not message["up"]:
+            return CarrierLost(HostPort(host, message["port"]))
+        case "lost":
+            return AgentLost(host)
+        case "exit" if rank is not None:
+            return RankEnded(rank, message["code"])
+        case "heartbeat-missed" if rank is not None:
+            return HeartbeatMissed(rank)
+        case "rank" if rank is not None:
+            return _of_rank(message["said"], rank, job)
+    return None
+
+
+def _of_rank(said: Mapping[str, Any], rank: int, job: RunningJob) -> Observation | None:
+    match said["event"]:
+        case "left" if said["committed"] is not None:
+            return RankLeft(rank, said["committed"])
+        case "ready":
+            return SpareReady()
+        case "step" if said["generation"] == job.generation:
+            return StepDone(rank, said["step"])
+        case "corrupt" | "refused" | "failed":
+            return ValuesCorrupt(rank, said["why"])
+    return None

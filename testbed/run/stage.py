@@ -1,0 +1,218 @@
+"""The job across trials: started, handed from trial to trial, built anew when it broke."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from testbed.bench.bench import side_by_side
+from testbed.clock import Deadline, now
+from testbed.errors import LabError
+from testbed.fabric.circuits import Matching
+from testbed.plugins import kind
+from testbed.run.inbox import Report
+from testbed.run.job import SLOT, RunningJob
+from testbed.run.plan import FaultPlan, RunTrial
+from testbed.run.planner import Placement, place
+from testbed.run.prediction import LinkRate, Physics, predict
+from testbed.run.recovery import Recovery, verify_links
+from testbed.run.reports import record
+from testbed.run.trial import Around, Trial
+from testbed.schema import Arm, Experiment, Lab
+
+_JOIN_LIMIT = 30.0
+_RANKS_LIMIT = 10.0
+_REOPEN_LIMIT = 30.0
+_HEARTBEAT = 1.0
+"""Seconds of silence that count where no policy says how many."""
+
+_T = TypeVar("_T")
+
+
+class Stage:
+    """Where trials are played. `hosts` are all hosts that the plan uses."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        lab: Lab,
+        around: Around,
+        seed: int,
+        retune: Callable[[Lab], None] | None,
+    ) -> None:
+        self._arms = {arm.name: arm for arm in experiment.arms()}
+        self._lab = lab
+        self._around = around
+        self._seed = seed
+        self._retune = retune
+        first = place(experiment.arms()[0].experiment, lab)
+        self.hosts = (*first.hosts, *first.spares)
+        self.first_circuits: Matching = first.circuits
+        self._job: RunningJob | None = None
+        self._jobs_spec: Any = None
+        self._link = LinkRate(1.0, 0.0)
+        self._start_seconds = 0.0
+
+    def start_first_job(self) -> None:
+        """Start the job of the first arm, whose circuits are programmed already."""
+        arm = next(iter(self._arms.values()))
+        self._around.cleanup.push("ranks", self._end_all_ranks, _RANKS_LIMIT)
+        self._start(arm, place(arm.experiment, self._lab))
+
+    def play(self, plan: RunTrial) -> None:
+        """Run one trial on a job that suits it, and leave the stage ready for the next."""
+        arm = self._arms[plan.arm]
+        if self._retune:
+            self._retune(arm.of(self._lab))
+        job = self._suitable_job(arm)
+        self._prepare_spare(arm, job)
+        recovery = self._recovery(arm, job)
+        trial = Trial(plan, arm.experiment, job, recovery, self._predictor(arm), self._around)
+        trial.run()
+        self._clear_up(job, goes_on=not trial.failure and job.job.endless)
+
+    # --- the job ----------------------------------------------------------------------------
+
+    def _suitable_job(self, arm: Arm) -> RunningJob:
+        """Return the running job when it is what the arm wants, else a new one."""
+        if self._job is not None and self._jobs_spec == arm.experiment.jobs:
+            return self._job
+        self._wait(self._end_all_ranks, _RANKS_LIMIT)
+        placement = place(arm.experiment, self._lab)
+        self._program(placement.circuits)
+        return self._start(arm, placement)
+
+    def _start(self, arm: Arm, placement: Placement) -> RunningJob:
+        """Start the ranks, connect them and probe the links."""
+        around = self._around
+        job = RunningJob(
+            around.bench,
+            around.inbox,
+            placement.job,
+            self._seed,
+            getattr(
+                arm.experiment.policy and arm.experiment.policy.options, "heartbeat", _HEARTBEAT
+            ),
+            placement.hosts,
+            placement.spares,
+        )
+        self._job, self._jobs_spec = job, arm.experiment.jobs
+        probes: list[Mapping[str, Any]] = []
+        around.inbox.handler = lambda item: self._hear(item, job, probes)
+        began = now()
+        job.start(Deadline.after(_JOIN_LIMIT))
+        self._start_seconds = now() - began
+        job.join(1, 0, {}, probe=True)
+        ready = around.inbox.wait(
+            lambda: len(probes) == len(job.hosts) or bool(job.failure), Deadline.after(_JOIN_LIMIT)
+        )
+        if job.failure or not ready:
+            raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
+        self._link = _slowest(probes)
+        return job
+
+    def _hear(self, item: Any, job: RunningJob, probes: list[Mapping[str, Any]]) -> None:
+        if not isinstance(item, Report):
+            return
+        record(item, job.rank_of(item.host), self._around.log)
+        job.hear(item)
+        said = item.message.get("said", {})
+        if said.get("event") == "probe":
+            probes.append(said)
+
+    def _program(self, circuits: Matching) -> None:
+        bench, log = self._around.bench, self._around.log
+        deadline = Deadline.after(_JOIN_LIMIT)
+        verdicts = self._wait(
+            lambda _: verify_links(
+                bench, circuits, log, lambda: bench.fabric.change(circuits, "job", deadline)
+            ),
+            _JOIN_LIMIT,
+        )
+        bad = [verdict for verdict in verdicts if not verdict.good]
+        if bad:
+            raise LabError(f"{bad[0].circuit} reads back but {bad[0].detail}")
+
+    # --- before and after a trial -----------------------------------------------------------
+
+    def _prepare_spare(self, arm: Arm, job: RunningJob) -> None:
+        """Have the first spare's rank running, or no spare's, as the policy says."""
+        policy = arm.experiment.policy
+        standby = getattr(policy and policy.options, "standby", "cold")
+        warm = job.spares[:1] if standby == "warm" else ()
+        for host in job.spares:
+            if host in warm and host not in job.seats:
+                job.start_process(host, Deadline.after(_RANKS_LIMIT))
+            elif host not in warm and host in job.seats:
+                self._around.bench.hosts[host].end_rank(SLOT, Deadline.after(_RANKS_LIMIT))
+                del job.seats[host]
+        for host in warm:
+            job.await_ready(host, Deadline.after(_RANKS_LIMIT))
+
+    def _recovery(self, arm: Arm, job: RunningJob) -> Recovery | None:
+        spec = arm.experiment.policy
+        if spec is None:
+            return None
+        policy = kind("policies", spec.kind).load()(spec.options)
+        around = self._around
+        return Recovery(policy, around.bench, job, around.inbox, around.log)
+
+    def _predictor(self, arm: Arm) -> Callable[[FaultPlan, RunningJob, float], Mapping[str, float]]:
+        policy = arm.experiment.policy
+        cold = getattr(policy and policy.options, "standby", "cold") == "cold"
+        physics = self._physics(arm)
+
+        def terms(fault: FaultPlan, job: RunningJob, step: float) -> Mapping[str, float]:
+            return predict(
+                fault.kind,
+                physics,
+                heartbeat=job.heartbeat,
+                state_bytes=job.state_bytes,
+                link=self._link,
+                step=step,
+                start=self._start_seconds if cold else 0.0,
+            )
+
+        return terms
+
+    def _physics(self, arm: Arm) -> Physics:
+        """Return the delays of the twin, or on hardware those that the switches declare."""
+        if self._retune:
+            twin = arm.of(self._lab).twin
+            return Physics(twin.loss_of_signal, twin.settle, twin.link_up)
+        switches = self._around.bench.switches.values()
+        return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)
+
+    def _clear_up(self, job: RunningJob, *, goes_on: bool) -> None:
+        """Bring every host back, and end a job that is broken or over."""
+        bench = self._around.bench
+        self._wait(bench.power.give_all, _REOPEN_LIMIT)
+        for host in self.hosts:
+            if host not in bench.hosts:
+                job.seats.pop(host, None)
+                self._wait(partial(bench.reopen_host, host), _REOPEN_LIMIT)
+        job.spares = tuple(host for host in self.hosts if host not in job.hosts)
+        if not goes_on:
+            self._wait(self._end_all_ranks, _RANKS_LIMIT)
+            self._job = None
+
+    def _end_all_ranks(self, deadline: Deadline) -> None:
+        """Kill every rank on every host that answers, and prove it gone."""
+        side_by_side(
+            lambda host: host.end_rank(SLOT, deadline), list(self._around.bench.hosts.values())
+        )
+
+    def _wait(self, action: Callable[[Deadline], _T], limit: float) -> _T:
+        """Do something that blocks in a worker, so that a signal ends the wait at once."""
+        deadline = Deadline.after(limit)
+        inbox = self._around.inbox
+        return inbox.result(inbox.submit(lambda: action(deadline)), deadline.within(limit + 1.0))
+
+
+def _slowest(probes: list[Mapping[str, Any]]) -> LinkRate:
+    """Return what the slowest link delivers, and the credit that its short messages showed."""
+    worst = max(probes, key=lambda probe: probe["long_seconds"] / probe["long_bytes"])
+    rate = worst["long_bytes"] * 8 / worst["long_seconds"]
+    credit = worst["short_bytes"] - worst["short_seconds"] * rate / 8
+    return LinkRate(rate, max(0.0, credit))

@@ -1,0 +1,241 @@
+"""One trial: let the job run, break something, wait until it is well again, take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.bench.bench import Bench, side_by_side
+from testbed.clock import Deadline, now
+from testbed.control.words import AgentLost
+from testbed.errors import LabError
+from testbed.faults.words import Fault, Injected, Victim
+from testbed.plugins import kind
+from testbed.record.journal import Journal
+from testbed.record.log import EventLog
+from testbed.run.cleanup import Cleanup
+from testbed.run.inbox import Inbox, Report
+from testbed.run.job import SLOT, RunningJob
+from testbed.run.pace import Pace
+from testbed.run.plan import FaultPlan, RunTrial
+from testbed.run.recovery import Recovery
+from testbed.run.reports import observation, record
+from testbed.schema import Experiment
+
+Predict = Callable[[FaultPlan, RunningJob, float], Mapping[str, float]]
+"""Return the terms of the expected recovery time, given the median time of a step."""
+
+_FAULT_LIMIT = 10.0
+_CLOCK_LIMIT = 5.0
+_UNDO_LIMIT = 15.0
+_RECEIPT_LIMIT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What every trial of a run works with."""
+
+    bench: Bench
+    inbox: Inbox
+    journal: Journal
+    log: EventLog
+    cleanup: Cleanup
+
+
+class Trial:
+    """One planned trial on a running job."""
+
+    def __init__(
+        self,
+        plan: RunTrial,
+        experiment: Experiment,
+        job: RunningJob,
+        recovery: Recovery | None,
+        predict: Predict,
+        around: Around,
+    ) -> None:
+        self._plan = plan
+        self._experiment = experiment
+        self._job = job
+        self._recovery = recovery
+        self._predict = predict
+        self._around = around
+        self._inbox, self._log = around.inbox, around.log
+        self._pace = Pace(len(job.hosts))
+        self._fault: Fault | None = None
+        self._victim: Victim | None = None
+        self._receipt = ""
+        self.failure = ""
+        """Why the job is not well after the trial, when it is not."""
+
+    def run(self) -> None:
+        """Run the trial; afterwards the fault is undone, and `failure` says how the job is."""
+        deadline = Deadline.after(self._experiment.limits.trial)
+        self._inbox.handler = self._hear
+        self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
+        self._measure_clocks()
+        if self._plan.fault is None:
+            self._await_end(deadline)
+        else:
+            self._disturb(self._plan.fault, deadline)
+        self._measure_clocks()
+        self._log.append(
+            "trial.end",
+            self._plan.arm,
+            valid=self._plan.fault is None or bool(self._receipt),
+            recovered=not self.failure,
+            reason=self.failure,
+        )
+
+    # --- the course of a trial with a fault -------------------------------------------------
+
+    def _disturb(self, plan: FaultPlan, deadline: Deadline) -> None:
+        step_time = self._baseline(plan, deadline)
+        if self.failure:
+            return
+        self._log.append("prediction", self._plan.arm, **self._predict(plan, self._job, step_time))
+        fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
+        circuits = self._around.bench.fabric.circuits
+        victim = Victim(plan.rank, self._job.hosts[plan.rank], SLOT, circuits)
+        self._fault, self._victim = fault, victim
+        self._inbox.pause(Deadline.after(plan.phase * step_time))
+        bench = self._around.bench
+        undo = self._around.cleanup.push(
+            f"{plan.kind} of {victim.host}",
+            lambda limit: fault.undo(bench, victim, limit),
+            _UNDO_LIMIT,
+        )
+        self._inject(fault, victim)
+        if plan.hold is not None:
+            self._inbox.pause(deadline.within(plan.hold))
+            self._around.cleanup.keep(undo)
+        self._await_recovery(deadline)
+        if not self.failure:
+            self._await_throughput(step_time, deadline)
+        if not self.failure and not self._job.job.endless:
+            self._await_end(deadline)
+        self._await_receipt()
+        if plan.hold is None:
+            self._around.cleanup.keep(undo)
+        self._log.append("fault.undo", victim.host, fault=plan.kind)
+
+    def _baseline(self, plan: FaultPlan, deadline: Deadline) -> float:
+        """Wait until the step to break is under way; return the median time of a step so far."""
+        target = self._job.completed + plan.step
+
+        def there() -> bool:
+            return self._job.completed >= target or bool(self._broken)
+
+        if not self._inbox.wait(there, deadline):
+            self.failure = f"the job did not reach step {target} before the trial's limit"
+        else:
+            self.failure = self._broken
+        return self._pace.step_time(self._job.generation)
+
+    def _inject(self, fault: Fault, victim: Victim) -> None:
+        bench = self._around.bench
+        if promise := fault.promise(bench, victim):
+            self._around.journal.promise(promise.kind, **promise.arguments)
+        deadline = Deadline.after(_FAULT_LIMIT)
+        future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
+        injected = self._inbox.result(future, deadline)
+        self._log.append("fault.inject", victim.host, rank=victim.rank, **self._stamps(injected))
+
+    def _stamps(self, injected: Injected) -> dict[str, Any]:
+        assert self._plan.fault is not None
+        data: dict[str, Any] = {"fault": self._plan.fault.kind, "note": injected.note}
+        if injected.clock:
+            return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
+        return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}
+
+    def _await_recovery(self, deadline: Deadline) -> None:
+        """Wait until every rank has finished a verified step after the fault."""
+        recovery, fault_at = self._recovery, now()
+
+        def settled() -> bool:
+            if self._broken:
+                return True
+            if recovery:
+                return recovery.is_over
+            return any(t > fault_at for _, t in self._pace.ends)
+
+        if not self._inbox.wait(settled, deadline):
+            self.failure = f"not recovered within {self._experiment.limits.trial:g} s"
+        else:
+            self.failure = self._broken
+
+    def _await_throughput(self, step_time: float, deadline: Deadline) -> None:
+        """Wait until the job is as fast as before; when it never is, the record says so."""
+        generation = self._job.generation
+
+        def settled() -> bool:
+            return self._pace.is_back(generation, step_time) or bool(self._broken)
+
+        self._inbox.wait(settled, deadline)
+        self.failure = self._broken
+
+    def _await_receipt(self) -> None:
+        if not self._inbox.wait(lambda: bool(self._receipt), Deadline.after(_RECEIPT_LIMIT)):
+            self._log.append("note", "receipt", text="nobody but the injector saw the fault")
+
+    def _await_end(self, deadline: Deadline) -> None:
+        job = self._job
+        if job.job.last_step is not None:
+            job.finish(job.job.last_step)
+        if not self._inbox.wait(lambda: job.has_ended or bool(self._broken), deadline):
+            self.failure = f"the job did not end within {self._experiment.limits.trial:g} s"
+        else:
+            self.failure = self._broken
+
+    @property
+    def _broken(self) -> str:
+        """Return why the job cannot go on, or an empty string."""
+        return (self._recovery.failure if self._recovery else "") or self._job.failure
+
+    # --- what happens meanwhile -------------------------------------------------------------
+
+    def _hear(self, item: Any) -> None:
+        if isinstance(item, Report):
+            self._hear_report(item)
+        elif self._recovery:
+            self._recovery.observe(item)
+
+    def _hear_report(self, report: Report) -> None:
+        rank = self._job.rank_of(report.host)
+        record(report, rank, self._log)
+        seen = observation(report, self._job)
+        self._job.hear(report)
+        said = report.message.get("said", {})
+        if rank is not None and said.get("event") == "step":
+            self._pace.hear(rank, said, report.received)
+        if self._fault and self._victim and not self._receipt:
+            self._look_for_receipt(self._fault, self._victim, report)
+        if self._recovery and seen is not None:
+            self._recovery.observe(seen)
+        elif isinstance(seen, AgentLost) and rank is not None:
+            self._job.failure = f"the agent of {report.host} is gone, and no policy reacts"
+
+    def _look_for_receipt(self, fault: Fault, victim: Victim, report: Report) -> None:
+        self._receipt = fault.receipt(victim, report.host, report.message)
+        if self._receipt:
+            mono = report.message.get("said", report.message)["mono"]
+            data = {"host": report.host, "mono": mono}
+            self._log.append("fault.receipt", self._receipt, at=report.received, **data)
+
+    def _measure_clocks(self) -> None:
+        """Measure every answering host's clock; one that does not answer is left out, and said."""
+        hosts = self._around.bench.hosts
+        deadline = Deadline.after(_CLOCK_LIMIT)
+
+        def measure(name: str) -> None:
+            try:
+                found = hosts[name].clock_offset(deadline)
+            except LabError as error:
+                self._log.append("note", name, text=f"its clock was not measured: {error}")
+                return
+            ahead = found.offset + self._log.started
+            self._log.append("clock.offset", name, at=found.at, ahead=ahead, bound=found.bound)
+
+        future = self._inbox.submit(lambda: side_by_side(measure, list(hosts)))
+        self._inbox.result(future, deadline.within(_CLOCK_LIMIT + 1.0))
