@@ -84,7 +84,7 @@ class MarkFinder:
         }
         return Marks({name: at for name, at in found.items() if at is not None})
 
-    def _seen(self, kind: str) -> list[tuple[Event, Instant]]:
+    def seen(self, kind: str) -> list[tuple[Event, Instant]]:
         """Return the events of a kind between the fault and the end of its recovery."""
         early, late = self._window
         stamped = [(event, self.instant(event)) for event in self._events if event.kind == kind]
@@ -121,11 +121,11 @@ class MarkFinder:
     def _pick(
         self, kind: str, choose: Callable[..., Instant], key: Callable[[Instant], float]
     ) -> Instant | None:
-        found = [at for _, at in self._seen(kind)]
+        found = [at for _, at in self.seen(kind)]
         return choose(found, key=key) if found else None
 
     def _fabric(self, which: str) -> Instant | None:
-        found = [e for e, _ in self._seen("fabric.change") if e.subject == "recovery"]
+        found = [e for e, _ in self.seen("fabric.change") if e.subject == "recovery"]
         return Instant.exactly(found[-1].data[which]) if found else None
 
     def _back_to_work(self, zero: Instant) -> tuple[Instant | None, Instant | None]:

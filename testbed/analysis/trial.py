@@ -60,7 +60,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     marks = finder.find() if faulty else None
     values = _job_values(events, steps, clocks, marks, ranks)
     if marks is not None:
-        values |= _recovery_values(events, finder, steps, marks)
+        values |= _recovery_values(finder, steps, marks)
     return TrialResult(
         number=number,
         arm=begin.subject,
@@ -82,15 +82,12 @@ def _predictions(events: Sequence[Event]) -> dict[str, float]:
     return {name: terms[term] for name, term in _PREDICTED.items() if term in terms}
 
 
-def _recovery_values(
-    events: Sequence[Event], finder: MarkFinder, steps: Sequence[Step], marks: Marks
-) -> dict[str, float]:
+def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) -> dict[str, float]:
     t = marks.relative()
     values = {name: t[b] - t[a] for name, (a, b) in _SPANS.items() if a in t and b in t}
     if {"t6", "t7", "t8", "t10"} <= t.keys():
-        zero = marks.at["t0"].early
-        ready = [finder.instant(e).late - zero for e in events if e.kind == "rank.ready"]
-        prepared = max(t["t6"], t["t7"], *(at for at in ready if at > 0))
+        ready = [at.late - marks.at["t0"].early for _, at in finder.seen("rank.ready")]
+        prepared = max(t["t6"], t["t7"], *ready)
         values |= {"joining": t["t8"] - prepared, "resuming": t["t10"] - prepared}
     return values | _dip(steps, marks)
 

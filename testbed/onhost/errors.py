@@ -1,4 +1,4 @@
-"""Why a rank stops what it is doing; none of these ends its process."""
+"""Why a rank stops what it is doing: it reports the reason and waits for its agent's next word."""
 
 from __future__ import annotations
 

@@ -46,8 +46,9 @@ def probe(ring: Ring) -> LinkProbe:
     expected = ring.expected(b"PROB", size)
     check_opening(ring.receive(len(expected)), expected)
     long_seconds = _long(ring)
-    exchange = _ShortMessages(ring)
-    return LinkProbe(LONG - LEAD, long_seconds, SHORT, statistics.median(exchange.run()))
+    ring.barrier()  # a rank that still sends its long message would answer late
+    short_seconds = statistics.median(_ShortMessages(ring).run())
+    return LinkProbe(LONG - LEAD, long_seconds, SHORT, short_seconds)
 
 
 def _long(ring: Ring) -> float:

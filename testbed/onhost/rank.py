@@ -4,15 +4,20 @@ The agent starts the process with one end of a Unix stream socket as descriptor 
 sends framed JSON commands (`do`); the rank answers with events (`event`), each with `mono`, its
 host's monotonic clock at the instant it happened.
 
-    configure  build the job and listen               → ready, or failed and exit code 1
-    join       meet the neighbours, restore, probe    → generation, restored, probe
-               and run the job from the agreed step   → step or sample …, done
-    leave      abandon that, at any point             → left, with the steps committed
-    finish     end the job after a step               → done, or refused
-    exit       end the process                        → exit code 0
+    configure  job {kind, options}, rank (none for a spare), ranks, token, seed, heartbeat,
+               to_next and from_previous {interface, address}: build the job and listen
+               → ready, or failed and exit code 1
+    join       generation, members [{rank, address, port}], step, restore {rank: from rank}, probe,
+               for a spare also its rank: meet the neighbours → generation; come to the state
+               before the step → restored; measure the links → probe; run the job from there
+               → step or sample …, and at its end done
+    leave      generation: abandon all that, at any point → left, with the steps committed
+    finish     after_step: end the job after a step that no rank can have passed yet
+               → done, or refused by a rank that has
+    exit       end the process → exit code 0
 
-On its own a rank sends `alive` four times per heartbeat, and stops to wait for `leave` after
-`peer-lost`, `corrupt` or `refused`. It never decides that a neighbour is dead: silence it endures.
+On its own a rank sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or `refused`
+it waits for `leave`. It never decides that a neighbour is dead: silence it endures.
 """
 
 from __future__ import annotations
@@ -46,7 +51,7 @@ def main() -> None:
         return
     try:
         member = Member(control, command)
-    except (ImportError, KeyError, OSError, TypeError, ValueError) as error:
+    except Exception as error:
         control.emit("failed", why=f"{type(error).__name__}: {error}")
         raise
     member.serve()

@@ -170,17 +170,14 @@ class _Meeting:
     def _connect(self) -> None:
         self._give_up()
         try:
-            attempt = _bound(self._port)
-            error = attempt.connect_ex(self._peer)
-        except OSError:  # the interface has no carrier or no address yet
-            self._again_at = time.monotonic() + RETRY
+            self._attempt = _bound(self._port)
+        except OSError:  # the interface has lost its address
             return
-        self._attempt = attempt
-        if error not in (0, errno.EINPROGRESS):
+        if self._attempt.connect_ex(self._peer) not in (0, errno.EINPROGRESS):
             self._give_up()
             return
         self._again_at = time.monotonic() + SYN_PATIENCE
-        self.selector.register(attempt, selectors.EVENT_WRITE, self._greet)
+        self.selector.register(self._attempt, selectors.EVENT_WRITE, self._greet)
 
     def _give_up(self) -> None:
         if self._attempt is not None:
@@ -197,7 +194,8 @@ class _Meeting:
             self._give_up()
             return
         self._again_at = None  # the next rank answers when it is told of the generation
-        self.selector.modify(attempt, selectors.EVENT_READ, partial(self._welcomed, Decoder()))
+        hear = partial(self._welcomed, Decoder(_LARGEST_GREETING))
+        self.selector.modify(attempt, selectors.EVENT_READ, hear)
 
     def _welcomed(self, decoder: Decoder) -> None:
         attempt = self._attempt
