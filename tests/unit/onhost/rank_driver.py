@@ -136,7 +136,7 @@ class Gang:
             "configure",
             job=self.job,
             rank=rank,
-            ranks=self.ranks,
+            ranks=self.ranks or 1,
             token=TOKEN,
             seed=self.seed,
             heartbeat=0.2,

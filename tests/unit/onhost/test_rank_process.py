@@ -207,6 +207,12 @@ def test_a_rank_that_was_in_no_generation_can_leave_it(gang):
     assert job.hear("left")[0]["generation"] == 4
 
 
+def test_a_command_that_does_not_exist_is_refused(gang):
+    job = gang("train", TRAIN, 1)
+    job.tell("dance")
+    assert job.hear("refused")[0]["do"] == "dance"
+
+
 def test_orders_that_queue_up_are_obeyed_one_after_the_other(gang):
     job = gang("train", TRAIN, 2)
     job.tell("finish", after_step=3)
@@ -313,12 +319,12 @@ def test_the_allreduce_job_goes_on_where_it_was_left(gang):
         ("train", {"dmi": 3}, "dmi"),
         ("train", {"heads": 5}, "5 heads"),
         ("no_such_job", {}, "no_such_job"),
+        ("rank", {}, "Job"),
         ("allreduce", {"sizes": [3]}, "3 bytes"),
     ],
 )
 def test_a_job_that_cannot_be_built_fails_before_it_is_ready(gang, kind, options, why):
-    job = gang("train", TRAIN, 1)
-    job.job = {"kind": kind, "options": options}
+    job = gang(kind, options, 0)
     member = job.start()
     with pytest.raises(AssertionError, match="closed its line"):
         job.configure(member, 0)
@@ -361,7 +367,7 @@ def test_a_rank_runs_from_an_archive_in_memory(gang):
             bundle.write(source, f"onhost/{source.name}")
     memory = os.memfd_create("bundle")
     os.write(memory, archive.getvalue())
-    job = gang("train", TRAIN, 1)
+    job = gang("train", TRAIN, 0)
     member = job.start([f"/proc/self/fd/{memory}"], [memory])
     os.close(memory)
     assert job.configure(member, 0)["state_bytes"] > 0
