@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv
 
 _RESAMPLES = 10_000
 
@@ -63,4 +62,6 @@ def share_at_least(successes: int, trials: int, confidence: float = 0.95) -> flo
     """
     if successes == 0:
         return 0.0
+    from scipy.special import betaincinv  # a quarter of a second that few commands need
+
     return float(betaincinv(successes, trials - successes + 1, 1 - confidence))

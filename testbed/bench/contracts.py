@@ -188,12 +188,12 @@ class FarEnd(Protocol):
         """End one fault, or all of them; harmless when there is none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SwitchSite:
     """The place a switch far end is put into: its fibres, its time, its light.
 
     `lit` hears the cross-connects that carry light each time they change, ingress to egress;
-    while a mirror settles its circuit is dark.
+    while a mirror settles its circuit is dark. `settle` may be changed while the far end runs.
     """
 
     ingress: frozenset[int]

@@ -1,0 +1,44 @@
+"""The `testbed` command: each verb reads its arguments, calls the library and prints.
+
+The only room that picks a backend: hardware, or a twin that it starts or joins.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
+
+
+def main() -> None:
+    """Run the command line and exit with its documented code; no traceback for a user's mistake."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code."""
+    import click
+
+    from testbed.cli.app import app, with_bare_twin
+
+    try:
+        code = app(with_bare_twin(arguments), standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.exceptions.ClickException as error:
+        error.show()
+        return EXIT_USAGE
+    except TestbedError as error:
+        for one in (error, *getattr(error, "others", ())):
+            print(f"testbed: {one}", file=sys.stderr)
+        return error.exit_code
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception:
+        traceback.print_exc()
+        print("testbed: this is a bug; please report it with the lines above", file=sys.stderr)
+        return EXIT_BUG
+    return code if isinstance(code, int) else 0

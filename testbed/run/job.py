@@ -69,7 +69,7 @@ class RunningJob:
         message = {
             "do": "configure",
             "job": dict(self.job.for_rank()),
-            "rank": self.hosts.index(host) if host in self.hosts else 0,
+            "rank": self.rank_of(host),
             "ranks": self.job.ranks,
             "token": self.bench.token,
             "seed": self.seed,
@@ -103,6 +103,8 @@ class RunningJob:
                 "probe": probe,
             }
             self.bench.hosts[host].tell(SLOT, message)
+        if self.job.last_step is not None:
+            self._finish(self.job.last_step)
 
     def leave(self, ranks: frozenset[int], generation: int) -> None:
         """Tell ranks to abandon a generation."""
@@ -110,8 +112,8 @@ class RunningJob:
             host = self.hosts[rank]
             self.bench.hosts[host].tell(SLOT, {"do": "leave", "generation": generation})
 
-    def finish(self, step: int) -> None:
-        """Tell every rank to end after a step."""
+    def _finish(self, step: int) -> None:
+        """Tell every rank to end after a step, long before it comes."""
         for host in self.hosts:
             self.bench.hosts[host].tell(SLOT, {"do": "finish", "after_step": step})
 

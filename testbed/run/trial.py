@@ -181,8 +181,6 @@ class Trial:
 
     def _await_end(self, deadline: Deadline) -> None:
         job = self._job
-        if job.job.last_step is not None:
-            job.finish(job.job.last_step)
         if not self._inbox.wait(lambda: job.has_ended or bool(self._broken), deadline):
             self.failure = f"the job did not end within {self._experiment.limits.trial:g} s"
         else:

@@ -21,11 +21,18 @@ class Instruments:
 
     def __init__(self, lab: Lab, light: Light, hosts: VirtualHosts, scheduler: Scheduler) -> None:
         self.far_ends: dict[str, FarEnd] = {}
+        self._switches: list[SwitchSite] = []
         for name, switch in lab.switches.items():
             site = _switch_site(lab, name, light, scheduler)
+            self._switches.append(site)
             self.far_ends[name] = _far_end(switch.driver, site, switch.options)
         for name, unit in lab.power.items():
             self.far_ends[name] = _far_end(unit.driver, _power_site(lab, name, hosts), unit.options)
+
+    def settle_in(self, seconds: float) -> None:
+        """Let every later change of a switch settle in `seconds`."""
+        for site in self._switches:
+            site.settle = seconds
 
     def far_end(self, name: str) -> FarEnd:
         """Return one far end; ValueError when there is no such instrument."""

@@ -1,4 +1,4 @@
-"""The way into a twin: `python -m testbed.twin.launch new|join …`, run by `sandbox`.
+"""The way into a twin: `python -m testbed.twin.launch new|join|enter …`, run by `sandbox`.
 
 This process stays outside as the one that signals reach and that is waited for; what it forks is
 the first process inside. When it is killed, the kernel ends everything inside.
@@ -12,9 +12,11 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from testbed.errors import EXIT_BUG, EXIT_LAB, TestbedError
 from testbed.twin import machine, namespaces
+from testbed.twin.control import ask
 
 _MACHINE = (
     namespaces.NEWNET | namespaces.NEWNS | namespaces.NEWUTS | namespaces.NEWIPC | namespaces.NEWPID
@@ -66,20 +68,44 @@ def join(server: int, directory: str, command: list[str]) -> int:
 
     It gets a PID namespace of its own, so nothing that it starts outlives it.
     """
-    kinds = ("user", "net", "uts", "ipc", "mnt")
-    opened = [os.open(f"/proc/{server}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
-    for descriptor in opened:
-        namespaces.setns(descriptor)
-        os.close(descriptor)
+    _go_into(server, "user", "net", "uts", "ipc", "mnt")
     namespaces.unshare(namespaces.NEWPID | namespaces.NEWNS)
     namespaces.keep_mounts_private()
     os.chdir(directory)
+    return namespaces.run_as_init(lambda: _become(command))
 
-    def run() -> int:
-        inside = machine.environment(os.environ[machine.TWIN_VARIABLE])
-        os.execvpe(command[0], command, inside)  # noqa: S606 - the caller's own command
 
-    return namespaces.run_as_init(run)
+def enter(server: int, host: str, directory: str, command: list[str]) -> int:
+    """Run a command on a virtual host of the twin, in all its namespaces; return its exit code."""
+    _go_into(server, "user", "pid", "mnt", "net")
+
+    def inside() -> NoReturn:
+        process = ask({"do": "describe"})["hosts"][host]
+        _go_into(process, "net", "uts", "ipc", "time", "pid", "mnt")
+        os.chdir(directory)
+        os._exit(_in_child(lambda: _become(command)))
+
+    return _in_child(inside)
+
+
+def _in_child(action: Callable[[], NoReturn]) -> int:
+    """Do something in a child, which alone is inside the PID namespace that was entered."""
+    child = os.fork()
+    if child == 0:
+        action()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _go_into(process: int, *kinds: str) -> None:
+    opened = [os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+    for descriptor in opened:
+        namespaces.setns(descriptor)
+        os.close(descriptor)
+
+
+def _become(command: list[str]) -> NoReturn:
+    inside = machine.environment(os.environ[machine.TWIN_VARIABLE])
+    os.execvpe(command[0], command, inside)  # noqa: S606 - the caller's own command
 
 
 def main(arguments: list[str]) -> int:
@@ -91,6 +117,9 @@ def main(arguments: list[str]) -> int:
         case ["join", parent, server, directory, *command]:
             _follow(int(parent))
             return join(int(server), directory, command)
+        case ["enter", parent, server, host, directory, *command]:
+            _follow(int(parent))
+            return enter(int(server), host, directory, command)
     raise SystemExit(f"unknown arguments: {arguments}")
 
 

@@ -47,7 +47,7 @@ class Light:
         self._links = links
         self._network = network
         self._scheduler = scheduler
-        self._delay = {"dark": loss_of_signal, "lit": link_up}
+        self.delay_by(loss_of_signal, link_up)
         self._lock = RLock()
         self._through: dict[SwitchPort, SwitchPort] = {}  # egress to ingress, lit only
         self._powered: set[str] = set()
@@ -56,6 +56,10 @@ class Light:
         self._carrier: set[HostPort] = set()
         self._epoch: dict[HostPort, int] = dict.fromkeys(wiring, 0)
         self.history: list[LightEvent] = []
+
+    def delay_by(self, loss_of_signal: float, link_up: float) -> None:
+        """Let carriers follow later changes of the light after these delays."""
+        self._delay = {"dark": loss_of_signal, "lit": link_up}
 
     def switch_is_lit(self, switch: str, lit: Mapping[int, int]) -> None:
         """Take the cross-connects of one switch that carry light now, ingress to egress."""

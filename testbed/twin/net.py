@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from testbed.twin.namespaces import NEWNET, setns
+from testbed.twin.namespaces import NEWNET, setns, unshare
 
 _INGRESS = 0xFFFF0000
 _ALL_PROTOCOLS = 0x0003
@@ -152,3 +153,17 @@ def token_bucket(rate: float) -> int:
 def open_namespace(pid: int | str) -> int:
     """Return a descriptor of a process's network namespace, which it keeps alive."""
     return os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def new_network_namespace() -> int:
+    """Return a descriptor of a new network namespace, made by a thread that then ends."""
+    made: list[int] = []
+
+    def make() -> None:
+        unshare(NEWNET)
+        made.append(open_namespace("thread-self"))
+
+    thread = Thread(target=make)
+    thread.start()
+    thread.join()
+    return made[0]

@@ -35,10 +35,22 @@ class Sandbox:
 
         Signals that reach this process go to the command. Blocks until it ends.
         """
-        arguments = ["join", str(os.getpid()), str(self.server), str(Path.cwd()), *command]
-        process = _launch(arguments, self.name)
+        process = self._join(["join", str(self.server)], command, own_session=True)
         with _forwarding_signals(process.pid):
             return process.wait()
+
+    def shell(self, command: Sequence[str], host: str = "") -> int:
+        """Run an interactive command in the twin, or on one of its hosts."""
+        way = ["enter", str(self.server), host] if host else ["join", str(self.server)]
+        process = self._join(way, command, own_session=False)
+        with _ignoring_signals():
+            return process.wait()
+
+    def _join(
+        self, way: Sequence[str], command: Sequence[str], *, own_session: bool
+    ) -> subprocess.Popen[bytes]:
+        arguments = [way[0], str(os.getpid()), *way[1:], str(Path.cwd()), *command]
+        return _launch(arguments, self.name, own_session=own_session)
 
     def end(self) -> None:
         """End the twin and everything in it; safe to call twice."""
@@ -53,16 +65,18 @@ class Sandbox:
             os.close(descriptor)
 
 
-def start(name: str, lab_file: Path, overrides: Sequence[str], *, detached: bool) -> Sandbox:
+def start(
+    name: str, lab_file: Path, overrides: Sequence[str], *, log: Path | None = None
+) -> Sandbox:
     """Build the twin of a lab and return it when all its hosts answer.
 
-    It dies with this process unless `detached`. Raise LabError with what this machine has against
-    it.
+    It dies with this process, unless it is given a `log` to write its troubles to; then it stays
+    until it is ended. Raise LabError with what this machine has against it.
     """
     read, write = os.pipe()
-    parent = 0 if detached else os.getpid()
+    parent = os.getpid() if log is None else 0
     arguments = ["new", str(parent), name, str(write), str(lab_file.resolve()), *overrides]
-    process = _launch(arguments, name, pass_fds=(write,))
+    process = _launch(arguments, name, pass_fds=(write,), log=log)
     os.close(write)
     server = 0
     for report in _reports(read, Deadline.after(_START_LIMIT)):
@@ -83,15 +97,26 @@ def start(name: str, lab_file: Path, overrides: Sequence[str], *, detached: bool
 
 
 def _launch(
-    arguments: Sequence[str], name: str, pass_fds: Sequence[int] = ()
+    arguments: Sequence[str],
+    name: str,
+    *,
+    pass_fds: Sequence[int] = (),
+    own_session: bool = True,
+    log: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    # A session of its own: Ctrl-C must reach the command once, through us, not twice.
-    return subprocess.Popen(
-        [sys.executable, "-m", "testbed.twin.launch", *arguments],
-        env=dict(os.environ) | {TWIN_VARIABLE: name},
-        start_new_session=True,
-        pass_fds=pass_fds,
-    )
+    """Start the launcher; in a session of its own, Ctrl-C reaches its command once, through us."""
+    command = [sys.executable, "-m", "testbed.twin.launch", *arguments]
+    environment = dict(os.environ) | {TWIN_VARIABLE: name}
+    with (log or Path(os.devnull)).open("ab") as sink:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            start_new_session=own_session,
+            pass_fds=pass_fds,
+            stdin=subprocess.DEVNULL if log else None,
+            stdout=sink if log else None,
+            stderr=sink if log else None,
+        )
 
 
 def _reports(read: int, deadline: Deadline) -> Iterator[dict[str, Any]]:
@@ -123,3 +148,13 @@ def _forwarding_signals(pid: int) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _ignoring_signals() -> Iterator[None]:
+    """Leave Ctrl-C to the interactive command, which shares our terminal."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -14,7 +14,6 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from testbed.resource import Tcp
@@ -25,8 +24,7 @@ from testbed.twin.host import HostSetup
 from testbed.twin.hosts import BRIDGE, VirtualHosts
 from testbed.twin.instruments import Instruments
 from testbed.twin.light import Light
-from testbed.twin.namespaces import NEWNET, unshare
-from testbed.twin.net import Network, open_namespace
+from testbed.twin.net import Network, new_network_namespace
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.site import GATEWAY, HostSite, Site, lay_out
 from testbed.twin.zygote import Zygote
@@ -58,7 +56,7 @@ class Twin:
         self.hosts.power_on_all()
 
     def _make_light(self, site: Site) -> Light:
-        self._fabric = Network(_new_network_namespace())
+        self._fabric = Network(new_network_namespace())
         links = {link.port: link.name for host in site.hosts.values() for link in host.links}
         settings = self.lab.twin
         return Light(
@@ -88,6 +86,10 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}
             return {"name": name, "lab": twin.lab.lab, "hosts": pids}
+        case {"do": "tune", "settle": settle, "loss_of_signal": loss, "link_up": up}:
+            twin.instruments.settle_in(settle)
+            twin.light.delay_by(loss, up)
+            return None
         case {"do": "light"}:
             return [[event.t, str(event.port), event.what] for event in twin.light.history]
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
@@ -106,20 +108,6 @@ def _reap() -> None:
             pass
     except ChildProcessError:
         sys.exit("the zygote died, so no host could start again")
-
-
-def _new_network_namespace() -> int:
-    """Return a descriptor of a new network namespace, made by a thread that then ends."""
-    made: list[int] = []
-
-    def make() -> None:
-        unshare(NEWNET)
-        made.append(open_namespace("thread-self"))
-
-    thread = Thread(target=make)
-    thread.start()
-    thread.join()
-    return made[0]
 
 
 def _management_network(site: Site) -> Network:

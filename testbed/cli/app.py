@@ -1,0 +1,118 @@
+"""The verbs, and what they have in common."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from testbed import __version__
+from testbed.errors import UsageError
+from testbed.plugins import nearest
+
+NEW_TWIN = "new"
+"""What `--twin` means without a name: a twin of its own, for this command alone."""
+
+app = typer.Typer(
+    name="testbed",
+    help="Run optical-fabric ML experiments on a lab, or on the live twin of that lab.",
+    epilog="Start with: testbed run experiments/lumion.yaml --twin",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ExperimentFile = Annotated[
+    Path, typer.Argument(metavar="EXPERIMENT", help="The experiment file.", show_default=False)
+]
+LabOption = Annotated[
+    str,
+    typer.Option(
+        "--lab", metavar="LAB", help="Lab file, or the name of one in configs/.", show_default=False
+    ),
+]
+TwinOption = Annotated[
+    str,
+    typer.Option(
+        "--twin",
+        metavar="[NAME]",
+        help="Use a twin of the lab: one of its own, or the one called NAME that is up.",
+        show_default=False,
+    ),
+]
+SetOption = Annotated[
+    list[str],
+    typer.Option(
+        "-S",
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a field, by its dotted key; `lab.` begins those of the lab. Repeatable.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+ResultsOption = Annotated[
+    Path, typer.Option("--results", metavar="DIR", help="Where run directories are.")
+]
+RESULTS = Path("results")
+
+
+def with_bare_twin(arguments: list[str]) -> list[str]:
+    """Return the arguments with `--twin` without a name spelt out.
+
+    A name follows unless the next argument is an option, a file or missing.
+    """
+    spelt = []
+    for index, argument in enumerate(arguments):
+        after = arguments[index + 1] if index + 1 < len(arguments) else "-"
+        is_bare = argument == "--twin" and (after.startswith("-") or after.endswith(".yaml"))
+        spelt.append(f"--twin={NEW_TWIN}" if is_bare else argument)
+    return spelt
+
+
+def lab_file(name: str, experiment: Path | None = None) -> Path:
+    """Return the lab file that a name or path means.
+
+    A name is looked for in `configs/` here, then beside the experiment's own directory.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or "/" in name:
+        if not path.is_file():
+            raise UsageError(f"there is no lab file {name}", hint="check the path")
+        return path
+    places = [Path("configs")]
+    if experiment is not None:
+        places.append(experiment.resolve().parent.parent / "configs")
+    for place in places:
+        if (place / f"{name}.yaml").is_file():
+            return place / f"{name}.yaml"
+    known = sorted({file.stem for place in places for file in place.glob("*.yaml")})
+    raise UsageError(f"no lab is called {name!r}", hint=nearest(name, known))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
+    print()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"testbed {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Say what every command has in common."""
+
+
+from testbed.cli import files, inspection, labs, running, twins  # noqa: E402, F401 - the verbs

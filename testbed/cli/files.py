@@ -1,0 +1,116 @@
+"""The verbs that touch nothing but files: validate, plan, schema."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from testbed.cli.app import (
+    ExperimentFile,
+    JsonOption,
+    LabOption,
+    SetOption,
+    app,
+    lab_file,
+    print_json,
+)
+from testbed.errors import UsageError
+from testbed.run.plan import Plan
+from testbed.run.planner import draw_seed, make_plan
+from testbed.schema import (
+    Experiment,
+    Lab,
+    json_schema,
+    load,
+    load_experiment,
+    load_lab,
+    split_overrides,
+)
+
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", help="Seed of every random draw; a new one unless the file has one."),
+]
+RepeatOption = Annotated[
+    int | None,
+    typer.Option("--repeat", min=1, help="Trials of each variant, instead of the file's."),
+]
+
+
+@app.command(epilog="Example: testbed validate experiments/*.yaml configs/*.yaml")
+def validate(
+    file: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Experiment and lab files.")
+    ],
+) -> int:
+    """Check files and say, for each mistake, file:line:column and what was expected."""
+    worst = 0
+    for path in file:
+        try:
+            found = load(path)
+        except UsageError as error:
+            worst = error.exit_code
+            for one in (error, *getattr(error, "others", ())):
+                print(f"testbed: {one}", file=sys.stderr)
+        else:
+            kind = "experiment" if isinstance(found, Experiment) else "lab"
+            print(f"{path}: a valid {kind}")
+    return worst
+
+
+@app.command(epilog="Example: testbed schema lab > lab.schema.json")
+def schema(
+    of: Annotated[Literal["experiment", "lab"], typer.Argument(help="Which of the two files.")],
+) -> None:
+    """Print the JSON Schema of a file format, for editors."""
+    print_json(json_schema(of))
+
+
+@app.command(epilog="Example: testbed plan experiments/lumion.yaml --lab rack --seed 7")
+def plan(
+    experiment: ExperimentFile,
+    lab: LabOption = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+    repeat: RepeatOption = None,
+    seed: SeedOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print exactly what `run` would do; open and touch nothing."""
+    planned = read(experiment, lab, set_, repeat, seed).plan
+    if json:
+        print_json(planned.to_json())
+        return
+    from rich.console import Console
+
+    from testbed.report.plan_page import print_plan
+
+    print_plan(planned, Console())
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a command line names, read and checked, and the plan that follows."""
+
+    experiment: Experiment
+    lab: Lab
+    lab_file: Path
+    overrides: list[str]
+    plan: Plan
+
+
+def read(
+    path: Path, lab: str, overrides: list[str], repeat: int | None, seed: int | None
+) -> Inputs:
+    """Read both files with their overrides and make the plan; raise what is wrong with them."""
+    ours, theirs = split_overrides(overrides)
+    experiment = load_experiment(path, ours)
+    if not lab and not experiment.lab:
+        raise UsageError(f"{path} names no lab", hint="name one with --lab")
+    file = lab_file(lab or str(experiment.lab), path)
+    found = load_lab(file, theirs)
+    plan = make_plan(experiment, found, seed=draw_seed(experiment, seed), repeat=repeat)
+    return Inputs(experiment, found, file, overrides, plan)

@@ -1,0 +1,84 @@
+"""The verbs that look at what is there: list, report, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json
+from testbed.cli.record import finish
+from testbed.errors import UsageError
+from testbed.plugins import kinds
+from testbed.record.rundir import find_run, runs
+from testbed.schema import Experiment, Lab, load
+
+Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's directory, its name, its end, or `latest`.")
+]
+What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "policies"]
+
+
+@app.command(name="list", epilog="Example: testbed list drivers --json")
+def list_(
+    what: Annotated[What, typer.Argument(help="What to list.")],
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+) -> None:
+    """List experiments, labs, runs, drivers, faults, jobs or policies."""
+    if what == "runs":
+        rows = [_run_row(run.read_json) for run in runs(results)]
+    elif what in ("experiments", "labs"):
+        rows = list(_files(what))
+    else:
+        rows = [{"name": n, "summary": kind.summary} for n, kind in kinds(what).items()]
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        print("\t".join(str(value) for value in row.values()))
+
+
+def _files(what: str) -> list[dict[str, Any]]:
+    directory = Path("experiments" if what == "experiments" else "configs")
+    rows = []
+    for path in sorted(directory.glob("*.yaml")):
+        found = load(path)
+        if isinstance(found, Experiment) and what == "experiments":
+            rows.append({"file": str(path), "name": found.experiment, "question": found.question})
+        elif isinstance(found, Lab) and what == "labs":
+            what_is_there = f"{len(found.hosts)} hosts, {len(found.switches)} switches"
+            rows.append({"file": str(path), "name": found.lab, "summary": what_is_there})
+    return rows
+
+
+def _run_row(read_json: Any) -> dict[str, Any]:
+    facts = read_json("run.json")
+    row = {"run": facts["run"], "label": facts["label"]}
+    try:
+        summary: Mapping[str, Any] = read_json("summary.json")
+    except UsageError:
+        return row | {"outcome": "unfinished", "reason": ""}
+    return row | {"outcome": summary["outcome"], "reason": summary["reason"]}
+
+
+@app.command(epilog="Example: testbed report latest")
+def report(run: Run = "latest", results: ResultsOption = RESULTS, json: JsonOption = False) -> int:
+    """Compute a run's numbers from its event log again, and print its last page."""
+    summary = finish(find_run(results, run), show=not json)
+    if json:
+        print_json(summary.to_json())
+    return summary.exit_code
+
+
+@app.command(epilog="Example: testbed compare 3fa2c1 latest")
+def compare(one: Run, other: Run, results: ResultsOption = RESULTS) -> None:
+    """Hold two runs against each other, metric by metric, with intervals of their ratios."""
+    from rich.console import Console
+
+    from testbed.report.compare import print_comparison
+
+    rows = [find_run(results, name).read_json("summary.json") for name in (one, other)]
+    print_comparison(*rows, Console())

@@ -1,0 +1,96 @@
+"""The record of a run around the orchestrator: opened before it, summed up after it."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed import __version__
+from testbed.cli.files import Inputs
+from testbed.clock import utc
+from testbed.record.log import EventLog, read_events
+from testbed.record.rundir import RunDirectory
+from testbed.schema import load_experiment, split_overrides
+
+if TYPE_CHECKING:
+    from testbed.analysis.summary import Summary
+
+_LIBRARIES = ("numpy", "paramiko", "pyserial", "pyvisa", "pyvisa-py", "scipy")
+
+
+def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory, EventLog]:
+    """Make the run directory, write all that is known before the start, and open the log."""
+    from testbed.bench.bundle import digest
+
+    plan = inputs.plan
+    directory = RunDirectory.create(results, plan.experiment)
+    directory.write_text("experiment.yaml", inputs.experiment.source.text)
+    directory.write_text("lab.yaml", inputs.lab.source.text)
+    directory.write_json("plan.json", plan.to_json())
+    facts: dict[str, Any] = {
+        "format": 1,
+        "run": directory.id,
+        "started": utc(),
+        "command": shlex.join(["testbed", *sys.argv[1:]]),
+        "overrides": inputs.overrides,
+        "seed": plan.seed,
+        "label": label,
+        "lab": plan.lab,
+        "plan": plan.digest(),
+        "bundle": digest(),
+        "versions": _versions(),
+        "git": _git(),
+        "machine": {"system": platform.platform(), "node": platform.node()},
+    }
+    directory.write_json("run.json", facts)
+    log = EventLog(directory.events)
+    log.append("run.begin", plan.experiment, **facts)
+    return directory, log
+
+
+def finish(directory: RunDirectory, *, show: bool) -> Summary:
+    """Compute everything from the event log, write it, and print the last page when asked to."""
+    from testbed.analysis.summary import summarise
+    from testbed.report.html import write_html
+    from testbed.report.junit import write_junit
+
+    overrides, _ = split_overrides(directory.read_json("run.json")["overrides"])
+    experiment = load_experiment(directory.path / "experiment.yaml", overrides)
+    events = list(read_events(directory.events))
+    summary = summarise(directory.id, experiment, events)
+    directory.write_json("summary.json", summary.to_json())
+    write_junit(summary, directory.path / "junit.xml")
+    write_html(summary, events, directory.path / "report.html")
+    if show:
+        from rich.console import Console
+
+        from testbed.report.page import print_page
+
+        print_page(summary, directory.path, Console())
+    return summary
+
+
+def _versions() -> dict[str, str]:
+    libraries = {name: version(name) for name in _LIBRARIES}
+    return {"testbed": __version__, "python": platform.python_version()} | libraries
+
+
+def _git() -> dict[str, Any]:
+    """Return which commit of this code ran, and whether it was changed; empty outside git."""
+    root = Path(__file__).resolve().parent
+
+    def ask(*arguments: str) -> str:
+        command = ["git", "-C", str(root), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        commit = ask("rev-parse", "HEAD")
+        return {"commit": commit, "dirty": bool(ask("status", "--porcelain"))} if commit else {}
+    except (OSError, subprocess.TimeoutExpired):
+        return {}

@@ -1,0 +1,121 @@
+"""The verb `run`: on hardware, or on a twin that it starts or joins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.cli.app import (
+    RESULTS,
+    ExperimentFile,
+    JsonOption,
+    LabOption,
+    ResultsOption,
+    SetOption,
+    TwinOption,
+    app,
+    print_json,
+)
+from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
+from testbed.cli.record import finish, open_record
+from testbed.cli.twins import inside_twin, is_inside_twin, retune_twin
+from testbed.errors import UsageError
+from testbed.record.rundir import RunDirectory
+from testbed.schema import Experiment
+
+if TYPE_CHECKING:
+    from testbed.run.inbox import Inbox
+
+_SWITCH_INTERVAL = 0.0005
+"""Python's own 5 ms between threads would be in every recovery time, several times."""
+
+
+@app.command(
+    epilog="Examples: testbed run experiments/lumion.yaml --twin --repeat 3; "
+    "testbed run experiments/lumion.yaml --twin -S 'lab.twin.settle=200 ms'"
+)
+def run(
+    experiment: ExperimentFile,
+    lab: LabOption = "",
+    twin: TwinOption = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+    repeat: RepeatOption = None,
+    seed: SeedOption = None,
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+) -> int:
+    """Run an experiment and record it; the last lines say how it went and what to type next."""
+    inputs = read(experiment, lab, set_, repeat, seed)
+    if twin:
+        return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
+    on_twin = is_inside_twin(inputs.lab)
+    if not on_twin:
+        _refuse_twin_settings(inputs.experiment)
+    directory = _conduct(inputs, results, on_twin)
+    summary = finish(directory, show=not json)
+    if json:
+        print_json(summary.to_json())
+    return summary.exit_code
+
+
+def _conduct(inputs: Inputs, results: Path, on_twin: bool) -> RunDirectory:
+    """Carry the plan out and record it; return where."""
+    from testbed.report.live import LiveView
+    from testbed.run.inbox import Inbox
+    from testbed.run.orchestrator import Orchestrator
+
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
+    inbox = Inbox()
+    orchestrator = Orchestrator(
+        inputs.plan,
+        inputs.experiment,
+        inputs.lab,
+        directory,
+        log,
+        inbox,
+        retune_twin if on_twin else None,
+    )
+    with LiveView(sys.stderr, inputs.plan) as view, _signals_to(inbox):
+        log.subscribe(view)
+        orchestrator.run()
+    log.close()
+    return directory
+
+
+def _refuse_twin_settings(experiment: Experiment) -> None:
+    for arm in experiment.arms():
+        for key in arm.lab_overrides:
+            raise UsageError(
+                f"variant {arm.name} sets {key}, which only a twin can follow",
+                hint="run it with --twin",
+            )
+
+
+@contextmanager
+def _signals_to(inbox: Inbox) -> Iterator[None]:
+    """Let signals end the run's wait; say what happens next."""
+    before = {
+        number: signal.signal(number, lambda received, _: _interrupt(inbox, received))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(inbox: Inbox, number: int) -> None:
+    inbox.interrupt(number)
+    said = {
+        1: "ending: taking back what was changed; the limits of each step are in the log",
+        2: "hurrying: two seconds for each step that is left",
+    }
+    words = said.get(len(inbox.signals), "leaving: what is still changed is listed below")
+    os.write(2, f"\ntestbed: {signal.Signals(number).name}, {words}\n".encode())

@@ -1,0 +1,118 @@
+"""The verb `twin`, and how other verbs go inside a twin."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from testbed.cli.app import NEW_TWIN, SetOption, app, lab_file, with_bare_twin
+from testbed.errors import UsageError
+from testbed.schema import Lab, load_lab, split_overrides
+from testbed.twin import registry, sandbox
+from testbed.twin.control import ask
+from testbed.twin.machine import TWIN_VARIABLE
+
+twin_app = typer.Typer(
+    help="Keep a twin of a lab for several commands.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(twin_app, name="twin")
+
+TwinName = Annotated[str, typer.Argument(metavar="NAME", help="The twin's name.")]
+
+
+@twin_app.command(epilog="Example: testbed twin up rack; testbed switch ocs show --twin rack")
+def up(
+    lab: Annotated[str, typer.Argument(metavar="LAB", help="Lab file or name.")],
+    name: Annotated[str, typer.Option("--name", help="Its name; the lab's own by default.")] = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+) -> None:
+    """Start a twin that stays, and print its name."""
+    path = lab_file(lab)
+    found = load_lab(path, set_)
+    name = name or found.lab
+    registry.check_name(name)
+    box = sandbox.start(name, path, set_, log=registry.log_file(name))
+    registry.register(box, path)
+    print(name)
+
+
+@twin_app.command(epilog="Example: testbed twin down rack")
+def down(name: TwinName) -> None:
+    """End a twin and everything in it."""
+    registry.take_down(name)
+
+
+@twin_app.command(epilog="Example: testbed twin shell rack h0")
+def shell(
+    name: TwinName,
+    host: Annotated[str, typer.Argument(help="One of its hosts, instead of the controller.")] = "",
+) -> int:
+    """Open a shell inside a twin: on the controller's side, or on a host."""
+    return registry.find(name).sandbox.shell([os.environ.get("SHELL", "/bin/sh")], host)
+
+
+@twin_app.command(name="list", epilog="Example: testbed twin list")
+def list_() -> None:
+    """List the twins that are up."""
+    for twin in registry.standing():
+        print(f"{twin.name}\t{twin.lab_file}")
+
+
+def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
+    """Run this same command line again inside a twin; return its exit code.
+
+    `twin` is the name of one that is up, or NEW_TWIN for one that lives as long as the command.
+    """
+    command = [sys.executable, "-m", "testbed.cli", *_without_twin(sys.argv[1:])]
+    if twin != NEW_TWIN:
+        return registry.find(twin).sandbox.run(command)
+    _, theirs = split_overrides(overrides)
+    box = sandbox.start(lab.lab, file, theirs)
+    try:
+        return box.run(command)
+    finally:
+        box.end()
+
+
+def is_inside_twin(lab: Lab) -> bool:
+    """Tell whether this process is in a twin; raise UsageError when that is one of another lab."""
+    if TWIN_VARIABLE not in os.environ:
+        return False
+    theirs = ask({"do": "describe"})["lab"]
+    if theirs != lab.lab:
+        raise UsageError(
+            f"this is a twin of lab {theirs}, not of {lab.lab}", hint=f"name it with --lab {theirs}"
+        )
+    return True
+
+
+def retune_twin(lab: Lab) -> None:
+    """Bring the twin that we are in in line with a lab whose `twin` settings an arm changed."""
+    twin = lab.twin
+    ask(
+        {
+            "do": "tune",
+            "settle": twin.settle,
+            "loss_of_signal": twin.loss_of_signal,
+            "link_up": twin.link_up,
+        }
+    )
+
+
+def _without_twin(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without `--twin` and its name."""
+    kept: list[str] = []
+    skip = False
+    for argument in with_bare_twin(list(arguments)):
+        if skip:
+            skip = False
+        elif argument == "--twin":
+            skip = True
+        elif not argument.startswith("--twin="):
+            kept.append(argument)
+    return kept

@@ -1,0 +1,111 @@
+"""Twins that outlive the command that started them, by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from testbed.errors import UsageError
+from testbed.plugins import nearest
+from testbed.twin.sandbox import Sandbox
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A named twin: its processes, when the first of them started, and its lab file."""
+
+    name: str
+    launcher: int
+    server: int
+    born: str
+    """The launcher's start time as the kernel has it, so that a reused id is not taken for it."""
+    lab_file: str
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Return the twin itself."""
+        return Sandbox(self.name, self.launcher, self.server)
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError unless a new twin may have this name."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot name a twin", hint="use letters, digits, - and _")
+    if any(twin.name == name for twin in standing()):
+        raise UsageError(
+            f"a twin called {name!r} is up already",
+            hint=f"end it with `testbed twin down {name}`, or give this one a --name",
+        )
+
+
+def register(sandbox: Sandbox, lab_file: Path) -> None:
+    """Remember a twin until it is taken down or dies."""
+    born = _born(sandbox.launcher) or ""
+    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, born, str(lab_file))
+    (_directory() / f"{twin.name}.json").write_text(json.dumps(asdict(twin)))
+
+
+def standing() -> Iterator[Standing]:
+    """Yield the twins that are up; forget those that died."""
+    for path in sorted(_place().glob("*.json")):
+        twin = Standing(**json.loads(path.read_text()))
+        if _born(twin.launcher) == twin.born:
+            yield twin
+        else:
+            path.unlink(missing_ok=True)
+
+
+def find(name: str) -> Standing:
+    """Return a twin that is up; raise UsageError when there is none of that name."""
+    twins = {twin.name: twin for twin in standing()}
+    if name not in twins:
+        raise UsageError(f"no twin called {name!r} is up", hint=nearest(name, list(twins)))
+    return twins[name]
+
+
+def take_down(name: str) -> None:
+    """End a twin and everything in it."""
+    find(name).sandbox.end()
+    for ending in ("json", "log"):
+        (_place() / f"{name}.{ending}").unlink(missing_ok=True)
+    with suppress(OSError):  # other twins are up
+        _place().rmdir()
+
+
+def log_file(name: str) -> Path:
+    """Return where a detached twin writes what goes wrong inside it."""
+    return _directory() / f"{name}.log"
+
+
+def _place() -> Path:
+    """Return where this user's own directory for twins is, or would be."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    root = Path(runtime) if runtime and os.access(runtime, os.W_OK) else Path(tempfile.gettempdir())
+    return root / f"testbed-twins-{os.getuid()}"
+
+
+def _directory() -> Path:
+    """Return this user's own directory for twins, made when needed."""
+    directory = _place()
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        raise UsageError(f"{directory} belongs to somebody else", hint="set XDG_RUNTIME_DIR")
+    return directory
+
+
+def _born(pid: int) -> str | None:
+    """Return a process's start time in clock ticks since boot, or None when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else fields[19]
