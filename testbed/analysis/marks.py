@@ -9,7 +9,7 @@ t10 last rank finished the first verified step · t11 throughput back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,7 @@ class MarkFinder:
         self._window = (zero.early, math.inf if t10 is None else t10.late)
         found = {
             "t0": zero,
-            "t1": self._first("symptom"),
+            "t1": self._first("symptom", "rank.exit", "host.lost"),
             "t2": self._first("recovery.decided"),
             "t3": self._first("recovery.fenced"),
             "t4": self._fabric("commanded"),
@@ -112,17 +112,13 @@ class MarkFinder:
             return None
         return Instant(ends[0].early, ends[1].late)
 
-    def _first(self, kind: str) -> Instant | None:
-        return self._pick(kind, min, lambda at: at.early)
+    def _first(self, *kinds: str) -> Instant | None:
+        found = [at for kind in kinds for _, at in self.seen(kind)]
+        return min(found, key=lambda at: at.early, default=None)
 
     def _last(self, kind: str) -> Instant | None:
-        return self._pick(kind, max, lambda at: at.late)
-
-    def _pick(
-        self, kind: str, choose: Callable[..., Instant], key: Callable[[Instant], float]
-    ) -> Instant | None:
         found = [at for _, at in self.seen(kind)]
-        return choose(found, key=key) if found else None
+        return max(found, key=lambda at: at.late, default=None)
 
     def _fabric(self, which: str) -> Instant | None:
         found = [e for e, _ in self.seen("fabric.change") if e.subject == "recovery"]

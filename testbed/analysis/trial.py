@@ -51,7 +51,7 @@ class TrialResult:
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
     """Return the numbers of one trial from its events."""
-    begin = next(event for event in events if event.kind == "trial.begin")
+    begin = next((e.subject for e in events if e.kind == "trial.begin"), "")
     end = next((event for event in events if event.kind == "trial.end"), None)
     ranks = 1 + max((e.data["rank"] for e in events if e.kind in ("step", "sample")), default=-1)
     steps = finished_steps(events, clocks, ranks)
@@ -63,7 +63,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         values |= _recovery_values(finder, steps, marks)
     return TrialResult(
         number=number,
-        arm=begin.subject,
+        arm=begin,
         valid=end is not None and end.data["valid"],
         recovered=(marks is not None and "t10" in marks.at) if faulty else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",

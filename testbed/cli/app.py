@@ -113,6 +113,3 @@ def _common(
     ] = False,
 ) -> None:
     """Say what every command has in common."""
-
-
-from testbed.cli import files, inspection, labs, running, twins  # noqa: E402, F401 - the verbs

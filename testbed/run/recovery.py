@@ -208,6 +208,7 @@ class Recovery:
 
     def _prepare_spare(self, rank: int, host: str) -> None:
         job = self._job
+        job.seats.pop(job.hosts[rank], None)  # the victim is fenced: its process is no more
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)
         if host in job.seats and job.seats[host].is_ready:
