@@ -1,0 +1,137 @@
+"""The anatomy of a recovery: its parts in order, which fill the time from t0 to t10 exactly."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.analysis.statistics import median_interval
+from testbed.analysis.summary import Summary
+from testbed.analysis.trial import TrialResult
+from testbed.report.wording import in_order
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a recovery: the mark that ends it, and the value whose prediction is about it."""
+
+    name: str
+    ends: str
+    predicted_as: str
+    what: str
+
+
+PARTS = (
+    Part("detection", "t2", "detection", "until the failure is decided"),
+    Part("fencing", "t3", "fencing", "until the victim is provably out"),
+    Part("planning", "t4", "planning", "until the switch is commanded"),
+    Part("reconfiguration", "t6", "reconfiguration", "until light, link and identity are good"),
+    Part("waiting", "ready", "waiting", "for the spare's process or the last survivor"),
+    Part("joining", "t8", "joining", "until the new generation is complete"),
+    Part("restoring", "t9", "restoring", "until every rank holds the agreed state"),
+    Part("first step", "t10", "first_step", "until the last rank finished a verified step"),
+)
+"""Each part begins where the one before ends; `ready` is the last of t6, t7 and the spare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How long one part took, over the trials that recovered."""
+
+    part: Part
+    seconds: tuple[float, ...]
+    predicted: float | None
+
+    @property
+    def median(self) -> float:
+        """Return the median over the trials."""
+        return statistics.median(self.seconds)
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """Return the interval of the median; None for fewer than six trials."""
+        return median_interval(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """The recoveries of one arm. `parts` is empty where no trial recovered."""
+
+    arm: str
+    trials: tuple[TrialResult, ...]
+    parts: tuple[Duration, ...]
+
+    @property
+    def valid(self) -> tuple[TrialResult, ...]:
+        """Return the trials that count."""
+        return tuple(trial for trial in self.trials if trial.valid)
+
+    @property
+    def recovered(self) -> tuple[TrialResult, ...]:
+        """Return the trials that count and came back."""
+        return tuple(trial for trial in self.valid if trial.recovered)
+
+    @property
+    def lost_steps(self) -> int:
+        """Return how many steps that some rank had committed were done again, in all trials."""
+        return sum(trial.lost_steps or 0 for trial in self.valid)
+
+
+def split(trial: TrialResult) -> dict[str, float]:
+    """Return the seconds of each part of a trial's recovery; they add up to t10 - t0.
+
+    A part whose end the recovery does not have, such as the fencing of nobody when a fibre is
+    relit, is missing, and its time belongs to the next.
+    """
+    ends = _ends(trial)
+    if "t10" not in ends:
+        return {}
+    seconds, begin = {}, 0.0
+    for part in PARTS:
+        if part.ends in ends:
+            seconds[part.name] = ends[part.ends] - begin
+            begin = ends[part.ends]
+    return seconds
+
+
+def anatomies(summary: Summary) -> list[Anatomy]:
+    """Return the anatomy of every arm whose trials had a fault."""
+    faulty = [trial for trial in summary.trials if trial.marks is not None]
+    arms = in_order({trial.arm for trial in faulty})
+    return [_anatomy(arm, [trial for trial in faulty if trial.arm == arm]) for arm in arms]
+
+
+def first_seen(trials: Sequence[TrialResult]) -> dict[str, list[float]]:
+    """Return, by who saw a failure, how long after t0 it did in each trial; the soonest first."""
+    seen: dict[str, list[float]] = {}
+    for trial in trials:
+        for source, after in trial.witnesses.items():
+            seen.setdefault(source, []).append(after)
+    return dict(sorted(seen.items(), key=lambda item: statistics.median(item[1])))
+
+
+def _ends(trial: TrialResult) -> Mapping[str, float]:
+    if trial.marks is None:
+        return {}
+    marks = trial.marks.relative()
+    joining = trial.values.get("joining")
+    if "t8" in marks and isinstance(joining, float):
+        return marks | {"ready": marks["t8"] - joining}
+    return marks
+
+
+def _anatomy(arm: str, trials: list[TrialResult]) -> Anatomy:
+    recovered = [trial for trial in trials if trial.valid and trial.recovered]
+    return Anatomy(arm, tuple(trials), tuple(_durations(recovered)))
+
+
+def _durations(recovered: list[TrialResult]) -> Iterator[Duration]:
+    splits = [split(trial) for trial in recovered]
+    for part in PARTS:
+        seconds = tuple(parts[part.name] for parts in splits if part.name in parts)
+        terms = [
+            t.predicted[part.predicted_as] for t in recovered if part.predicted_as in t.predicted
+        ]
+        if seconds:
+            yield Duration(part, seconds, statistics.median(terms) if terms else None)

@@ -1,0 +1,110 @@
+"""The last page of a run on the terminal: what was real, what failed, where the time went."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.analysis.checks import CheckResult
+from testbed.analysis.summary import Summary
+from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
+from testbed.report.anatomy import anatomies
+from testbed.report.recovery_section import print_recoveries
+from testbed.report.throughput_section import print_throughput
+from testbed.report.trial_section import print_trials
+from testbed.report.wording import check_value, explain, supports
+
+STYLES = {
+    "passed": "green",
+    "failed": "bold red",
+    "error": "bold red",
+    "aborted": "yellow",
+    "inconclusive": "yellow",
+    "unknown": "yellow",
+}
+"""How a verdict or an outcome stands out."""
+
+_ORDER = ("failed", "unknown", "passed")
+_OPENER = "open" if sys.platform == "darwin" else "xdg-open"
+
+
+def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
+    """Print a run's last page; its last four lines are verdict, reason, directory, next command."""
+    _print_head(summary, console)
+    if summary.checks:
+        _print_checks(summary, console)
+    if found := anatomies(summary):
+        print_recoveries(summary, found, console)
+    print_throughput(summary, console)
+    if summary.trials:
+        print_trials(summary, console)
+    if summary.left:
+        _print_left(summary, console)
+    _print_verdict(summary, run_dir, console)
+
+
+def _print_head(summary: Summary, console: Console) -> None:
+    title = f"{summary.experiment} on {summary.lab or 'no lab'}, seed {summary.seed}"
+    console.print(Text(title, style="bold"))
+    label = Text(f"{summary.label or 'no label'}: ", style="bold")
+    console.print(label + Text(explain(summary.label), style="not bold"))
+
+
+def _print_checks(summary: Summary, console: Console) -> None:
+    console.print(Text("\nChecks", style="bold"))
+    table = Table(box=None, pad_edge=False)
+    for column in ("verdict", "check", "limit", "value", ""):
+        table.add_column(column, overflow="fold")
+    for check in sorted(summary.checks, key=lambda check: _ORDER.index(check.verdict)):
+        verdict = Text(check.verdict, STYLES[check.verdict])
+        table.add_row(verdict, check.name, check.limit, check_value(check), _remark(check))
+    console.print(table)
+
+
+def _remark(check: CheckResult) -> str:
+    return "; ".join(part for part in (check.reason, supports(check)) if part)
+
+
+def _print_left(summary: Summary, console: Console) -> None:
+    console.print(Text("\nNot taken back:", style="bold red"))
+    for what in summary.left:
+        console.print(Text(f"  {what}", style="red"))
+
+
+def _print_verdict(summary: Summary, run_dir: Path, console: Console) -> None:
+    place = _short(run_dir)
+    verdict = Text(summary.outcome, STYLES[summary.outcome])
+    verdict.append(f", clean-up {summary.cleanup}", "bold red" if summary.left else "default")
+    console.print()
+    rows = (
+        ("verdict", verdict),
+        ("reason", Text(summary.reason)),
+        ("run", Text(place)),
+        ("next", Text(_next_command(summary, place))),
+    )
+    for name, value in rows:
+        console.print(Text(f"{name:<8}", "dim") + value, soft_wrap=True, highlight=False)
+
+
+def _short(path: Path) -> str:
+    """Return a path as it is typed here: below the working directory where it is."""
+    path, here = path.resolve(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _next_command(summary: Summary, place: str) -> str:
+    lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
+    match summary.exit_code:
+        case code if code == EXIT_UNSAFE:
+            return "testbed recover"
+        case code if code == EXIT_BUSY:
+            return "testbed who"
+        case code if code == EXIT_LAB:
+            return f"testbed doctor {lab}"
+        case code if code == EXIT_BUG:
+            return f"less {place}/traceback.txt"
+    return f"{_OPENER} {place}/report.html"

@@ -1,0 +1,82 @@
+"""The page's section on what the job did undisturbed: message sizes, and all other metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.analysis.metrics import Metric
+from testbed.analysis.statistics import median_interval
+from testbed.analysis.summary import Summary
+from testbed.report.wording import in_order, interval, message_size, quantity, size
+
+_DISTURBED = ("step_time", "busbw", "plateau")
+"""What belongs here of an arm whose recoveries have a section of their own."""
+
+
+def print_throughput(summary: Summary, console: Console) -> None:
+    """Print, for each arm, the AllReduce by size where there is one, and its other metrics."""
+    for arm in in_order({trial.arm for trial in summary.trials}):
+        mine = _metrics_of(arm, summary)
+        by_size = sorted({s for name in mine if (s := message_size(name)) is not None})
+        if by_size:
+            console.print(Text(f"\n{arm}: AllReduce by message size", style="bold"))
+            console.print(_size_table(by_size, mine))
+        rest = [name for name in mine if message_size(name) is None]
+        if any(trial.arm == arm and trial.marks is not None for trial in summary.trials):
+            rest = [name for name in rest if name in _DISTURBED]
+        if rest:
+            console.print(Text(f"\n{arm}: what the job did", style="bold"))
+            console.print(_metric_table({name: mine[name] for name in rest}))
+        for line in _digests(arm, summary):
+            console.print(line)
+
+
+def _metrics_of(arm: str, summary: Summary) -> dict[str, Metric]:
+    start = f"{arm}."
+    found = {name: metric for name, metric in summary.metrics.items() if name.startswith(start)}
+    return {name.removeprefix(start): metric for name, metric in found.items()}
+
+
+def _size_table(sizes: Iterable[int], mine: dict[str, Metric]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in ("size", "time", "algbw", "busbw", "95 % interval of busbw"):
+        table.add_column(column, justify="right", overflow="fold")
+    named = {(message_size(name), name.partition("_")[0]): metric for name, metric in mine.items()}
+    for one in sizes:
+        time, algbw, busbw = (named[one, kind] for kind in ("time", "algbw", "busbw"))
+        table.add_row(
+            size(one),
+            quantity(time.median, "s"),
+            quantity(algbw.median, "bit/s"),
+            quantity(busbw.median, "bit/s"),
+            interval(median_interval(busbw.values), "bit/s"),
+        )
+    return table
+
+
+def _metric_table(mine: dict[str, Metric]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric", overflow="fold")
+    for column in ("n", "median", "95 % interval", "min", "max"):
+        table.add_column(column, justify="right", overflow="fold")
+    for name, metric in mine.items():
+        unit, values = metric.meaning.unit, metric.values
+        ends = (quantity(end, unit) for end in (min(values), max(values)))
+        middle = (quantity(metric.median, unit), interval(median_interval(values), unit))
+        table.add_row(name, str(len(values)), *middle, *ends)
+    return table
+
+
+def _digests(arm: str, summary: Summary) -> list[Text]:
+    """Return whether all trials of an arm ended in the same state, bit for bit."""
+    mine = [t.values["digest"] for t in summary.trials if t.arm == arm and "digest" in t.values]
+    if not mine:
+        return []
+    found = sorted(map(str, set(mine)))
+    if len(found) == 1:
+        return [Text(f"final state: {found[0][:16]} in {len(mine)} of {len(mine)} trials")]
+    return [Text(f"final state differs: {', '.join(d[:16] for d in found)}", style="bold red")]

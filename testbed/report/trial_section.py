@@ -1,0 +1,55 @@
+"""The page's list of trials: every one, with what it came to."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.analysis.summary import Summary
+from testbed.analysis.trial import TrialResult
+from testbed.report.wording import quantity
+
+MARKS = {"t2": "decided", "t6": "light", "t10": "step", "t11": "service"}
+"""Marks that are listed for each trial, and what was reached with each."""
+
+
+_ALL_MARKS = 76
+"""Columns of a terminal from which all of them fit."""
+
+
+def print_trials(summary: Summary, console: Console) -> None:
+    """Print one line for each trial, invalid and lost ones with the reason."""
+    faulty = any(trial.marks is not None for trial in summary.trials)
+    marks = tuple(MARKS if console.width >= _ALL_MARKS else ("t10",)) if faulty else ()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("#", justify="right")
+    table.add_column("variant", overflow="fold")
+    table.add_column("result", no_wrap=True)
+    for mark in marks:
+        table.add_column(f"{MARKS[mark]} {mark}", justify="right", no_wrap=True)
+    if faulty:
+        table.add_column("lost", justify="right")
+    table.add_column("", overflow="fold")
+    for trial in summary.trials:
+        table.add_row(*_row(trial, marks))
+    console.print(Text("\nTrials", style="bold"))
+    console.print(table)
+
+
+def result(trial: TrialResult) -> str:
+    """Return in a word what a trial came to."""
+    if not trial.valid:
+        return "invalid"
+    return {True: "recovered", False: "not recovered", None: "done"}[trial.recovered]
+
+
+def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
+    word = result(trial)
+    style = {"invalid": "yellow", "not recovered": "bold red"}.get(word, "")
+    row = [Text(str(trial.number)), Text(trial.arm), Text(word, style)]
+    if marks:
+        reached = trial.marks.relative() if trial.marks else {}
+        row += [Text(quantity(reached[m], "s") if m in reached else "–") for m in marks]
+        row.append(Text("–" if trial.lost_steps is None else str(trial.lost_steps)))
+    return [*row, Text(trial.reason, style)]
