@@ -24,7 +24,6 @@ KINDS: dict[str, str] = {
     "fabric.change": "cross-connects were removed and added; when commanded, answered, read back",
     "link.good": "light and link are back on a circuit and both identities were verified",
     "link.probe": "delivered rate of one circuit: long messages, and short ones after a pause",
-    "link.traffic": "byte counters of one fabric port",
     "prediction": "what the model expects of a trial, written before its fault",
     "trial.begin": "a trial starts: variant, victim, planned instant of the fault",
     "trial.end": "a trial is over: valid, recovered, reason",

@@ -39,6 +39,9 @@ METRICS: dict[str, Meaning] = {
     "plateau": Meaning("1", "higher", "rate after t11 over the rate before t0"),
     "step_time": Meaning("s", "lower", "median time of a step before the fault"),
     "busbw": Meaning("bit/s", "higher", "bus bandwidth of the steps' AllReduce before the fault"),
+    "wire_overhead": Meaning(
+        "1", "lower", "bytes on the ports over bytes of the AllReduce, less 1"
+    ),
     "steps": Meaning("1", "neither", "steps finished when the trial ended"),
     "loss": Meaning("1", "neither", "training loss of the last step"),
     "digest": Meaning("", "neither", "SHA-256 of model, optimiser, step and data position"),

@@ -80,3 +80,23 @@ def step_time(steps: Sequence[Step]) -> float | None:
     """Return the median time of a step; None for fewer than two."""
     found = intervals(steps)
     return statistics.median(found) if found else None
+
+
+def wire_overhead(events: Iterable[Event], generation: int, last: int) -> float | None:
+    """Return how much more a rank's ports sent than its AllReduces asked for, as a share.
+
+    The median over the ranks, from the end of the first to the end of the last step of a
+    generation, up to step `last`. None where ports have no counters.
+    """
+    by_rank: dict[int, list[Event]] = {}
+    for event in events:
+        counts = event.kind == "step" and event.data["generation"] == generation
+        if counts and event.data["step"] <= last and event.data.get("wire") is not None:
+            by_rank.setdefault(event.data["rank"], []).append(event)
+    shares = []
+    for reports in by_rank.values():
+        asked = sum(report.data["bytes"] for report in reports[1:])
+        if asked:
+            sent = reports[-1].data["wire"] - reports[0].data["wire"]
+            shares.append(sent / asked - 1)
+    return statistics.median(shares) if shares else None

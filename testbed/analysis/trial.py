@@ -10,7 +10,7 @@ from typing import Any
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.samples import bandwidths
-from testbed.analysis.steps import Step, finished_steps, step_time
+from testbed.analysis.steps import Step, finished_steps, step_time, wire_overhead
 from testbed.events import Event
 
 _SPANS = {
@@ -120,6 +120,9 @@ def _job_values(
         values["step_time"] = normal
         rates = [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]
         values["busbw"] = statistics.median(rates)
+    if quiet:
+        overhead = wire_overhead(events, quiet[-1].generation, quiet[-1].number)
+        values |= {} if overhead is None else {"wire_overhead": overhead}
     if steps:
         values |= {"steps": steps[-1].number + 1, "loss": steps[-1].loss}
     ends = {event.data["digest"] for event in events if event.kind == "job.done"}

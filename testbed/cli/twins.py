@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -63,12 +62,43 @@ def list_() -> None:
         print(f"{twin.name}\t{twin.lab_file}")
 
 
+@twin_app.command(epilog="Example: testbed twin fault rack ocs silent --count 1 --command ADD")
+def fault(
+    name: TwinName,
+    instrument: Annotated[str, typer.Argument(help="A switch or power unit of its lab.")],
+    fault: Annotated[str, typer.Argument(help="What it shall do wrong; drivers/README lists all.")],
+    count: Annotated[int | None, typer.Option(help="How often; until cleared by default.")] = None,
+    command: Annotated[str, typer.Option(help="Only where the command contains this.")] = "",
+    port: Annotated[str, typer.Option(help="Only for this port or outlet.")] = "",
+) -> int:
+    """Have the far end of an instrument misbehave."""
+    if TWIN_VARIABLE not in os.environ:
+        return registry.find(name).sandbox.run(_this_command())
+    scope: dict[str, Any] = {"count": count, "command": command}
+    if port:
+        scope["port"] = int(port) if port.isdecimal() else port
+    ask({"do": "fault", "instrument": instrument, "fault": fault, "scope": scope})
+    return 0
+
+
+@twin_app.command(epilog="Example: testbed twin clear rack ocs")
+def clear(
+    name: TwinName,
+    instrument: Annotated[str, typer.Argument(help="A switch or power unit of its lab.")],
+) -> int:
+    """End every fault of the far end of an instrument."""
+    if TWIN_VARIABLE not in os.environ:
+        return registry.find(name).sandbox.run(_this_command())
+    ask({"do": "clear", "instrument": instrument})
+    return 0
+
+
 def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     """Run this same command line again inside a twin; return its exit code.
 
     `twin` is the name of one that is up, or NEW_TWIN for one that lives as long as the command.
     """
-    command = [sys.executable, "-m", "testbed.cli", *_without_twin(sys.argv[1:])]
+    command = _this_command()
     if twin != NEW_TWIN:
         return registry.find(twin).sandbox.run(command)
     _, theirs = split_overrides(overrides)
@@ -104,15 +134,15 @@ def retune_twin(lab: Lab) -> None:
     )
 
 
-def _without_twin(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without `--twin` and its name."""
+def _this_command() -> list[str]:
+    """Return this command line, to be run inside a twin: without `--twin` and its name."""
     kept: list[str] = []
     skip = False
-    for argument in with_bare_twin(list(arguments)):
+    for argument in with_bare_twin(sys.argv[1:]):
         if skip:
             skip = False
         elif argument == "--twin":
             skip = True
         elif not argument.startswith("--twin="):
             kept.append(argument)
-    return kept
+    return [sys.executable, "-m", "testbed.cli", *kept]

@@ -13,7 +13,6 @@ import json
 import socket
 from typing import Any, Optional
 
-_SO_BINDTODEVICE = 25
 _LARGEST = 2048
 _BROADCAST = "255.255.255.255"
 
@@ -29,7 +28,7 @@ class IdentityPort:
         self.port = port
         self._token = token
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._socket.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, interface.encode())
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         self._socket.bind(("", 0))
         self.answers: dict[int, dict[str, Any]] = {}

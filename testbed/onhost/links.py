@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import select
 import socket
+from pathlib import Path
 
 from .control import LeaveOrder
 from .errors import PeerLost, ProtocolError
@@ -56,6 +57,17 @@ class Links:
     def hear(self, room: memoryview) -> int:
         """Take what the next rank answered, as `receive` does from the previous one."""
         return _receive(self._to_next, room, "next")
+
+    def bytes_on_wire(self) -> int | None:
+        """Return what the ports of both connections have sent since they exist, headers included.
+
+        None where a connection is bound to no port.
+        """
+        names = [_interface(line) for line in (self._to_next, self._from_previous)]
+        if not all(names):
+            return None
+        counters = [Path(f"/sys/class/net/{name}/statistics/tx_bytes") for name in names]
+        return sum(int(counter.read_text()) for counter in counters)
 
     def wait(
         self,
@@ -110,3 +122,8 @@ def _receive(connection: socket.socket, room: memoryview, neighbour: str) -> int
     if not count and len(room):
         raise PeerLost(neighbour, "the connection was closed")
     return count
+
+
+def _interface(line: socket.socket) -> str:
+    """Return the name of the interface that a socket is bound to, or an empty string."""
+    return line.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0").decode()

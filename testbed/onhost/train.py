@@ -99,6 +99,7 @@ class Job:
             digest=digest,
             verified=True,
             bytes=sent,
+            wire=ring.links.bytes_on_wire(),
         )
 
     def _compute(self, step: int, rank: int, checkpoint: Callable[[], None]) -> None:

@@ -100,9 +100,8 @@ class Stage:
         self._job, self._jobs_spec = job, arm.experiment.jobs
         probes: list[Mapping[str, Any]] = []
         around.inbox.handler = lambda item: self._hear(item, job, probes)
-        began = now()
+        self._time_a_start(job)
         job.start(Deadline.after(_JOIN_LIMIT))
-        self._start_seconds = now() - began
         job.join(1, 0, {}, probe=True)
         ready = around.inbox.wait(
             lambda: len(probes) == len(job.hosts) or bool(job.failure), Deadline.after(_JOIN_LIMIT)
@@ -111,6 +110,19 @@ class Stage:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
         self._link = _slowest(probes)
         return job
+
+    def _time_a_start(self, job: RunningJob) -> None:
+        """Start a rank on a spare host and end it again: how long a cold spare will take."""
+        for host in job.spares[:1]:
+            began = now()
+            job.start_process(host, Deadline.after(_JOIN_LIMIT))
+            job.await_ready(host, Deadline.after(_JOIN_LIMIT))
+            self._start_seconds = now() - began
+            self._end_spare(job, host)
+
+    def _end_spare(self, job: RunningJob, host: str) -> None:
+        self._around.bench.hosts[host].end_rank(SLOT, Deadline.after(_RANKS_LIMIT))
+        del job.seats[host]
 
     def _hear(self, item: Any, job: RunningJob, probes: list[Mapping[str, Any]]) -> None:
         if not isinstance(item, Report):
@@ -145,8 +157,7 @@ class Stage:
             if host in warm and host not in job.seats:
                 job.start_process(host, Deadline.after(_RANKS_LIMIT))
             elif host not in warm and host in job.seats:
-                self._around.bench.hosts[host].end_rank(SLOT, Deadline.after(_RANKS_LIMIT))
-                del job.seats[host]
+                self._end_spare(job, host)
         for host in warm:
             job.await_ready(host, Deadline.after(_RANKS_LIMIT))
 
