@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -90,6 +90,19 @@ def clear(
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(_this_command())
     ask({"do": "clear", "instrument": instrument})
+    return 0
+
+
+@twin_app.command(epilog="Example: testbed twin power rack h4 off")
+def power(
+    name: TwinName,
+    host: Annotated[str, typer.Argument(help="One of its hosts.")],
+    state: Annotated[Literal["on", "off"], typer.Argument(help="Plug the cord in, or pull it.")],
+) -> int:
+    """Pull a host's power cord, behind the back of its power unit, or plug it in again."""
+    if TWIN_VARIABLE not in os.environ:
+        return registry.find(name).sandbox.run(_this_command())
+    ask({"do": "power", "host": host, "on": state == "on"})
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from testbed.bench.bench import side_by_side
 from testbed.clock import Deadline, now
-from testbed.errors import LabError
+from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
 from testbed.plugins import kind
 from testbed.run.inbox import Report
@@ -24,6 +24,7 @@ from testbed.schema import Arm, Experiment, Lab
 _JOIN_LIMIT = 30.0
 _RANKS_LIMIT = 10.0
 _REOPEN_LIMIT = 30.0
+_ANSWER_LIMIT = 1.0
 _HEARTBEAT = 1.0
 """Seconds of silence that count where no policy says how many."""
 
@@ -200,6 +201,7 @@ class Stage:
         bench = self._around.bench
         # The trial's policy must not take what follows for failures.
         self._around.inbox.handler = lambda item: self._hear(item, job, [])
+        self._wait(self._drop_silent_hosts, _ANSWER_LIMIT)
         self._wait(bench.power.give_all, _REOPEN_LIMIT)
         for host in self.hosts:
             if host not in bench.hosts:
@@ -209,6 +211,18 @@ class Stage:
         if not goes_on:
             self._wait(self._end_all_ranks, _RANKS_LIMIT)
             self._job = None
+
+    def _drop_silent_hosts(self, deadline: Deadline) -> None:
+        """Forget the agents that do not answer; their hosts are opened anew, if they are there."""
+        bench = self._around.bench
+
+        def ask(name: str) -> None:
+            try:
+                bench.hosts[name].link.ask("alive", deadline)
+            except HostError:
+                bench.drop_host(name)
+
+        side_by_side(ask, list(bench.hosts))
 
     def _end_all_ranks(self, deadline: Deadline) -> None:
         """Kill every rank on every host that answers, and prove it gone."""

@@ -90,6 +90,9 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
             twin.instruments.settle_in(settle)
             twin.light.delay_by(loss, up)
             return None
+        case {"do": "power", "host": host, "on": on} if host in twin.lab.hosts:
+            (twin.hosts.power_on if on else twin.hosts.power_off)(host)
+            return None
         case {"do": "light"}:
             return [[event.t, str(event.port), event.what] for event in twin.light.history]
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:

@@ -1,0 +1,110 @@
+"""The command line as its users type it, against twins of the labs we ship."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "testbed.cli"]
+
+_MODEL = {"dim": 64, "layers": 2, "heads": 2, "hidden": 128}
+SMALL_MODEL = [part for k, v in _MODEL.items() for part in ("-S", f"jobs.main.{k}={v}")]
+"""A model whose steps take milliseconds, for what does not depend on its size."""
+
+
+@dataclass
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Started:
+    """A command that runs on; `results` is where its run directory will be."""
+
+    process: subprocess.Popen[str]
+    results: Path
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return what the run has logged so far, without a line that is being written."""
+        log = self.results / "latest" / "events.jsonl"
+        if not log.exists():
+            return []
+        return [json.loads(line) for line in log.read_text().splitlines(True) if line[-1] == "\n"]
+
+    def await_event(self, wanted: Callable[[dict[str, Any]], bool], limit: float = 40.0) -> Any:
+        """Return the first event that satisfies `wanted`; fail when none comes in time."""
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            for event in self.events():
+                if wanted(event):
+                    return event
+            assert self.process.poll() is None, f"it ended early: {self.process.communicate()}"
+            time.sleep(0.02)
+        raise AssertionError(f"no such event within {limit} s; the last: {self.events()[-3:]}")
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+    def finish(self, limit: float = 60.0) -> Finished:
+        out, err = self.process.communicate(timeout=limit)
+        return Finished(self.process.returncode, out, err)
+
+
+@dataclass
+class CommandLine:
+    """The command `testbed`, run in a checkout, with its own results directory."""
+
+    results: Path
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def __call__(self, *arguments: str, limit: float = 110.0) -> Finished:
+        done = subprocess.run(
+            [*COMMAND, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=limit
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def inside(self, lab: str, script: Path) -> Finished:
+        """Run a script of ours inside a new twin of a lab."""
+        program = (
+            "import sys\nfrom pathlib import Path\nfrom testbed.twin import sandbox\n"
+            f"box = sandbox.start('inside', Path('configs/{lab}.yaml'), [])\n"
+            f"sys.exit(box.run([sys.executable, {str(script)!r}]))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str) -> Started:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments, "--results", str(self.results)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.running.append(process)
+        return Started(process, self.results)
+
+    def run(self, experiment: str, *arguments: str, limit: float = 110.0) -> Finished:
+        """Run an experiment on a twin of its own, for its JSON summary."""
+        where = ["--results", str(self.results), "--json"]
+        return self(
+            "run", f"experiments/{experiment}.yaml", "--twin", *where, *arguments, limit=limit
+        )

@@ -1,0 +1,40 @@
+"""Fixtures of the tests that run the whole command."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commandline import COMMAND, ROOT, CommandLine
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine_can_be_a_twin() -> None:
+    done = subprocess.run([*COMMAND, "doctor", "--json"], capture_output=True, text=True)
+    lacking = [row for row in json.loads(done.stdout) if not row["good"]]
+    if lacking:
+        pytest.skip(f"this machine cannot be a twin: {lacking[0]}")
+
+
+@pytest.fixture
+def testbed(tmp_path: Path) -> Iterator[CommandLine]:
+    line = CommandLine(tmp_path / "results")
+    yield line
+    for process in line.running:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+
+
+@pytest.fixture(scope="module")
+def rack() -> Iterator[str]:
+    """A twin of the rack that stays up for the module; its name."""
+    name = f"test-{os.getpid()}"
+    subprocess.run([*COMMAND, "twin", "up", "rack", "--name", name], cwd=ROOT, check=True)
+    yield name
+    subprocess.run([*COMMAND, "twin", "down", name], cwd=ROOT, check=True)

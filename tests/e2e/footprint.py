@@ -1,0 +1,45 @@
+"""What a run could leave behind on this machine."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+_PLACES = (Path("/run/lock/testbed"), Path(tempfile.gettempdir()))
+
+
+def footprint() -> dict[str, set[str]]:
+    """Return processes of ours, namespaces, network interfaces, locks and temporary files."""
+    return {
+        "processes": set(_processes()),
+        "namespaces": set(_namespaces()),
+        "interfaces": {path.name for path in Path("/sys/class/net").iterdir()},
+        "files": {str(f) for p in _PLACES if p.is_dir() for f in p.glob("*testbed*")}
+        | {str(f) for f in Path("/run/lock/testbed").glob("*")},
+    }
+
+
+def _processes() -> list[str]:
+    found = []
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdecimal():
+            try:
+                words = (directory / "cmdline").read_bytes().split(b"\0")
+                state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            ours = any(b"testbed.cli" in word or b"testbed.twin" in word for word in words)
+            if state != "Z" and (ours or b"memfd:testbed" in b"".join(words)):
+                found.append(f"{directory.name} {words[:6]}")
+    return found
+
+
+def _namespaces() -> list[str]:
+    found = []
+    for link in Path("/proc").glob("[0-9]*/ns/*"):
+        if link.name in ("net", "user", "mnt", "pid"):
+            try:
+                found.append(f"{link.name} {link.readlink()}")
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,37 @@
+"""Run inside a twin: which devices and routes there are, and what the hosts' clocks say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.record.journal import Journal
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.schema import load_lab
+
+lab = load_lab("configs/serial-rack.yaml")
+with tempfile.TemporaryDirectory() as scratch:
+    run = RunDirectory.create(Path(scratch), "look")
+    log = EventLog(run.events)
+    bench = Bench(lab, run, Journal(run.journal), log, lambda host, message, received: None)
+    bench.open_hosts(lab.hosts, Deadline.after(15))
+    first = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
+    second = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
+    bench.close_hosts(Deadline.after(10))
+    routes = subprocess.run(["ip", "route"], capture_output=True, text=True, check=True).stdout
+    print(
+        json.dumps(
+            {
+                "ttys": sorted(map(str, Path("/dev").glob("tty*"))),
+                "routes_out": [line for line in routes.splitlines() if "via" in line],
+                "offsets": {name: found.offset for name, found in first.items()},
+                "bounds": {name: found.bound for name, found in first.items()},
+                "errors": [abs(first[n].offset - second[n].offset) for n in first],
+            }
+        )
+    )

@@ -1,0 +1,81 @@
+"""After a run has ended, however it ended, this machine is as it was before."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+import pytest
+from commandline import SMALL_MODEL, CommandLine
+from footprint import footprint
+
+LONG = ["--repeat", "50", *SMALL_MODEL]
+
+
+@pytest.fixture
+def before() -> dict[str, set[str]]:
+    return footprint()
+
+
+def assert_as(before: dict[str, set[str]], limit: float = 5.0) -> None:
+    """Compare with what was there; the kernel may take a moment to tear namespaces down."""
+    end = time.monotonic() + limit
+    while True:
+        left = {what: sorted(now - before[what]) for what, now in footprint().items()}
+        if not any(left.values()) or time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    assert not any(left.values()), left
+
+
+def test_after_success(testbed: CommandLine, before: dict[str, set[str]]) -> None:
+    assert testbed.run("lumion", *SMALL_MODEL, "--repeat", "1").json()["cleanup"] == "verified"
+    assert_as(before)
+
+
+def test_after_failure(testbed: CommandLine, before: dict[str, set[str]]) -> None:
+    done = testbed.run("lumion", *SMALL_MODEL, "-S", "jobs.main.spares=0", "--repeat", "1")
+    assert done.code != 0 and done.json()["cleanup"] == "verified"
+    assert_as(before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_after_a_signal(
+    testbed: CommandLine, before: dict[str, set[str]], number: signal.Signals
+) -> None:
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", *LONG)
+    run.await_event(lambda event: event["kind"] == "fault.inject")
+    run.signal(number)
+    done = run.finish()
+    assert done.code == 128 + number
+    assert "aborted" in done.out
+    (end,) = [event for event in run.events() if event["kind"] == "run.end"]
+    assert end["data"]["cleanup"] == "verified" and end["data"]["left"] == []
+    assert_as(before)
+
+
+@pytest.mark.parametrize(
+    "moments", [2, pytest.param(10, marks=pytest.mark.soak)], ids=["sample", "full"]
+)
+def test_after_kill_9_at_random_moments(
+    testbed: CommandLine, before: dict[str, set[str]], moments: int
+) -> None:
+    chance = random.Random(moments)
+    for _ in range(moments):
+        run = testbed.start("run", "experiments/lumion.yaml", "--twin", *LONG)
+        time.sleep(chance.uniform(0.0, 8.0))
+        run.signal(signal.SIGKILL)
+        assert run.finish().code == -signal.SIGKILL
+        assert_as(before)
+
+
+def test_a_twin_that_was_up_is_gone_after_down(
+    testbed: CommandLine, before: dict[str, set[str]]
+) -> None:
+    assert testbed("twin", "up", "rack", "--name", "passing").out.strip() == "passing"
+    assert "passing" in testbed("twin", "list").out
+    again = testbed("twin", "up", "rack", "--name", "passing")
+    assert again.code == 2 and "up already" in again.err
+    assert testbed("twin", "down", "passing").code == 0
+    assert_as(before)

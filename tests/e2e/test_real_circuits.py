@@ -1,0 +1,78 @@
+"""Packets go where light goes, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from commandline import ROOT, SMALL_MODEL, CommandLine, Started
+
+INSIDE = Path(__file__).parent / "inside"
+QUIET = ["-S", "variants={only-one: {}}", "-S", "checks={}", "-S", "faults=[]", "-S", "policy=null"]
+
+
+def test_without_a_circuit_every_probe_is_lost_and_with_one_none(testbed: CommandLine) -> None:
+    done = testbed.inside("rack", INSIDE / "probe_circuits.py")
+    found = json.loads(done.out)
+    assert found["dark"] == {"asked": 20, "answered": 0}
+    assert found["lit"] == {"asked": 20, "answered": 20}
+    assert found["dark again"] == {"asked": 20, "answered": 0}
+
+
+def test_the_twin_hides_real_devices_and_hosts_have_clocks_of_their_own(
+    testbed: CommandLine,
+) -> None:
+    found = json.loads(testbed.inside("serial-rack", INSIDE / "look_around.py").out)
+    assert found["ttys"] == ["/dev/ttyUSB0"]
+    assert found["routes_out"] == []
+    offsets = list(found["offsets"].values())
+    assert max(offsets) - min(offsets) > 10  # seconds apart, and known to a fraction of one
+    assert all(bound < 0.005 for bound in found["bounds"].values())
+    assert found["errors"] == [] or max(found["errors"]) < 0.005
+
+
+def test_disconnecting_a_circuit_stalls_the_job_until_it_is_connected_again(
+    testbed: CommandLine, rack: str
+) -> None:
+    steps = ["-S", "jobs.main.steps=400", "-S", "limits.trial=100 s"]
+    run = testbed.start(
+        "run", "experiments/resume.yaml", "--twin", rack, *SMALL_MODEL, *steps, *QUIET
+    )
+    run.await_event(lambda event: event["kind"] == "step" and event["data"]["step"] > 10)
+    switch = ["switch", "ocs", "--lab", "rack", "--twin", rack, "--force"]
+    assert testbed(*switch[:2], "disconnect", "h0.p1", "h1.p0", *switch[2:]).code == 0
+    stalled = _progress_in(run, 1.0)
+    assert stalled <= 1  # the step that was under way when the light went
+    assert testbed(*switch[:2], "connect", "h0.p1", "h1.p0", *switch[2:]).code == 0
+    done = run.finish(100)
+    assert done.code == 0, done.err
+
+
+def _progress_in(run: Started, seconds: float) -> int:
+    """Return how many steps were finished in a while that begins once the log stands still."""
+    end = time.monotonic() + 5
+    before = -1
+    while before != (count := _steps(run)) and time.monotonic() < end:
+        before = count
+        time.sleep(0.3)
+    time.sleep(seconds)
+    return _steps(run) - count
+
+
+def _steps(run: Started) -> int:
+    return sum(event["kind"] == "step" for event in run.events())
+
+
+def test_a_switch_that_a_run_holds_is_refused_without_force(
+    testbed: CommandLine, rack: str
+) -> None:
+    steps = ["-S", "jobs.main.steps=300"]
+    run = testbed.start(
+        "run", "experiments/resume.yaml", "--twin", rack, *SMALL_MODEL, *steps, *QUIET
+    )
+    run.await_event(lambda event: event["kind"] == "step")
+    show = testbed("switch", "ocs", "show", "--lab", "rack", "--twin", rack)
+    assert show.code == 5 and "held by run" in show.err
+    run.finish()
+    assert ROOT.exists()

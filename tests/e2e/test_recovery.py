@@ -1,0 +1,57 @@
+"""Every fault is noticed, repaired and proved, on every way to the switch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from commandline import SMALL_MODEL, CommandLine
+
+FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
+
+
+def test_every_fault_is_recovered_from_in_one_run(testbed: CommandLine) -> None:
+    done = testbed.run("faults", *SMALL_MODEL, "--repeat", "1", "--seed", "3")
+    summary = done.json()
+    assert [t["reason"] for t in summary["trials"] if not t["recovered"]] == [], done.err
+    assert {trial["variant"] for trial in summary["trials"]} == set(FAULTS)
+    assert all(trial["valid"] and trial["lost_steps"] in (0, 1) for trial in summary["trials"])
+    assert summary["cleanup"] == "verified"
+
+
+def test_a_frozen_rank_is_found_by_its_silence(testbed: CommandLine) -> None:
+    freeze = ["-S", "faults.0.kind=rank-freeze", "-S", "policy.heartbeat=150 ms"]
+    done = testbed.run("resume", *SMALL_MODEL, *freeze, "--seed", "5")
+    (trial,) = [t for t in done.json()["trials"] if t["variant"] == "interrupted"]
+    assert "heartbeat" in trial["receipt"]["observer"]
+    assert trial["marks"]["t2"] >= 0.150 - 0.05  # a beat came at most a quarter before the fault
+
+
+def test_interrupted_and_uninterrupted_jobs_end_with_the_same_bits(testbed: CommandLine) -> None:
+    done = testbed.run("resume", *SMALL_MODEL, "--seed", "11")
+    assert done.code == 0, done.err
+    summary = done.json()
+    digests = {trial["values"]["digest"] for trial in summary["trials"]}
+    losses = {trial["values"]["loss"] for trial in summary["trials"]}
+    assert len(digests) == len(losses) == 1
+
+
+@pytest.mark.parametrize("settle", [0.0, 0.2])
+def test_reconfiguration_takes_what_the_switch_takes(testbed: CommandLine, settle: float) -> None:
+    small = [*SMALL_MODEL, "--repeat", "1", "-S", f"lab.twin.settle={settle * 1e3:.0f} ms"]
+    done = testbed.run("lumion", *small, "-S", "jobs.main.batch=1", "--seed", "2")
+    for trial in done.json()["trials"]:
+        assert trial["recovered"], trial["reason"]
+        assert trial["values"]["reconfiguration"] >= settle + 0.010  # light, then the link
+
+
+def test_the_driver_does_not_know_which_line_it_speaks_on(testbed: CommandLine) -> None:
+    commands = {}
+    for lab in ("rack", "serial-rack"):
+        done = testbed.run("lumion", *SMALL_MODEL, "--lab", lab, "--repeat", "1", "--seed", "4")
+        assert all(trial["recovered"] for trial in done.json()["trials"]), done.err
+        wire = testbed.results / "latest" / "wire" / "ocs.jsonl"
+        rows = [json.loads(line) for line in wire.read_text().splitlines()]
+        commands[lab] = [r["data"].strip() for r in rows if r["direction"] == "send"]
+    assert commands["rack"] == commands["serial-rack"]
+    assert any(":ADD (@" in command for command in commands["rack"])

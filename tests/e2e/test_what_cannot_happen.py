@@ -1,0 +1,111 @@
+"""When a recovery is impossible, the reason is said, in time, and the circuits are as they were."""
+
+from __future__ import annotations
+
+import pytest
+from commandline import SMALL_MODEL, CommandLine, Finished
+
+ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
+QUICK = ["-S", "limits.trial=20 s"]
+
+
+def circuits(testbed: CommandLine, twin: str) -> list[dict]:
+    return testbed("switch", "ocs", "show", "--lab", "rack", "--twin", twin, "--json").json()
+
+
+def test_no_spare(testbed: CommandLine) -> None:
+    done = testbed.run("lumion", *ONE, *QUICK, "-S", "jobs.main.spares=0")
+    summary = done.json()
+    assert done.code == 1 and summary["outcome"] == "failed"
+    assert "no spare host is left" in summary["trials"][0]["reason"]
+    assert summary["cleanup"] == "verified"
+
+
+def test_the_only_spare_is_dead_too(testbed: CommandLine, rack: str) -> None:
+    """The spare's outlet is switched off by hand, behind the run's back, before the fault."""
+    run = testbed.start(
+        "run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK,
+        "-S", "jobs.main.spares=1", "-S", "faults.0.at.step=60",
+    )  # fmt: skip
+    run.await_event(lambda event: event["kind"] == "trial.begin")
+    outlet = "h4"
+    assert testbed("twin", "power", rack, outlet, "off").code == 0
+    done = run.finish()
+    assert done.code in (1, 4, 6), done.err
+    assert "no spare host is left" in done.out or "agent" in done.out
+    testbed("twin", "power", rack, outlet, "on")
+    assert circuits(testbed, rack) == []
+
+
+FAULTS = {
+    "error": ("error", "ADD", "No spare circuit"),
+    "silent": ("silent", "ADD", "no answer"),
+    "stuck": ("stuck", "", "reported no error, but shows"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_switch_that_misbehaves_during_the_recovery(
+    testbed: CommandLine, rack: str, fault: str
+) -> None:
+    name, command, _ = FAULTS[fault]
+    run = testbed.start(
+        "run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK, "-S", "faults.0.at.step=40"
+    )
+    run.await_event(lambda event: event["kind"] == "trial.begin")
+    scope = ["--command", command] if command else []
+    assert testbed("twin", "fault", rack, "ocs", name, *scope).code == 0
+    run.await_event(lambda event: event["kind"] == "recovery.failed")
+    assert testbed("twin", "clear", rack, "ocs").code == 0
+    done = run.finish()
+    failed = _one(run.events(), "recovery.failed")["data"]["reason"]
+    assert failed.startswith("ocs"), failed
+    assert done.code == 1 and "ocs" in done.out
+    assert _one(run.events(), "run.end")["data"]["cleanup"] == "verified"
+    assert circuits(testbed, rack) == []
+
+
+def test_a_foreign_circuit_on_a_port_of_ours_stops_the_run(testbed: CommandLine, rack: str) -> None:
+    by_hand = ["--lab", "rack", "--twin", rack]
+    assert testbed("switch", "ocs", "connect", "h0.p0", "h2.p1", *by_hand).code == 0
+    before = circuits(testbed, rack)
+    done = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE).finish()
+    assert done.code == 5
+    assert "h0.p0" in done.out + done.err and "h2.p1" in done.out + done.err
+    assert circuits(testbed, rack) == before
+    assert testbed("switch", "ocs", "disconnect", "h0.p0", "h2.p1", *by_hand).code == 0
+
+
+def test_a_foreign_circuit_elsewhere_is_left_alone(testbed: CommandLine, rack: str) -> None:
+    by_hand = ["--lab", "rack", "--twin", rack]
+    assert testbed("switch", "ocs", "connect", "15", "32", *by_hand).code == 0
+    before = circuits(testbed, rack)
+    done = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE).finish()
+    assert done.code == 0, done.err
+    assert circuits(testbed, rack) == before
+    assert testbed("switch", "ocs", "disconnect", "15", "32", *by_hand).code == 0
+
+
+def test_keep_leaves_the_circuits_of_the_job(testbed: CommandLine, rack: str) -> None:
+    done = testbed.start(
+        "run", "experiments/lumion.yaml", "--twin", rack, *ONE, "-S", "keep=true"
+    ).finish()
+    assert done.code == 0, done.err
+    kept = circuits(testbed, rack)
+    assert len(kept) == 8
+    for row in kept:
+        ends = [str(row["ingress"]), str(row["egress"])]
+        testbed("switch", "ocs", "disconnect", *ends, "--lab", "rack", "--twin", rack)
+    assert circuits(testbed, rack) == []
+
+
+def _one(events: list[dict], kind: str) -> dict:
+    (found,) = [event for event in events if event["kind"] == kind]
+    return found
+
+
+def test_a_mistake_in_a_file_touches_nothing(testbed: CommandLine) -> None:
+    done: Finished = testbed.run("lumion", "-S", "jobs.main.ranks=40")
+    assert done.code == 2 and done.out == ""
+    assert "ranks and spares need" in done.err and "Traceback" not in done.err
+    assert not testbed.results.exists()
