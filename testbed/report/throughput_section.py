@@ -11,9 +11,9 @@ from rich.text import Text
 from testbed.analysis.metrics import Metric
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
-from testbed.report.wording import in_order, interval, message_size, quantity, size
+from testbed.report.wording import by_arm, in_order, interval, message_size, quantity, size
 
-_DISTURBED = ("step_time", "busbw", "plateau")
+_DISTURBED = ("step_time", "busbw", "wire_overhead", "plateau")
 """What belongs here of an arm whose recoveries have a section of their own."""
 
 
@@ -37,8 +37,8 @@ def print_throughput(summary: Summary, console: Console) -> None:
 
 def _metrics_of(arm: str, summary: Summary) -> dict[str, Metric]:
     start = f"{arm}."
-    found = {name: metric for name, metric in summary.metrics.items() if name.startswith(start)}
-    return {name.removeprefix(start): metric for name, metric in found.items()}
+    names = by_arm(name for name in summary.metrics if name.startswith(start))
+    return {name.removeprefix(start): summary.metrics[name] for name in names}
 
 
 def _size_table(sizes: Iterable[int], mine: dict[str, Metric]) -> Table:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.analysis.checks import CheckResult
-from testbed.analysis.metrics import meaning
+from testbed.analysis.metrics import METRICS, meaning
 from testbed.units import RATE, SHARE, SIZE, TIME
 
 LABELS = {
@@ -104,7 +105,7 @@ def check_value(check: CheckResult) -> str:
         return "no value"
     if isinstance(check.value, str):
         return check.value
-    if check.limit.startswith("within") and "%" in check.limit:
+    if "%" in check.limit:
         return SHARE.format(check.value)
     metric = check.name.rpartition(" ")[0].rpartition(".")[2]
     return quantity(check.value, meaning(metric).unit)
@@ -136,6 +137,20 @@ def bar(begin: float, length: float, scale: float, width: int) -> str:
 def in_order(names: set[str]) -> list[str]:
     """Return names with the numbers in them in order of size: `n=2` before `n=16`."""
     return sorted(names, key=lambda name: [_rank(part) for part in re.split(r"(\d+)", name)])
+
+
+def by_arm(names: Iterable[str]) -> list[str]:
+    """Return names as `arm.metric` by arm, then as the metrics are told, then by message size."""
+    split = {name: name.rpartition(".")[::2] for name in names}
+    arms = in_order({arm for arm, _ in split.values()})
+    told = list(METRICS)
+
+    def place(name: str) -> tuple[int, int, int, str]:
+        arm, metric = split[name]
+        known = told.index(metric) if metric in METRICS else len(told)
+        return arms.index(arm), known, message_size(metric) or 0, metric
+
+    return sorted(split, key=place)
 
 
 def _rank(part: str) -> tuple[int, str]:

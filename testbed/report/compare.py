@@ -1,0 +1,152 @@
+"""Two runs held against each other, metric by metric, with the interval of each ratio."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed.analysis.statistics import ratio_of_medians_interval
+from testbed.analysis.summary import FORMAT
+from testbed.errors import UsageError
+from testbed.report.wording import by_arm, in_order, quantity
+
+_ENOUGH = 6
+"""Trials on each side from which a verdict is given; fewer cannot show their own uncertainty."""
+
+_SEED = 0
+"""Of the bootstrap, so that one comparison always says one thing."""
+
+_STYLES = {"better": "green", "worse": "bold red"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The second run's median of a metric over the first's, and what that means."""
+
+    medians: tuple[float, float]
+    ratio: float | None
+    ci95: tuple[float, float] | None
+    verdict: str
+
+
+def print_comparison(a: Mapping[str, Any], b: Mapping[str, Any], console: Console) -> None:
+    """Print two summaries as of `summary.json`, the second judged against the first.
+
+    Nothing is called better or worse across two labels. Raise UsageError for another format.
+    """
+    for summary in (a, b):
+        if summary.get("format") != FORMAT:
+            found = summary.get("format")
+            raise UsageError(f"a summary of format {found} cannot be compared, only of {FORMAT}")
+    for name, summary in (("first", a), ("second", b)):
+        words = f"{summary['experiment']} on {summary['lab']}, {summary['label']}"
+        console.print(Text(f"{name:<7} {summary['run']}: {words}, {summary['outcome']}"))
+    for warning in _warnings(a, b):
+        console.print(warning)
+    console.print()
+    both = by_arm(a["metrics"].keys() & b["metrics"].keys())
+    if both:
+        console.print(_table(both, a, b))
+    for name, mine, other in (("first", a, b), ("second", b, a)):
+        if only := by_arm(mine["metrics"].keys() - other["metrics"].keys()):
+            console.print(Text(f"only in the {name}: {', '.join(only)}", style="yellow"))
+    for line in (*_not_recovered(a, b), *_digests(a, b)):
+        console.print(line)
+
+
+def compare_metric(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio:
+    """Return how a metric of the second run relates to the first's.
+
+    It is better or worse when the 95 % bootstrap interval of the ratio of medians leaves out 1.
+    """
+    first, second = values(a, name), values(b, name)
+    medians = statistics.median(first), statistics.median(second)
+    if min(*first, *second) <= 0:
+        return Ratio(medians, None, None, "no ratio")
+    ratio = medians[1] / medians[0]
+    if min(len(first), len(second)) < _ENOUGH:
+        return Ratio(medians, ratio, None, f"too few, n < {_ENOUGH}")
+    ci95 = ratio_of_medians_interval(second, first, _SEED)
+    better = a["metrics"][name]["better"]
+    return Ratio(medians, ratio, ci95, _verdict(ci95, better, a["label"] == b["label"]))
+
+
+def values(summary: Mapping[str, Any], name: str) -> list[float]:
+    """Return a metric's value in every valid trial."""
+    arm, _, metric = name.rpartition(".")
+    trials = [t for t in summary["trials"] if t["valid"] and t["variant"] == arm]
+    return [trial["values"][metric] for trial in trials if metric in trial["values"]]
+
+
+def _verdict(ci95: tuple[float, float], better: str, same_label: bool) -> str:
+    if better == "neither":
+        return ""
+    if not same_label:
+        return "not comparable"
+    low, high = ci95
+    if low <= 1 <= high:
+        return "unclear"
+    return "better" if (high < 1) == (better == "lower") else "worse"
+
+
+def _warnings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
+    found = []
+    if a["label"] != b["label"]:
+        words = f"DIFFERENT LABELS: {a['label']} against {b['label']}. "
+        words += "These numbers are not of one kind; nothing here is better or worse."
+        found.append(Text(words, style="bold white on red"))
+    for what in ("experiment", "lab"):
+        if a[what] != b[what]:
+            words = f"different {what}s: {a[what]} against {b[what]}"
+            found.append(Text(words, style="bold yellow"))
+    return found
+
+
+def _table(names: list[str], a: Mapping[str, Any], b: Mapping[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric", overflow="fold")
+    for column in ("first", "second", "ratio", "95 % interval"):
+        table.add_column(column, justify="right", overflow="fold")
+    table.add_column("the second is", overflow="fold")
+    for name in names:
+        found, unit = compare_metric(name, a, b), a["metrics"][name]["unit"]
+        ratio = "–" if found.ratio is None else f"{found.ratio:.3f}"
+        interval = "–" if found.ci95 is None else f"{found.ci95[0]:.3f}–{found.ci95[1]:.3f}"
+        first, second = (quantity(median, unit) for median in found.medians)
+        verdict = Text(found.verdict, _STYLES.get(found.verdict, ""))
+        table.add_row(name, first, second, ratio, interval, verdict)
+    return table
+
+
+def _not_recovered(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
+    """Return where trials did not recover, which no median of those that did can show."""
+    lines = []
+    for name, summary in (("first", a), ("second", b)):
+        faulty = [t for t in summary["trials"] if t["valid"] and t["recovered"] is not None]
+        for arm in in_order({trial["variant"] for trial in faulty}):
+            mine = [trial["recovered"] for trial in faulty if trial["variant"] == arm]
+            if not all(mine):
+                words = f"{arm} of the {name}: {sum(mine)} of {len(mine)} trials recovered"
+                lines.append(Text(f"{words}; its medians are of those", style="bold red"))
+    return lines
+
+
+def _digests(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
+    """Return, for each arm that both have, whether its jobs ended in the same state."""
+    found: list[dict[str, set[str]]] = [{}, {}]
+    for summary, ends in zip((a, b), found, strict=True):
+        for trial in summary["trials"]:
+            if "digest" in trial["values"]:
+                ends.setdefault(trial["variant"], set()).add(trial["values"]["digest"])
+    lines = []
+    for arm in in_order(found[0].keys() & found[1].keys()):
+        same = len(found[0][arm] | found[1][arm]) == 1
+        words = "the same in both, bit for bit" if same else "NOT the same"
+        lines.append(Text(f"{arm}: final state {words}", style="" if same else "bold red"))
+    return lines

@@ -1,0 +1,275 @@
+"""The figures of a report as SVG that stands inside a page; the only importer of matplotlib.
+
+Ink, grid and paper are written as CSS variables of the page, so that one figure is readable on
+light, on dark and on paper; text stays text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
+from testbed.analysis.metrics import Metric
+from testbed.analysis.statistics import median_interval
+from testbed.analysis.trial import TrialResult
+from testbed.report.anatomy import PARTS, Anatomy
+from testbed.report.paces import Pace
+from testbed.report.wording import quantity, size, spread
+
+_INK, _MUTED, _GRID, _PAPER = "#010101", "#020202", "#030303", "#040404"
+_VARIABLES = {_INK: "--ink", _MUTED: "--muted", _GRID: "--grid", _PAPER: "--paper"}
+"""Colours that nothing else has, and the CSS variable that each becomes."""
+
+_FAULT, _WELL = "#d9622b", "#1f9d7a"
+_ARMS = ("#2f86c9", "#d9622b", "#1f9d7a", "#b76fa8", "#d99a1c", "#5fb2e6", "#8a8f98", "#a3962a")
+_PARTS = dict(
+    zip(
+        (part.name for part in PARTS),
+        (
+            "#d9622b", "#d99a1c", "#a3962a", "#2f86c9", "#8a8f98", "#5fb2e6", "#1f9d7a", "#b76fa8",
+        ),
+        strict=True,
+    )
+)  # fmt: skip
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _MUTED,
+    "axes.labelcolor": _INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.6,
+    "text.color": _INK,
+    "xtick.color": _MUTED,
+    "ytick.color": _MUTED,
+    "xtick.labelcolor": _INK,
+    "ytick.labelcolor": _INK,
+    "legend.frameon": False,
+}
+_WIDTH = 9.0
+"""Inches; the page scales a figure to its own width."""
+
+_NAMED_FROM = 0.07
+"""Share of the figure's width from which a part is named inside its bar."""
+
+
+def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric]) -> str:
+    """Draw where the time of a recovery went: the medians of its parts, and the model's terms."""
+    with _axes("anatomy", 1.0 + 0.85 * len(arms)) as (figure, ax):
+        for row, arm in enumerate(arms):
+            _parts_bar(ax, row - 0.16, [(d.part.name, d.median) for d in arm.parts])
+            total = totals[arm.arm]
+            _total(ax, row - 0.16, total)
+            if total.predicted is not None:
+                terms = [(d.part.name, d.predicted or 0.0) for d in arm.parts]
+                _parts_bar(ax, row + 0.24, terms, height=0.2, alpha=0.45)
+                text = f"predicted {quantity(total.predicted, 's')}"
+                _beside(ax, sum(t for _, t in terms), row + 0.24, text, color=_MUTED)
+        _name_parts(ax, arms)
+        _time_axis(ax, "time after the fault")
+        ax.set_yticks(range(len(arms)), [arm.arm for arm in arms])
+        ax.invert_yaxis()
+        ax.margins(x=0.22)
+        ax.set_xlim(left=0)
+        ax.grid(visible=False, axis="y")
+        _legend(figure, [d.part.name for arm in arms for d in arm.parts], _PARTS)
+        return _svg(figure, "anatomy")
+
+
+def step_rate(paces: Sequence[Pace]) -> str:
+    """Draw the step rate over the whole run, recoveries shaded."""
+    with _axes("steps", 2.3) as (figure, ax):
+        for pace in paces:
+            if len(pace.ends) > 1:
+                ax.stairs(pace.rates, pace.ends, color=_ARMS[0], linewidth=0.9, baseline=None)
+            zero, back = pace.mark("t0"), pace.mark("t10")
+            if zero is not None:
+                ends = back if back is not None else max([zero, *pace.ends])
+                ax.axvspan(zero, ends, color=_FAULT, alpha=0.3, linewidth=0)
+            if back is not None:
+                ax.plot(back, 0, marker="^", color=_WELL, markersize=5, clip_on=False, zorder=3)
+        ax.set_ylim(bottom=0)
+        ax.margins(x=0.01)
+        ax.set_ylabel("steps / s")
+        ax.set_xlabel("time of the run (s); shaded from t0 to t10, ▲ at t10")
+        return _svg(figure, "steps")
+
+
+def dips(paces: Sequence[Pace], arms: Sequence[str]) -> str:
+    """Draw the step rate of every trial around its fault, all faults at zero."""
+    with _axes("dips", 2.6) as (figure, ax):
+        for pace in paces:
+            zero, back = pace.mark("t0"), pace.mark("t10")
+            if zero is None or len(pace.ends) < 2:
+                continue
+            colour = _colours(arms)[pace.trial.arm]
+            edges = [end - zero for end in pace.ends]
+            ax.stairs(pace.rates, edges, color=colour, linewidth=0.9, alpha=0.55, baseline=None)
+            if back is not None:
+                ax.plot(back - zero, 0, marker="^", color=colour, markersize=5, clip_on=False)
+        longest = max(p.trial.marks.relative().get("t11", 1.0) for p in paces if p.trial.marks)
+        ax.axvline(0, color=_FAULT, linewidth=1.2)
+        ax.set_xlim(-0.7 * longest, 1.7 * longest)
+        ax.set_ylim(bottom=0)
+        ax.set_ylabel("steps / s")
+        _time_axis(ax, "time after the fault; ▲ at t10")
+        _legend(figure, arms, _colours(arms))
+        return _svg(figure, "dips")
+
+
+def recovery_times(
+    arms: Sequence[Anatomy], totals: Mapping[str, Metric], claim: float | None
+) -> str:
+    """Draw every trial's recovery time as a dot, with the median, its interval, the prediction."""
+    with _axes("times", 0.9 + 0.55 * len(arms)) as (figure, ax):
+        for row, arm in enumerate(arms):
+            total, colour = totals[arm.arm], _ARMS[row % len(_ARMS)]
+            shifts = [0.28 * ((7 * i) % 10 / 9 - 0.5) for i in range(len(total.values))]
+            dots = [row + 0.12 + shift for shift in shifts]
+            ax.scatter(total.values, dots, s=16, color=colour, alpha=0.75, linewidth=0)
+            _median(ax, row - 0.25, total, colour)
+            if total.predicted is not None:
+                ax.plot(total.predicted, row - 0.25, marker="d", color=_MUTED, fillstyle="none")
+        if claim is not None:
+            ax.axvline(claim, color=_FAULT, linewidth=1, linestyle="--")
+        ax.set_yticks(range(len(arms)), [arm.arm for arm in arms])
+        ax.set_ylim(len(arms) - 0.5, -0.5)
+        ax.set_xlim(left=0)
+        _time_axis(ax, "recovery time t10 − t0; ┃ median and its 95 % interval, ◇ predicted")
+        return _svg(figure, "times")
+
+
+def marks(trials: Sequence[TrialResult], arms: Sequence[str]) -> str:
+    """Draw the marks of every trial on a line of its own, from t0 to t11."""
+    ends = {part.ends: part.name for part in PARTS if part.ends != "ready"}
+    with _axes("marks", 0.9 + 0.17 * len(trials)) as (figure, ax):
+        reached = [trial.marks.relative() if trial.marks else {} for trial in trials]
+        longest = [max(found.values(), default=0.0) for found in reached]
+        ax.hlines(range(len(trials)), 0, longest, color=_GRID, linewidth=1)
+        for name in (*ends, "t11"):
+            rows = [row for row, found in enumerate(reached) if name in found]
+            xs = [reached[row][name] for row in rows]
+            if name == "t11":
+                ax.plot(xs, rows, linestyle="", marker="|", color=_INK, markersize=7)
+            else:
+                ax.plot(xs, rows, linestyle="", marker="o", color=_PARTS[ends[name]], markersize=4)
+        names = [f"{t.number} {t.arm}" if len(arms) > 1 else str(t.number) for t in trials]
+        ax.set_yticks(range(len(trials)), names, fontsize=7)
+        ax.set_ylim(len(trials) - 0.5, -0.5)
+        ax.grid(visible=False, axis="y")
+        _time_axis(ax, "time after the fault; | at t11")
+        labels = {f"{part} {mark}": _PARTS[part] for mark, part in ends.items()}
+        _legend(figure, list(labels), labels)
+        return _svg(figure, "marks")
+
+
+def bandwidth(arms: Mapping[str, Mapping[int, Metric]]) -> str:
+    """Draw the bus bandwidth over the message size: medians, from the least to the greatest."""
+    with _axes("busbw", 3.2) as (figure, ax):
+        sizes = sorted({s for mine in arms.values() for s in mine})
+        for name, mine in arms.items():
+            xs, found = sorted(mine), [mine[s] for s in sorted(mine)]
+            colour = _colours(list(arms))[name]
+            ax.plot(xs, [m.median for m in found], marker="o", markersize=4, color=colour)
+            low, high = [min(m.values) for m in found], [max(m.values) for m in found]
+            ax.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sizes, [size(s) for s in sizes], rotation=30 if len(sizes) > 8 else 0)
+        ax.minorticks_off()
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "bit/s")))
+        ax.set_ylim(bottom=0)
+        ax.set_xlabel("message size")
+        ax.set_ylabel("busbw")
+        if len(arms) > 1:
+            _legend(figure, list(arms), _colours(list(arms)))
+        return _svg(figure, "busbw")
+
+
+def _parts_bar(
+    ax: Axes, y: float, parts: Sequence[tuple[str, float]], height: float = 0.44, alpha: float = 1.0
+) -> None:
+    left = 0.0
+    for name, seconds in parts:
+        ax.barh(y, seconds, height, left, color=_PARTS[name], alpha=alpha, linewidth=0)
+        left += seconds
+
+
+def _total(ax: Axes, y: float, total: Metric) -> None:
+    """Mark the median of the whole and its interval; the parts' medians need not sum to it."""
+    ci95 = median_interval(total.values)
+    if ci95 is not None:
+        ax.plot(ci95, (y, y), color=_INK, linewidth=1.4)
+    ax.plot(total.median, y, marker="|", color=_INK, markersize=12, markeredgewidth=1.4)
+    words = quantity(total.median, "s") + (f" ({spread(*ci95, 's')})" if ci95 else "")
+    _beside(ax, max(total.median, *(ci95 or (0.0,))), y, words, weight="bold")
+
+
+def _beside(ax: Axes, x: float, y: float, words: str, **style: Any) -> None:
+    ax.annotate(words, (x, y), (5, 0), textcoords="offset points", va="center", **style)
+
+
+def _name_parts(ax: Axes, arms: Sequence[Anatomy]) -> None:
+    widest = max((sum(d.median for d in arm.parts) for arm in arms), default=0.0)
+    for row, arm in enumerate(arms):
+        left = 0.0
+        for duration in arm.parts:
+            if duration.median > _NAMED_FROM * widest:
+                middle, words = left + duration.median / 2, quantity(duration.median, "s")
+                ax.text(middle, row - 0.16, words, ha="center", va="center", color="white")
+            left += duration.median
+
+
+def _median(ax: Axes, y: float, metric: Metric, colour: str) -> None:
+    if ci95 := median_interval(metric.values):
+        ax.plot(ci95, (y, y), color=colour, linewidth=3, solid_capstyle="butt")
+    ax.plot(metric.median, y, marker="|", color=_INK, markersize=11, markeredgewidth=1.6)
+
+
+def _colours(arms: Sequence[str]) -> dict[str, str]:
+    return {arm: _ARMS[row % len(_ARMS)] for row, arm in enumerate(arms)}
+
+
+def _time_axis(ax: Axes, label: str) -> None:
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: quantity(x, "s").replace("-", "−")))
+    ax.set_xlabel(label)
+
+
+def _legend(figure: Figure, names: Sequence[str], colours: Mapping[str, str]) -> None:
+    patches = [Patch(color=colours[name], label=name) for name in dict.fromkeys(names)]
+    figure.legend(
+        handles=patches, loc="outside upper left", ncols=8, columnspacing=1.2, handlelength=1.0
+    )
+
+
+@contextmanager
+def _axes(name: str, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """Yield a figure with one pair of axes, in the style of all; `name` keeps its ids its own."""
+    with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        yield figure, figure.add_subplot()
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """Return a figure as one <svg> element without anything that points outside the page."""
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", transparent=True)
+    svg = drawn.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(colour, f"var({variable})")
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)

@@ -1,0 +1,192 @@
+"""The report of a run as one HTML file that opens offline; the only importer of jinja2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from testbed.analysis.marks import NAMES
+from testbed.analysis.metrics import Metric
+from testbed.analysis.statistics import median_interval
+from testbed.analysis.summary import Summary
+from testbed.analysis.trial import TrialResult
+from testbed.events import Event
+from testbed.record.rundir import RunDirectory
+from testbed.report import figures
+from testbed.report.anatomy import Anatomy, anatomies
+from testbed.report.paces import paces
+from testbed.report.trial_section import result
+from testbed.report.wording import (
+    by_arm,
+    check_value,
+    claim_of,
+    difference,
+    explain,
+    in_order,
+    interval,
+    message_size,
+    quantity,
+    supports,
+)
+
+_ORDER = ("failed", "unknown", "passed")
+
+
+def write_html(summary: Summary, events: Sequence[Event], path: Path) -> None:
+    """Write the report of a run; `events` are those that the summary was made from."""
+    jinja = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = jinja.get_template("report.html.j2").render(_page(summary, events))
+    RunDirectory(path.parent).write_text(path.name, text)
+
+
+def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
+    begin = next((event.data for event in events if event.kind == "run.begin"), {})
+    arms = anatomies(summary)
+    return {
+        "summary": summary,
+        "question": begin.get("question", ""),
+        "label_means": explain(summary.label),
+        "claim": claim_of(summary.experiment) if arms else None,
+        "checks": list(_checks(summary)),
+        "anatomies": [(arm, list(_parts(arm))) for arm in arms],
+        "figures": dict(_figures(summary, events, arms)),
+        "mark_names": NAMES[1:] if arms else (),
+        "trials": list(_trials(summary, events)),
+        "metrics": [_metric(name, summary.metrics[name]) for name in by_arm(summary.metrics)],
+        "facts": list(_facts(begin)),
+        "command": begin.get("command", ""),
+        "repeat": _repeat(begin),
+    }
+
+
+def _checks(summary: Summary) -> Iterator[dict[str, str]]:
+    for check in sorted(summary.checks, key=lambda check: _ORDER.index(check.verdict)):
+        remark = "; ".join(part for part in (check.reason, supports(check)) if part)
+        yield {
+            "verdict": check.verdict,
+            "name": check.name,
+            "limit": check.limit,
+            "value": check_value(check),
+            "remark": remark,
+        }
+
+
+def _parts(arm: Anatomy) -> Iterator[dict[str, str]]:
+    for duration in arm.parts:
+        predicted = duration.predicted
+        beyond = None if predicted is None else duration.median - predicted
+        yield {
+            "name": duration.part.name,
+            "what": duration.part.what,
+            "median": quantity(duration.median, "s"),
+            "ci95": interval(duration.ci95, "s"),
+            "predicted": "" if predicted is None else quantity(predicted, "s"),
+            "beyond": "" if beyond is None else difference(beyond, "s"),
+        }
+
+
+def _figures(
+    summary: Summary, events: Sequence[Event], arms: Sequence[Anatomy]
+) -> Iterator[tuple[str, str]]:
+    """Yield the figures that there is something to draw for."""
+    names = [arm.arm for arm in arms]
+    recovered = [arm for arm in arms if arm.parts]
+    if recovered:
+        totals = {arm.arm: summary.metrics[f"{arm.arm}.recovery_time"] for arm in recovered}
+        claim = claim_of(summary.experiment)
+        limit = claim.seconds if claim else None
+        yield "anatomy", figures.anatomy(recovered, totals)
+        yield "times", figures.recovery_times(recovered, totals, limit)
+    found = paces(summary.trials, events)
+    if any(len(pace.ends) > 1 for pace in found):
+        yield "steps", figures.step_rate(found)
+        if any(pace.mark("t0") is not None for pace in found):
+            yield "dips", figures.dips(found, names)
+    if faulty := [trial for trial in summary.trials if trial.marks and trial.marks.at]:
+        yield "marks", figures.marks(faulty, names)
+    if bandwidths := _bandwidths(summary):
+        yield "busbw", figures.bandwidth(bandwidths)
+
+
+def _bandwidths(summary: Summary) -> dict[str, dict[int, Metric]]:
+    """Return the bus bandwidth of every arm by message size."""
+    found: dict[str, dict[int, Metric]] = {}
+    for name, metric in summary.metrics.items():
+        arm, _, what = name.rpartition(".")
+        size = message_size(what)
+        if size is not None and what.startswith("busbw"):
+            found.setdefault(arm, {})[size] = metric
+    return {arm: found[arm] for arm in in_order(set(found))}
+
+
+def _trials(summary: Summary, events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    faults = {e.trial: e for e in events if e.kind == "fault.inject"}
+    for trial in summary.trials:
+        fault = faults.get(trial.number)
+        yield {
+            "number": trial.number,
+            "arm": trial.arm,
+            "result": result(trial),
+            "fault": f"{fault.data['fault']} of {fault.subject}" if fault else "",
+            "marks": _marks(trial),
+            "lost": "" if trial.lost_steps is None else str(trial.lost_steps),
+            "receipt": _receipt(trial),
+            "reason": trial.reason,
+        }
+
+
+def _marks(trial: TrialResult) -> list[str]:
+    """Return t1 … t11 in milliseconds, one unit for the whole table."""
+    reached = trial.marks.relative() if trial.marks else {}
+    return [f"{reached[n] * 1e3:.1f}" if n in reached else "" for n in NAMES[1:]]
+
+
+def _receipt(trial: TrialResult) -> str:
+    if trial.receipt is None:
+        return ""
+    return f"{trial.receipt['observer']}, {quantity(trial.receipt['at'], 's')}"
+
+
+def _metric(name: str, metric: Metric) -> dict[str, str]:
+    unit = metric.meaning.unit
+    return {
+        "name": name,
+        "what": metric.meaning.what,
+        "better": {"lower": "↓", "higher": "↑", "neither": ""}[metric.meaning.better],
+        "n": str(len(metric.values)),
+        "median": quantity(metric.median, unit),
+        "ci95": interval(median_interval(metric.values), unit),
+        "min": quantity(min(metric.values), unit),
+        "max": quantity(max(metric.values), unit),
+        "predicted": "" if metric.predicted is None else quantity(metric.predicted, unit),
+    }
+
+
+def _facts(begin: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the record says about where and from what the run was made."""
+    for name, title in (("started", "started"), ("plan", "plan"), ("bundle", "code on hosts")):
+        if name in begin:
+            yield title, str(begin[name])
+    git = begin.get("git") or {}
+    if git:
+        yield "commit", git["commit"] + (", with changes" if git["dirty"] else "")
+    for group in ("versions", "machine"):
+        for name, value in begin.get(group, {}).items():
+            yield name, str(value)
+
+
+def _repeat(begin: Mapping[str, Any]) -> str:
+    """Return the command that makes the same draws again."""
+    command, seed = str(begin.get("command", "")), begin.get("seed")
+    if not command or seed is None or "--seed" in command:
+        return command
+    return f"{command} --seed {seed}"

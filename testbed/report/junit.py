@@ -1,0 +1,101 @@
+"""A run as JUnit XML for CI servers: a case for the run, each check and each trial."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from testbed.analysis.checks import CheckResult
+from testbed.analysis.summary import Summary
+from testbed.analysis.trial import TrialResult
+from testbed.record.rundir import RunDirectory
+from testbed.report.wording import check_value, supports
+
+Fate = Literal["passed", "failure", "error", "skipped"]
+
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold, such as escapes in what a host printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of a CI server's list: a missed check is a failure, a broken lab an error."""
+
+    group: str
+    name: str
+    fate: Fate
+    reason: str = ""
+
+
+def write_junit(summary: Summary, path: Path) -> None:
+    """Write a run as one JUnit suite; a run without a valid trial holds an error."""
+    cases = list(_cases(summary))
+    counts = {fate: sum(case.fate == fate for case in cases) for fate in _COUNTED}
+    suite = ET.Element("testsuite", name=summary.experiment, tests=str(len(cases)))
+    for fate, plural in _COUNTED.items():
+        suite.set(plural, str(counts[fate]))
+    properties = ET.SubElement(suite, "properties")
+    for name in ("run", "seed", "lab", "label", "outcome"):
+        value = _clean(str(getattr(summary, name)))
+        ET.SubElement(properties, "property", name=name, value=value)
+    for case in cases:
+        suite.append(_element(case, summary.experiment))
+    ET.indent(suite)
+    text = ET.tostring(suite, encoding="unicode")
+    RunDirectory(path.parent).write_text(
+        path.name, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
+    )
+
+
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+"""Fates that a suite counts, and the attribute that each is counted in."""
+
+
+def _cases(summary: Summary) -> Iterator[Case]:
+    yield Case("run", "run", *_run(summary))
+    left = "; ".join(summary.left)
+    cleanup: dict[str, Fate] = {"verified": "passed", "unknown": "skipped"}
+    yield Case("run", "clean-up", cleanup.get(summary.cleanup, "error"), left or summary.cleanup)
+    for check in summary.checks:
+        yield Case("checks", f"{check.name} {check.limit}", *_check(check))
+    for trial in summary.trials:
+        yield Case("trials", f"trial {trial.number} {trial.arm}", *_trial(trial))
+
+
+def _run(summary: Summary) -> tuple[Fate, str]:
+    is_broken = summary.outcome in ("error", "aborted")
+    if is_broken or not any(trial.valid for trial in summary.trials):
+        return "error", f"{summary.outcome}: {summary.reason}"
+    return ("skipped" if summary.outcome == "inconclusive" else "passed"), summary.reason
+
+
+def _check(check: CheckResult) -> tuple[Fate, str]:
+    fates: dict[str, Fate] = {"passed": "passed", "failed": "failure", "unknown": "skipped"}
+    words = (check_value(check), check.reason, supports(check))
+    return fates[check.verdict], "; ".join(word for word in words if word)
+
+
+def _trial(trial: TrialResult) -> tuple[Fate, str]:
+    if not trial.valid:
+        return "skipped", f"invalid: {trial.reason or 'nobody but the injector saw the fault'}"
+    if trial.recovered is False:
+        return "failure", f"not recovered: {trial.reason}"
+    return "passed", ""
+
+
+def _element(case: Case, experiment: str) -> ET.Element:
+    group = f"{experiment}.{case.group}"
+    element = ET.Element("testcase", classname=_clean(group), name=_clean(case.name))
+    if case.fate != "passed":
+        ET.SubElement(element, case.fate, message=_clean(case.reason))
+    elif case.reason:
+        ET.SubElement(element, "system-out").text = _clean(case.reason)
+    return element
+
+
+def _clean(text: str) -> str:
+    return _NO_XML.sub("�", text)

@@ -1,0 +1,140 @@
+"""The live view of a run: a picture on a terminal, plain lines anywhere else.
+
+Nothing is drawn or written in the thread that appends to the log: there an event is only put
+aside, because whatever that thread waits for would be in the recovery times it measures.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from threading import Event as Flag
+from threading import Thread
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+
+from testbed.clock import now
+from testbed.events import Event
+from testbed.report.progress import Line, Progress
+from testbed.report.screen import picture
+from testbed.run.plan import Plan
+
+_PER_SECOND = 4
+_LINES = 5
+"""Lines said last that the picture shows."""
+
+_QUIET = 10.0
+"""Seconds without a line after which the plain view says how far the job is."""
+
+
+class LiveView:
+    """A subscriber to the event log that shows, while it is entered, what the run is doing."""
+
+    def __init__(self, stream: TextIO, plan: Plan) -> None:
+        self._heard: deque[tuple[float, Event]] = deque()
+        self._progress = Progress(plan)
+        self._lines: deque[Line] = deque(maxlen=_LINES)
+        self._started = math.inf
+        console = Console(file=stream)
+        self._display: _Screen | _PlainLines = (
+            _Screen(self, console) if _wants_picture(console) else _PlainLines(self, stream)
+        )
+
+    def __call__(self, event: Event) -> None:
+        """Put an event aside for the thread that shows it."""
+        self._heard.append((now(), event))
+
+    def __enter__(self) -> LiveView:
+        self._display.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._display.stop()
+
+    @property
+    def elapsed(self) -> float:
+        """Return the log's seconds at this moment; 0 before its first event was heard."""
+        return max(0.0, now() - self._started)
+
+    def catch_up(self) -> list[Line]:
+        """Take in what was heard since the last time and return what is worth saying of it."""
+        said: list[Line] = []
+        while self._heard:
+            at, event = self._heard.popleft()
+            self._started = min(self._started, at - event.t)
+            said += self._progress.note(event)
+        said.sort(key=lambda line: line.t)
+        self._lines.extend(said)
+        return said
+
+    def picture(self, width: int) -> Panel:
+        """Return the run as it is now."""
+        self.catch_up()
+        return picture(self._progress, self._lines, self.elapsed, width)
+
+    def how_far(self) -> str:
+        """Return in words how far the job is, or nothing when no step was finished yet."""
+        step = self._progress.step
+        return "" if step is None else f"trial {self._progress.number}, step {step} is finished"
+
+
+class _Screen(Live):
+    """A picture that rich's own thread draws again and again, and that leaves nothing behind."""
+
+    def __init__(self, view: LiveView, console: Console) -> None:
+        super().__init__(
+            get_renderable=lambda: view.picture(console.width),
+            console=console,
+            refresh_per_second=_PER_SECOND,
+            transient=True,
+        )
+
+
+class _PlainLines(Thread):
+    """One line for each thing worth saying, written by a thread of its own."""
+
+    def __init__(self, view: LiveView, stream: TextIO) -> None:
+        super().__init__(name="live-view", daemon=True)
+        self._view = view
+        self._stream = stream
+        self._over = Flag()
+        self._last = 0.0
+
+    def run(self) -> None:
+        """Write what is worth saying, until the view is over."""
+        while not self._over.wait(1 / _PER_SECOND):
+            self._write()
+        self._write()
+
+    def stop(self) -> None:
+        """Write what is left and end the thread."""
+        self._over.set()
+        self.join()
+
+    def _write(self) -> None:
+        for line in self._view.catch_up():
+            self._say(line.t, line.text)
+        elapsed = self._view.elapsed
+        if elapsed - self._last > _QUIET and (words := self._view.how_far()):
+            self._say(elapsed, words)
+        self._stream.flush()
+
+    def _say(self, t: float, text: str) -> None:
+        self._stream.write(f"{t:8.1f} s  {text}\n")
+        self._last = t
+
+
+def _wants_picture(console: Console) -> bool:
+    """Tell whether somebody looks at a terminal that can draw."""
+    refused = os.environ.get("NO_COLOR") or os.environ.get("CI")
+    return console.is_terminal and not console.is_dumb_terminal and not refused

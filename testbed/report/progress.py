@@ -1,0 +1,186 @@
+"""What a run is doing, told from its events so far; knows no screen and no clock of its own."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.events import Event
+from testbed.report.wording import quantity, size
+from testbed.run.plan import Plan, RunTrial
+
+Tone = Literal["plain", "fault", "good", "bad"]
+
+_PHASES = {
+    "open": "opening instruments and hosts",
+    "prepare": "making circuits and starting ranks",
+    "trials": "trials",
+    "restore": "taking everything back",
+}
+_FIRST = {"symptom": "t1", "recovery.decided": "t2", "recovery.fenced": "t3"}
+_LAST = {"link.good": "t6", "rank.left": "t7", "generation": "t8", "state.restored": "t9"}
+"""Marks that the first or the last event of a kind reaches; the record is made with more care."""
+
+_KEPT_STEPS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something worth saying, in the log's seconds."""
+
+    t: float
+    text: str
+    tone: Tone = "plain"
+
+
+class Progress:
+    """Where a run is. Times are the log's seconds, as the orchestrator stamped them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.phase = ""
+        self.trial: RunTrial | None = None
+        self.circuits: tuple[str, ...] = ()
+        self.dark: set[str] = set()
+        """Host ports without carrier."""
+        self.step: int | None = None
+        self.size: int | None = None
+        """Bytes of the message that an AllReduce is timed with."""
+        self.ends: deque[float] = deque(maxlen=_KEPT_STEPS)
+        """When each step was finished by its last rank."""
+        self.disturbed: list[tuple[float, float | None]] = []
+        """From each fault to the first step of all ranks after it."""
+        self.marks: dict[str, float] = {}
+        """What the recovery under way, or the last one, has reached."""
+        self._members: set[int] = set()
+        self._generation = 0
+        self._is_new_job = True
+        self._finished: dict[tuple[int, int], set[int]] = {}
+
+    def note(self, event: Event) -> Iterator[Line]:
+        """Take an event and yield what is worth saying about it."""
+        self._follow(event)
+        match event.kind:
+            case "step":
+                yield from self._step(event)
+            case "sample" if event.data["size"] != self.size:
+                self.size = event.data["size"]
+                yield Line(event.t, f"AllReduce of {size(event.data['size'])}")
+            case _:
+                yield from self._said(event)
+
+    def _follow(self, event: Event) -> None:
+        """Bring the state up to date, but for steps."""
+        self._reach(event)
+        data = event.data
+        match event.kind:
+            case "phase":
+                self.phase = _PHASES.get(event.subject, event.subject)
+                self.trial = None
+            case "trial.begin" if event.trial is not None:
+                self.trial, self.size = self.plan.trials[event.trial], None
+            case "trial.end":
+                self._is_new_job = True
+                self._settle(event.t)
+            case "cleanup.begin" if event.trial is None:
+                self.phase = f"taking back {event.subject}"
+            case "prediction":
+                self.marks = {}
+            case "fault.inject":
+                self.marks["t0"] = data.get("sent", event.t)
+                self.disturbed.append((self.marks["t0"], None))
+            case "fabric.change":
+                self.circuits = tuple(data["circuits"])
+            case "symptom" if data["source"] == "carrier":
+                port = f"{data['host']}.{data['port']}"
+                (self.dark.discard if data["up"] else self.dark.add)(port)
+            case "generation":
+                self._join(data["generation"], data["rank"])
+
+    def _reach(self, event: Event) -> None:
+        """Keep the marks that an event reaches, as far as can be told while it happens."""
+        if "t10" in self.marks:
+            return
+        if mark := _LAST.get(event.kind):
+            self.marks[mark] = event.t
+        elif (mark := _FIRST.get(event.kind)) and not event.data.get("up", False):
+            self.marks.setdefault(mark, event.t)
+        elif event.kind == "fabric.change" and event.subject == "recovery":
+            self.marks |= {"t4": event.data["commanded"], "t5": event.data["read_back"]}
+
+    def _join(self, generation: int, rank: int) -> None:
+        if generation != self._generation or self._is_new_job:
+            self._members, self._finished = set(), {}
+        self._generation, self._is_new_job = generation, False
+        self._members.add(rank)
+
+    def _step(self, event: Event) -> Iterator[Line]:
+        key = (event.data["generation"], event.data["step"])
+        ranks = self._finished.setdefault(key, set())
+        ranks.add(event.data["rank"])
+        if len(ranks) < len(self._members):
+            return
+        del self._finished[key]
+        self.step = event.data["step"]
+        self.ends.append(event.t)
+        if "t0" in self.marks and "t8" in self.marks and "t10" not in self.marks:
+            self.marks["t10"] = event.t
+            self._settle(event.t)
+            took = quantity(round(event.t - self.marks["t0"], 3), "s")
+            text = f"all ranks finished a step again, about {took} after the fault"
+            yield Line(event.t, text, "good")
+
+    def _settle(self, t: float) -> None:
+        if self.disturbed and self.disturbed[-1][1] is None:
+            self.disturbed[-1] = (self.disturbed[-1][0], t)
+
+    def _said(self, event: Event) -> Iterator[Line]:
+        line = self._text(event)
+        if line is not None:
+            text, tone = line
+            yield Line(event.data.get("sent", event.t), text, tone)
+
+    def _text(self, event: Event) -> tuple[str, Tone] | None:
+        data, subject = event.data, event.subject
+        match event.kind:
+            case "phase":
+                limit = f", at most {data['limit']:.0f} s" if "limit" in data else ""
+                return f"{self.phase}{limit}", "plain"
+            case "instrument.ready":
+                return f"{subject} is a {data['maker']} {data['model']}, {data['serial']}", "plain"
+            case "host.ready":
+                return f"{subject} answers", "plain"
+            case "host.lost":
+                return f"the agent of {subject} is gone: {data['reason']}", "plain"
+            case "note":
+                return f"{subject}: {data['text']}", "plain"
+            case "trial.begin":
+                return f"trial {self.number}: {subject}", "plain"
+            case "fault.inject":
+                return f"{data['fault']} of {subject}: {data['note']}", "fault"
+            case "recovery.decided":
+                return f"{data['because']}; {data['replacement']} takes its place", "plain"
+            case "recovery.failed":
+                return f"the recovery failed: {data['reason']}", "bad"
+            case "trial.end":
+                return self._ended(event)
+            case "cleanup.end" if data["problem"]:
+                return f"taking back {subject} failed: {data['problem']}", "bad"
+            case "run.end":
+                return (data["error"], "bad") if data["error"] else ("the run is over", "plain")
+        return None
+
+    def _ended(self, event: Event) -> tuple[str, Tone] | None:
+        if not event.data["valid"]:
+            return f"the trial is invalid: {event.data['reason'] or 'no receipt'}", "bad"
+        if not event.data["recovered"]:
+            return f"the trial ended badly: {event.data['reason']}", "bad"
+        return None if "t10" in self.marks else ("the trial is done", "good")
+
+    @property
+    def number(self) -> str:
+        """Return which trial of how many it is, counted from one as people do."""
+        reached = self.trial.number + 1 if self.trial else 0
+        return f"{reached} of {len(self.plan.trials)}"
