@@ -41,7 +41,7 @@ class Kind:
     """For a driver: its far end, in the group `far_ends`."""
 
     def load(self) -> Any:
-        """Import and return the implementation; name the missing package when there is one."""
+        """Import and return the implementation; raise TestbedError when it cannot be had."""
         module, _, name = self.implementation.partition(":")
         try:
             return getattr(import_module(module), name)
@@ -49,6 +49,11 @@ class Kind:
             raise TestbedError(
                 f"{self.implementation} needs the package {error.name!r}, which is not installed",
                 hint=f"install it with: pip install {error.name}",
+            ) from error
+        except (ImportError, AttributeError) as error:
+            raise TestbedError(
+                f"loading {self.implementation} failed: {error}",
+                hint="reinstall the package that registers it",
             ) from error
 
 
@@ -69,7 +74,7 @@ def kinds(group: str) -> Mapping[str, Kind]:
 def _load(point: EntryPoint) -> Kind:
     try:
         found = point.load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # other people's code: whatever it does, say whose it is
         raise TestbedError(
             f"loading the plug-in {point.name!r} of {point.group} failed: {error}",
             hint="reinstall or uninstall the package that registers it",

@@ -43,13 +43,15 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 def is_visa(resource: str) -> bool:
     """Tell whether a resource is written as a VISA name."""
-    return "::" in resource or resource.upper().startswith("ASRL")
+    # A URL may hold an IPv6 address, which has colons of its own.
+    is_url = "://" in resource
+    return not is_url and ("::" in resource or resource.upper().startswith("ASRL"))
 
 
 def place(resource: str) -> Place:
     """Return where a resource string points; raise ValueError with the forms there are."""
     if match := _SOCKET.fullmatch(resource):
-        return Tcp(match["host"].strip("[]"), int(match["port"]))
+        return Tcp(match["host"].strip("[]"), _port(resource, int(match["port"])))
     if match := _ASRL.fullmatch(resource):
         return Tty(match["path"])
     if _DEVICE.fullmatch(resource):
@@ -58,9 +60,15 @@ def place(resource: str) -> Place:
         return OtherVisa(resource)
     url = urlsplit(resource)
     if url.scheme in _DEFAULT_PORTS and url.hostname:
-        port = url.port or _DEFAULT_PORTS[url.scheme]
-        return Tcp(url.hostname, port, tls=url.scheme == "https")
+        port = _DEFAULT_PORTS[url.scheme] if url.port is None else url.port
+        return Tcp(url.hostname, _port(resource, port), tls=url.scheme == "https")
     raise ValueError(
         f"{resource!r} names no instrument; write 'TCPIP::192.0.2.10::5025::SOCKET', "
         "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0' or 'https://192.0.2.11'"
     )
+
+
+def _port(resource: str, number: int) -> int:
+    if not 1 <= number <= 65535:
+        raise ValueError(f"{resource!r} names TCP port {number}; there are 1 to 65535")
+    return number

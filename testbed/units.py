@@ -7,8 +7,10 @@ the schema reads them from files with their unit, and refuses a number without o
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
@@ -37,19 +39,32 @@ class Dimension:
         if match is None or match["unit"] not in self.units:
             raise ValueError(self._complaint(text))
         value = float(match["number"]) * self.units[match["unit"]]
+        if not math.isfinite(value):
+            raise ValueError(f"{text!r} is too large for a {self.name}")
         if value < 0 and not self.signed:
             raise ValueError(f"{text!r} is negative; a {self.name} is not")
-        if not self.whole:
-            return value
-        if value != round(value):
+        return self._exact(match["number"], match["unit"], text) if self.whole else value
+
+    def _exact(self, number: str, unit: str, text: str) -> int:
+        """Return a whole number of base units without binary fractions: 1.001 kB are 1001 bytes."""
+        value = Decimal(number) * Decimal(self.units[unit])
+        if value != value.to_integral_value():
             raise ValueError(f"{text!r} is not a whole number of bytes")
-        return round(value)
+        return int(value)
 
     def format(self, value: float) -> str:
-        """Return `value` (base unit) with the largest unit that leaves a number of at least 1."""
-        fitting = [u for u in self._printed() if abs(value) >= self.units[u]]
-        unit = fitting[-1] if fitting else self._printed()[0]
-        return f"{value / self.units[unit]:.4g} {unit}"
+        """Return `value` (base unit) with the largest unit that leaves a number of at least 1.
+
+        Four digits are kept; a size is exact, in the largest unit that it is a multiple of.
+        """
+        units = self._printed()
+        fitting = [u for u in units if abs(value) >= self.units[u] and self._fits(value, u)]
+        unit = fitting[-1] if fitting else units[0]
+        count = value / self.units[unit]
+        return f"{count:.0f} {unit}" if self.whole else f"{count:.4g} {unit}"
+
+    def _fits(self, value: float, unit: str) -> bool:
+        return not self.whole or value % self.units[unit] == 0
 
     def _printed(self) -> list[str]:
         return sorted((u for u in self.units if u not in _INPUT_ONLY), key=self.units.__getitem__)
@@ -80,13 +95,14 @@ class Dimension:
 
 
 _QUANTITY = re.compile(
-    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµ%/]+)"
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµμ%/]+)"
 )
-_INPUT_ONLY = {"us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
+_INPUT_ONLY = {"μs", "us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
 
 TIME = Dimension(
     "time",
-    {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0},
+    {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+    | {"μs": 1e-6},  # with the Greek letter, which looks the same as the micro sign
     "25 ms",
 )
 RATE = Dimension(
