@@ -1,0 +1,66 @@
+"""Errors: who must act, what they read, and what the process exits with."""
+
+import pytest
+
+from testbed import errors
+from testbed.errors import (
+    BusyError,
+    FileError,
+    Garbled,
+    HostError,
+    HostTimeout,
+    InstrumentError,
+    LabError,
+    LinkLost,
+    NoReply,
+    Rejected,
+    TestbedError,
+    UnsafeError,
+    UsageError,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("x"), 2),
+        (FileError("lab.yaml:1:2", "x"), 2),
+        (LabError("x"), 4),
+        (InstrumentError("ocs", "x"), 4),
+        (Rejected("ocs", "x"), 4),
+        (NoReply("ocs", "x"), 4),
+        (LinkLost("ocs", "x"), 4),
+        (Garbled("ocs", "x"), 4),
+        (HostError("h0", "x"), 4),
+        (HostTimeout("h0", "x"), 4),
+        (BusyError("x"), 5),
+        (UnsafeError("x"), 6),
+    ],
+)
+def test_every_error_has_its_documented_exit_code(error, code):
+    assert isinstance(error, TestbedError)
+    assert error.exit_code == code
+
+
+def test_no_two_outcomes_share_an_exit_code():
+    codes = [value for name, value in vars(errors).items() if name.startswith("EXIT_")]
+    assert len(set(codes)) == len(codes)
+
+
+def test_a_message_ends_with_what_to_do_next():
+    assert str(LabError("it broke")) == "it broke"
+    assert str(LabError("it broke", hint="mend it")) == "it broke; mend it"
+
+
+def test_a_message_begins_with_where_or_whom_it_is_about():
+    assert str(FileError("lab.yaml:3:7", "no", hint="yes")) == "lab.yaml:3:7: no; yes"
+    assert str(HostError("h0", "gone", hint="look")) == "h0: gone; look"
+    refused = Rejected("ocs", "said no", reply="-221", hint="ask again")
+    assert str(refused) == "ocs: said no; ask again"
+    assert (refused.instrument, refused.reply) == ("ocs", "-221")
+
+
+def test_timeouts_and_broken_lines_are_what_python_calls_them_too():
+    assert isinstance(NoReply("ocs", "x"), TimeoutError)
+    assert isinstance(HostTimeout("h0", "x"), TimeoutError)
+    assert isinstance(LinkLost("ocs", "x"), ConnectionError)

@@ -1,0 +1,57 @@
+"""One event as one line, and back."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.events import KINDS, Event
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+events = st.builds(
+    Event,
+    seq=st.integers(0),
+    t=st.floats(-10, 1e6).map(lambda t: round(t, 6)),
+    kind=st.sampled_from(sorted(KINDS)),
+    subject=st.text(),
+    trial=st.none() | st.integers(0),
+    data=st.dictionaries(st.text(), plain),
+)
+
+
+@given(events)
+def test_an_event_reads_back_as_it_was_written(event):
+    assert Event.from_json(event.to_json()) == event
+
+
+@given(events)
+def test_an_event_is_one_line(event):
+    assert "\n" not in event.to_json()
+
+
+@given(events, st.data())
+def test_no_beginning_of_a_line_is_an_event(event, data):
+    line = event.to_json()
+    cut = data.draw(st.integers(0, len(line) - 1))
+    with pytest.raises(ValueError):
+        Event.from_json(line[:cut])
+
+
+def test_an_event_outside_any_trial_does_not_name_one():
+    assert "trial" not in json.loads(Event(0, 0.0, "note").to_json())
+    assert json.loads(Event(0, 0.0, "note", trial=0).to_json())["trial"] == 0
+
+
+@pytest.mark.parametrize("line", ["null", "5", '"step"', "[]", "{}", '{"seq": 1, "t": 0.0}'])
+def test_other_json_is_no_event(line):
+    with pytest.raises(ValueError, match="not an event"):
+        Event.from_json(line)
+
+
+def test_every_kind_says_what_it_means():
+    assert all(what and what[0].islower() for what in KINDS.values())
