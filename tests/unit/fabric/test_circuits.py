@@ -1,0 +1,139 @@
+"""Ports, circuits, matchings, and the cross-connects that make them."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from testbed.fabric.circuits import (
+    Circuit,
+    CrossConnect,
+    Fibres,
+    HostPort,
+    SwitchPort,
+    circuits_of,
+    cross_connects,
+    matching,
+)
+
+names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]*", fullmatch=True)
+
+
+def wired(count, switches=1, *, bidi=False):
+    """Return fibres of `count` host ports, spread over switches in turn."""
+    wiring = {}
+    for number in range(count):
+        switch = f"ocs{number % switches}"
+        tx = SwitchPort(switch, number + 1)
+        rx = tx if bidi else SwitchPort(switch, number + 1 + count)
+        wiring[HostPort(f"h{number // 2}", f"p{number % 2}")] = Fibres(tx, rx)
+    return wiring
+
+
+@st.composite
+def matchings(draw, ports):
+    """Draw pairs of ports, no port twice."""
+    order = draw(st.permutations(list(ports)))
+    pairs = list(zip(order[::2], order[1::2], strict=False))
+    return frozenset(Circuit.between(*pair) for pair in draw(st.sets(st.sampled_from(pairs))))
+
+
+@st.composite
+def wirings_with_matchings(draw):
+    wiring = wired(draw(st.integers(2, 12)), bidi=draw(st.booleans()))
+    return wiring, draw(matchings(wiring))
+
+
+@given(wirings_with_matchings())
+def test_circuits_come_back_from_their_cross_connects(drawn):
+    wiring, wanted = drawn
+    assert circuits_of(cross_connects(wanted, wiring), wiring) == wanted
+
+
+@given(wirings_with_matchings())
+def test_every_circuit_takes_one_cross_connect_each_way_and_no_port_twice(drawn):
+    wiring, wanted = drawn
+    crossed = cross_connects(wanted, wiring)
+    assert len(crossed) == 2 * len(wanted)
+    assert len({(c.switch, c.ingress) for c in crossed}) == len(crossed)
+    assert len({(c.switch, c.egress) for c in crossed}) == len(crossed)
+
+
+@given(wirings_with_matchings(), st.data())
+def test_a_circuit_with_light_one_way_only_is_none(drawn, data):
+    wiring, wanted = drawn
+    crossed = sorted(cross_connects(wanted, wiring))
+    lost = data.draw(st.sets(st.sampled_from(crossed))) if crossed else set()
+    whole = {c for c in wanted if not cross_connects([c], wiring) & lost}
+    assert circuits_of(set(crossed) - lost, wiring) == whole
+
+
+def test_light_from_and_to_ports_that_no_host_has_is_no_circuit():
+    wiring = wired(2)
+    crossed = cross_connects([Circuit.parse("h0.p0", "h0.p1")], wiring)
+    strangers = {CrossConnect("ocs0", 90, 91), CrossConnect("ocs9", 1, 4)}
+    assert circuits_of(strangers, wiring) == frozenset()
+    assert circuits_of(crossed | strangers, wiring) == {Circuit.parse("h0.p0", "h0.p1")}
+
+
+def test_light_from_a_port_back_to_itself_is_no_circuit():
+    assert circuits_of({CrossConnect("ocs0", 1, 3)}, wired(2)) == frozenset()
+
+
+def test_ends_on_different_switches_have_no_path_of_light():
+    with pytest.raises(ValueError, match=r"h0\.p0 ends on ocs0 and h0\.p1 on ocs1"):
+        cross_connects([Circuit.parse("h0.p0", "h0.p1")], wired(4, switches=2))
+
+
+def test_a_port_without_a_fibre_is_named():
+    with pytest.raises(ValueError, match=r"h7\.p0 has no fibre"):
+        cross_connects([Circuit.parse("h0.p0", "h7.p0")], wired(2))
+
+
+@given(names, names)
+def test_a_host_port_reads_back(host, port):
+    assert HostPort.parse(str(HostPort(host, port))) == HostPort(host, port)
+
+
+@given(names, st.integers(0, 9999))
+def test_a_switch_port_reads_back(switch, number):
+    assert SwitchPort.parse(str(SwitchPort(switch, number))) == SwitchPort(switch, number)
+
+
+@pytest.mark.parametrize("text", ["", ".", "h0", "h0.", ".p0"])
+def test_half_a_host_port_is_refused(text):
+    with pytest.raises(ValueError, match="not a host port"):
+        HostPort.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ocs", "ocs.", ".17", "ocs.x", "ocs.-1", "ocs.1.5.x", "ocs.²"]
+)
+def test_half_a_switch_port_is_refused(text):
+    with pytest.raises(ValueError, match="not a switch port"):
+        SwitchPort.parse(text)
+
+
+@given(names, names)
+def test_a_circuit_has_no_direction(one, other):
+    assume(one != other)
+    a, b = HostPort(one, "p0"), HostPort(other, "p0")
+    assert Circuit.between(a, b) == Circuit.between(b, a)
+    assert set(Circuit.between(a, b).ends) == {a, b}
+    assert str(Circuit.between(a, b)) == "–".join(sorted([str(a), str(b)], key=HostPort.parse))
+
+
+def test_a_circuit_needs_two_ports():
+    with pytest.raises(ValueError, match="to itself"):
+        Circuit.parse("h0.p0", "h0.p0")
+
+
+def test_a_port_in_two_circuits_makes_no_matching():
+    crowded = [Circuit.parse("h0.p0", "h1.p0"), Circuit.parse("h0.p0", "h2.p0")]
+    with pytest.raises(ValueError, match=r"h0\.p0 is in more than one circuit"):
+        matching(crowded)
+
+
+@given(wirings_with_matchings())
+def test_a_matching_is_a_set_of_its_circuits_however_often_they_are_named(drawn):
+    _, wanted = drawn
+    assert matching([*wanted, *wanted]) == wanted
