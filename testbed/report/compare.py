@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,9 @@ def print_comparison(a: Mapping[str, Any], b: Mapping[str, Any], console: Consol
         console.print(warning)
     console.print()
     both = by_arm(a["metrics"].keys() & b["metrics"].keys())
-    if both:
-        console.print(_table(both, a, b))
+    console.print(_table(both, a, b) if both else "The two runs have no metric in common.")
     for name, mine, other in (("first", a, b), ("second", b, a)):
-        if only := by_arm(mine["metrics"].keys() - other["metrics"].keys()):
+        if only := _only(mine["metrics"].keys(), other["metrics"].keys()):
             console.print(Text(f"only in the {name}: {', '.join(only)}", style="yellow"))
     for line in (*_not_recovered(a, b), *_digests(a, b)):
         console.print(line)
@@ -106,6 +105,13 @@ def _warnings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
             words = f"different {what}s: {a[what]} against {b[what]}"
             found.append(Text(words, style="bold yellow"))
     return found
+
+
+def _only(mine: Set[str], others: Set[str]) -> list[str]:
+    """Return the metrics that only one run has; an arm that the other lacks stands for all its."""
+    arms = {name.rpartition(".")[0] for name in others}
+    missing = by_arm(mine - others)
+    return list(dict.fromkeys(n if (arm := n.rpartition(".")[0]) in arms else arm for n in missing))
 
 
 def _table(names: list[str], a: Mapping[str, Any], b: Mapping[str, Any]) -> Table:

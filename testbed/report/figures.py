@@ -62,7 +62,7 @@ _STYLE: dict[Any, Any] = {
 _WIDTH = 9.0
 """Inches; the page scales a figure to its own width."""
 
-_NAMED_FROM = 0.07
+_NAMED_FROM = 0.1
 """Share of the figure's width from which a part is named inside its bar."""
 
 
@@ -85,7 +85,8 @@ def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric]) -> str:
         ax.margins(x=0.22)
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")
-        _legend(figure, [d.part.name for arm in arms for d in arm.parts], _PARTS)
+        present = {duration.part.name for arm in arms for duration in arm.parts}
+        _legend(figure, [part.name for part in PARTS if part.name in present], _PARTS)
         return _svg(figure, "anatomy")
 
 
@@ -143,6 +144,8 @@ def recovery_times(
             _median(ax, row - 0.25, total, colour)
             if total.predicted is not None:
                 ax.plot(total.predicted, row - 0.25, marker="d", color=_MUTED, fillstyle="none")
+            if lost := len(arm.valid) - len(arm.recovered):
+                _beside(ax, 0, row + 0.12, f"{lost} not recovered", color=_FAULT)
         if claim is not None:
             ax.axvline(claim, color=_FAULT, linewidth=1, linestyle="--")
         ax.set_yticks(range(len(arms)), [arm.arm for arm in arms])

@@ -125,7 +125,7 @@ class Progress:
         del self._finished[key]
         self.step = event.data["step"]
         self.ends.append(event.t)
-        if "t0" in self.marks and "t8" in self.marks and "t10" not in self.marks:
+        if self.is_disturbed and "t8" in self.marks:
             self.marks["t10"] = event.t
             self._settle(event.t)
             took = quantity(round(event.t - self.marks["t0"], 3), "s")
@@ -133,7 +133,7 @@ class Progress:
             yield Line(event.t, text, "good")
 
     def _settle(self, t: float) -> None:
-        if self.disturbed and self.disturbed[-1][1] is None:
+        if self.is_disturbed:
             self.disturbed[-1] = (self.disturbed[-1][0], t)
 
     def _said(self, event: Event) -> Iterator[Line]:
@@ -161,7 +161,9 @@ class Progress:
             case "fault.inject":
                 return f"{data['fault']} of {subject}: {data['note']}", "fault"
             case "recovery.decided":
-                return f"{data['because']}; {data['replacement']} takes its place", "plain"
+                again = data["replacement"] == subject
+                what = "it is made again" if again else f"{data['replacement']} takes its place"
+                return f"{data['because']}; {what}", "plain"
             case "recovery.failed":
                 return f"the recovery failed: {data['reason']}", "bad"
             case "trial.end":
@@ -178,6 +180,11 @@ class Progress:
         if not event.data["recovered"]:
             return f"the trial ended badly: {event.data['reason']}", "bad"
         return None if "t10" in self.marks else ("the trial is done", "good")
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Tell whether a fault was injected that the job has not come back from."""
+        return bool(self.disturbed) and self.disturbed[-1][1] is None
 
     @property
     def number(self) -> str:

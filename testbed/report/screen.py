@@ -48,7 +48,7 @@ def picture(progress: Progress, lines: Sequence[Line], elapsed: float, width: in
         title=Text(f"{title}, {elapsed:.0f} s"),
         title_align="left",
         width=width,
-        border_style="red" if _is_disturbed(progress) else "dim",
+        border_style="red" if progress.is_disturbed else "dim",
     )
 
 
@@ -121,10 +121,6 @@ def _recovery(progress: Progress) -> Text:
 
 def _row(label: str) -> Text:
     return Text().append(f"{label:<8}", "dim")
-
-
-def _is_disturbed(progress: Progress) -> bool:
-    return bool(progress.disturbed) and progress.disturbed[-1][1] is None
 
 
 def _was_disturbed(progress: Progress, t: float) -> bool:
