@@ -1,0 +1,109 @@
+"""Runs whose every number is known by arithmetic, made without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.analysis.checks import CheckResult
+from testbed.analysis.clocks import Instant
+from testbed.analysis.marks import Marks
+from testbed.analysis.metrics import metrics
+from testbed.analysis.summary import Summary
+from testbed.analysis.trial import TrialResult
+from testbed.fabric.circuits import Circuit, CrossConnect
+from testbed.run.plan import (
+    FaultPlan,
+    OpenHosts,
+    OpenInstruments,
+    Plan,
+    ProgramCircuits,
+    Restore,
+    RunTrial,
+    StartJob,
+)
+
+ZERO = 100.0
+"""When every fault strikes, in the log's seconds."""
+
+SPLICE = {
+    "t0": 0.0, "t1": 0.01, "t2": 0.02, "t3": 0.03, "t4": 0.035, "t5": 0.04, "t6": 0.08,
+    "t7": 0.05, "t8": 0.2, "t9": 0.3, "t10": 0.5, "t11": 0.9,
+}  # fmt: skip
+"""The marks of a recovery that takes half a second; its spare is ready 20 ms before t8."""
+
+
+def marks(at: Mapping[str, float]) -> Marks:
+    """Return marks that are known exactly, given in seconds after the fault."""
+    return Marks({name: Instant.exactly(ZERO + t) for name, t in at.items()})
+
+
+def recovery(number: int, arm: str = "warm", longer: float = 0.0, **changes: Any) -> TrialResult:
+    """Return a trial that recovered; its first step took `longer` than SPLICE's."""
+    at = SPLICE | {"t10": 0.5 + longer, "t11": 0.9 + longer}
+    values = {
+        "recovery_time": at["t10"],
+        "fabric_ready": at["t6"],
+        "return_to_service": at["t11"],
+        "joining": 0.02,
+    }
+    return trial(number, arm, marks=marks(at), recovered=True, values=values, **changes)
+
+
+def lost(number: int, arm: str = "warm") -> TrialResult:
+    """Return a trial whose job never came back."""
+    at = {name: SPLICE[name] for name in ("t0", "t1", "t2")}
+    why = "not recovered within 60 s"
+    return trial(number, arm, marks=marks(at), recovered=False, reason=why, lost_steps=None)
+
+
+def trial(number: int, arm: str = "warm", **changes: Any) -> TrialResult:
+    """Return a valid trial without a fault, but for what is changed."""
+    usual = {
+        "valid": True,
+        "recovered": None,
+        "reason": "",
+        "values": {},
+        "predicted": {},
+        "marks": None,
+        "lost_steps": 0 if "marks" in changes else None,
+        "receipt": None,
+        "witnesses": {},
+    }
+    return TrialResult(number, arm, **usual | changes)
+
+
+def summary(*trials: TrialResult, checks: tuple[CheckResult, ...] = (), **changes: Any) -> Summary:
+    """Return the summary of a run that passed, but for what is changed."""
+    usual = {
+        "run": "20260101T000000Z-lumion-0a1b2c",
+        "experiment": "lumion",
+        "lab": "rack",
+        "label": "measured-twin",
+        "seed": 7,
+        "outcome": "passed",
+        "reason": f"{len(trials)} of {len(trials)} trials are valid",
+        "cleanup": "verified",
+        "left": (),
+        "exit_code": 0,
+    }
+    return Summary(trials=trials, metrics=metrics(trials), checks=checks, **usual | changes)
+
+
+def plan(*, trials: int = 2, keep: bool = False) -> Plan:
+    """Return the plan of a ring of four hosts, each trial cutting the power of rank 1."""
+    circuits = tuple(Circuit.parse(f"h{i}.p1", f"h{(i + 1) % 4}.p0") for i in range(4))
+    fault = FaultPlan("power-cut", rank=1, step=8, phase=0.25, hold=None)
+    return Plan(
+        "lumion",
+        "rack",
+        7,
+        (
+            OpenInstruments(("ocs",), ("pdu",)),
+            OpenHosts(("h0", "h1", "h2", "h3", "h4")),
+            ProgramCircuits(circuits, (CrossConnect("ocs", 2, 19), CrossConnect("ocs", 3, 18))),
+            StartJob("main", "train", ("h0", "h1", "h2", "h3"), ("h4",)),
+            *(RunTrial(n, ("warm", "cold")[n % 2], fault) for n in range(trials)),
+            Restore(keep),
+        ),
+    )

@@ -1,0 +1,156 @@
+"""The report as one HTML file."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pytest
+from runs_by_hand import lost, recovery, summary, trial
+
+from testbed.analysis.checks import CheckResult
+from testbed.report.html import write_html
+
+VOID = {"meta", "br", "link", "img", "hr"}
+
+
+class Balance(HTMLParser):
+    """Collect the text of a page and every element that is not closed where it should be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.rows: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "tr":
+            self.rows.append("")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        if self.rows and "tr" in self.open:
+            self.rows[-1] += f"{data}|"
+
+
+def parsed(html: str) -> Balance:
+    reader = Balance()
+    reader.feed(html)
+    reader.close()
+    return reader
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Write a report and return its text."""
+
+    def written(found, events=()):
+        write_html(found, events, tmp_path / "report.html")
+        return (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    return written
+
+
+@pytest.fixture(scope="module")
+def real(recoveries, summarised, tmp_path_factory):
+    """Return the report of the real run of two recoveries."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_html(summarised(recoveries), recoveries, path)
+    return path.read_text(encoding="utf-8")
+
+
+def test_nothing_in_the_file_points_outside_of_it(real):
+    links = re.findall(r"""(?:src|href|action)\s*=\s*["']([^"']*)""", real)
+    assert [link for link in links if not link.startswith("#")] == []
+    assert re.findall(r"url\((?!#)|@import|<script|<link|<iframe", real) == []
+    outside = re.findall(r"https?://[^\s\"'<)]+", real)
+    assert set(outside) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_every_element_is_closed(real):
+    reader = parsed(real)
+    assert (reader.wrong, reader.open) == ([], [])
+
+
+def test_every_figure_is_well_formed_and_takes_its_ink_from_the_page(real):
+    drawn = re.findall(r"<svg.*?</svg>", real, flags=re.DOTALL)
+    assert len(drawn) == 5
+    for svg in drawn:
+        ET.fromstring(svg)
+        assert "var(--ink)" in svg
+        assert "#010101" not in svg
+
+
+def test_references_inside_a_figure_find_their_target_and_only_one(real):
+    ids = re.findall(r'\bid="([^"]*)"', real)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', real)) <= set(ids)
+
+
+def test_every_trial_has_a_row_with_all_that_is_known_of_it(real, recoveries, summarised):
+    rows = parsed(real).rows
+    faults = [event for event in recoveries if event.kind == "fault.inject"]
+    for one, fault in zip(summarised(recoveries).trials, faults, strict=True):
+        row = next(row for row in rows if row.startswith(f"{one.number}|{one.arm}|"))
+        assert f"power-cut of {fault.subject}" in row
+        assert f"{one.marks.relative()['t10'] * 1e3:.1f}" in row
+        assert one.receipt["observer"] in row
+
+
+def test_a_trial_that_was_lost_is_in_the_table_and_in_the_figure(report):
+    html = report(summary(recovery(0), lost(1)))
+    assert any("not recovered within 60 s" in row for row in parsed(html).rows)
+    assert "1 not recovered</text>" in html
+
+
+def test_the_head_tells_verdict_label_question_and_how_to_run_it_again(real):
+    assert '<div class="verdict passed">' in real
+    assert "measured-twin." in real
+    assert "How soon is the job &lt;back&gt;?" in real
+    assert "testbed run experiments/lumion.yaml --twin --seed 7" in real
+    assert "0123abcd, with changes" in real
+
+
+def test_whatever_people_or_hosts_wrote_is_escaped(report):
+    evil = "<script>alert('$x$')</script>"
+    check = CheckResult(f"{evil}.recovery_time every", "< 1 s", 0.5, "failed", evil)
+    found = summary(
+        recovery(0, evil), lost(1, evil), checks=(check,), reason=evil, left=(evil,), lab=evil
+    )
+    html = report(found)
+    assert "<script>" not in html
+    assert html.count("&lt;script&gt;") >= 7
+    assert parsed(html).wrong == []
+
+
+def test_failed_checks_come_first(report):
+    held = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed")
+    missed = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed")
+    rows = parsed(report(summary(recovery(0), checks=(held, missed)))).rows
+    assert rows[1].startswith("failed|warm.recovery_time median|< 100 ms|500 ms|")
+
+
+def test_an_allreduce_is_drawn_as_bandwidth_over_size(report, allreduce, summarised):
+    html = report(summarised(allreduce), allreduce)
+    (svg,) = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
+    words = "".join(ET.fromstring(svg).itertext())
+    for size in ("4 KiB", "64 KiB", "1 MiB", "4 MiB", "16 MiB", "busbw"):
+        assert size in words
+    assert "Recovery</h2>" not in html
+
+
+@pytest.mark.parametrize("trials", [(), (trial(0),), (lost(0),), (recovery(0, valid=False),)])
+def test_a_run_without_a_single_recovery_still_has_a_report(report, trials):
+    html = report(summary(*trials, outcome="failed"))
+    assert parsed(html).wrong == []
+    assert ("no trial was begun" in html) == (not trials)
+
+
+def test_the_same_run_gives_the_same_file(real, report, recoveries, summarised):
+    assert report(summarised(recoveries), recoveries) == real

@@ -1,0 +1,102 @@
+"""A run as JUnit XML."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from runs_by_hand import lost, recovery, summary
+
+from testbed.analysis.checks import CheckResult
+from testbed.report.junit import write_junit
+
+HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "1 of 1 trials", 0.05)
+MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed")
+OPEN = CheckResult("cold.recovery_time every", "< 1 s", None, "unknown", "no trial has a value")
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Write a run as JUnit and return the parsed suite."""
+
+    def written(found):
+        write_junit(found, tmp_path / "junit.xml")
+        return ET.parse(tmp_path / "junit.xml").getroot()
+
+    return written
+
+
+def fates(suite: ET.Element) -> dict[str, str]:
+    """Return the fate of each case by its name."""
+    found = {}
+    for case in suite.iter("testcase"):
+        children = [child.tag for child in case if child.tag != "system-out"]
+        found[case.get("name")] = children[0] if children else "passed"
+    return found
+
+
+def test_each_check_and_each_trial_is_a_case_with_its_fate(suite):
+    invalid = recovery(2, valid=False, reason="no receipt")
+    found = suite(summary(recovery(0), lost(1), invalid, checks=(HELD, MISSED, OPEN)))
+    assert fates(found) == {
+        "run": "passed",
+        "clean-up": "passed",
+        "warm.recovery_time every < 1 s": "passed",
+        "warm.recovery_time median < 100 ms": "failure",
+        "cold.recovery_time every < 1 s": "skipped",
+        "trial 0 warm": "passed",
+        "trial 1 warm": "failure",
+        "trial 2 warm": "skipped",
+    }
+
+
+def test_the_counts_of_the_suite_are_those_of_its_cases(suite):
+    found = suite(summary(recovery(0), lost(1), checks=(HELD, MISSED, OPEN)))
+    all_fates = list(fates(found).values())
+    for attribute, fate in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        assert int(found.get(attribute)) == all_fates.count(fate)
+    assert int(found.get("tests")) == len(all_fates)
+
+
+def test_every_fate_but_passing_has_its_reason(suite):
+    found = suite(summary(lost(0), checks=(MISSED, OPEN)))
+    reasons = [child.get("message") for case in found.iter("testcase") for child in case]
+    assert "500 ms" in reasons
+    assert "no value; no trial has a value" in reasons
+    assert "not recovered: not recovered within 60 s" in reasons
+
+
+@pytest.mark.parametrize("outcome", ["error", "aborted", "inconclusive"])
+def test_a_run_without_trials_holds_an_error(suite, outcome):
+    found = suite(summary(outcome=outcome, reason="ocs does not answer"))
+    assert int(found.get("errors")) >= 1
+    assert fates(found)["run"] == "error"
+
+
+def test_a_lab_that_broke_after_good_trials_is_an_error(suite):
+    found = suite(summary(recovery(0), outcome="error", reason="h3: the link is closed"))
+    assert fates(found)["run"] == "error"
+    assert fates(found)["trial 0 warm"] == "passed"
+
+
+def test_clean_up_that_failed_is_an_error_and_names_what_is_left(suite):
+    found = suite(summary(recovery(0), cleanup="failed", left=("circuits: ocs is silent",)))
+    (error,) = found.iter("error")
+    assert error.get("message") == "circuits: ocs is silent"
+
+
+def test_properties_tell_run_seed_lab_and_label(suite):
+    properties = {p.get("name"): p.get("value") for p in suite(summary()).iter("property")}
+    assert properties == {
+        "run": "20260101T000000Z-lumion-0a1b2c",
+        "seed": "7",
+        "lab": "rack",
+        "label": "measured-twin",
+        "outcome": "passed",
+    }
+
+
+def test_what_xml_cannot_hold_does_not_break_the_file(suite):
+    found = suite(summary(outcome="error", reason="h0 said \x1b[31m<no>\x00 & \ud800"))
+    (error,) = found.iter("error")
+    assert error.get("message") == "error: h0 said �[31m<no>� & �"

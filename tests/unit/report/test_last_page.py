@@ -1,0 +1,167 @@
+"""The last page of a run on the terminal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from runs_by_hand import lost, recovery, summary, trial
+
+from testbed.analysis.checks import CheckResult
+from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
+from testbed.events import Event
+from testbed.report.page import print_page
+
+MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed")
+HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)
+OPEN = CheckResult("cold.recovery_time every", "< 1 s", None, "unknown", "no trial has a value")
+
+
+@pytest.fixture
+def page(text):
+    """Print a page into text."""
+
+    def printed(found, width=100, run_dir=Path("results/run")):
+        return text(lambda console: print_page(found, run_dir, console), width)
+
+    return printed
+
+
+def section(page: str, title: str) -> list[str]:
+    """Return the lines of a page from one that starts with `title` to the next empty one."""
+    lines = page.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(title))
+    return lines[start : lines.index("", start)]
+
+
+def test_the_page_begins_with_what_was_real_and_what_was_not(page):
+    head = page(summary(recovery(0))).splitlines()
+    assert head[0] == "lumion on rack, seed 7"
+    assert head[1].startswith("measured-twin: Real: every process")
+    assert "Emulated: the light" in " ".join(head[1:6])
+
+
+def test_the_last_lines_are_verdict_reason_directory_and_next_command(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    lines = page(summary(recovery(0)), run_dir=tmp_path / "results" / "run").splitlines()
+    assert lines[-4:-1] == [
+        "verdict passed, clean-up verified",
+        "reason  1 of 1 trials are valid",
+        "run     results/run",
+    ]
+    assert lines[-1].startswith("next    ")
+    assert lines[-1].endswith("open results/run/report.html")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "command"),
+    [
+        (EXIT_LAB, "testbed doctor rack --twin"),
+        (EXIT_BUSY, "testbed who"),
+        (EXIT_UNSAFE, "testbed recover"),
+        (EXIT_BUG, "less results/run/traceback.txt"),
+    ],
+)
+def test_the_next_command_is_about_what_went_wrong(page, monkeypatch, tmp_path, exit_code, command):
+    monkeypatch.chdir(tmp_path)
+    found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
+    last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
+    assert last == f"next    {command}"
+
+
+def test_failed_checks_come_first_with_the_value_beside_the_limit(page):
+    found = summary(recovery(0), checks=(HELD, OPEN, MISSED))
+    rows = section(page(found, width=140), "Checks")[2:]
+    assert [row.split()[0] for row in rows] == ["failed", "unknown", "passed"]
+    assert "< 100 ms  500 ms" in rows[0]
+    assert rows[2].endswith("2 of 2 trials; supports ≥ 22 % at 95 % confidence")
+
+
+def test_the_anatomy_is_printed_part_by_part_with_the_prediction_beside_it(page):
+    predicted = {"recovery_time": 0.48, "reconfiguration": 0.035}
+    rows = section(page(summary(recovery(0, predicted=predicted)), width=70), "warm:")
+    assert rows[0] == "warm: 1 of 1 trials valid, 1 recovered, steps done again: 0"
+    shown = dict(re.split(r"\s{2,}", row.strip(), maxsplit=1) for row in rows[2:13])
+    cells = {name: re.split(r"\s{2,}", rest) for name, rest in shown.items()}
+    assert cells == {
+        "detection": ["20 ms", "n < 6"],
+        "fencing": ["10 ms", "n < 6"],
+        "planning": ["5 ms", "n < 6"],
+        "reconfiguration": ["45 ms", "n < 6", "35 ms", "+10 ms"],
+        "waiting": ["100 ms", "n < 6"],
+        "joining": ["20 ms", "n < 6"],
+        "restoring": ["100 ms", "n < 6"],
+        "first step": ["200 ms", "n < 6"],
+        "recovery t0→t10": ["500 ms", "n < 6", "480 ms", "+20 ms"],
+        "light t0→t6": ["80 ms", "n < 6"],
+        "service t0→t11": ["900 ms", "n < 6"],
+    }
+
+
+def test_bars_follow_each_other_and_are_as_long_as_their_part(page):
+    rows = section(page(summary(recovery(0)), width=130), "warm:")
+    bars = {row[2:17].strip(): row[68:] for row in rows if "█" in row}
+    assert bars["first step"].count("█") == 2 * bars["restoring"].count("█") == 24
+    assert len(bars["restoring"]) == len(bars["first step"]) - 24
+
+
+def test_lumions_claim_stands_above_its_recoveries_and_nowhere_else(page):
+    claims = "its clock stops at the relaunch"
+    assert claims in page(summary(recovery(0)), width=400)
+    assert claims not in page(summary(recovery(0), experiment="straggler"), width=400)
+    assert claims not in page(summary(trial(0)), width=400)
+
+
+def test_every_trial_is_listed_whatever_came_of_it(page):
+    why = "nobody but the injector saw the fault"
+    found = summary(recovery(0), lost(1), recovery(2, valid=False, reason=why))
+    rows = section(page(found, width=140), "Trials")[2:]
+    assert "recovered" in rows[0]
+    assert rows[1].endswith("not recovered within 60 s")
+    assert "invalid" in rows[2]
+    assert rows[2].endswith(why)
+    assert "3 trials valid, 1 recovered" in page(found)
+
+
+def test_who_saw_the_failure_is_said_with_how_many_trials(page):
+    trials = [recovery(0, witnesses={"carrier": 0.01}), recovery(1, witnesses={"carrier": 0.02})]
+    assert "seen by: carrier 15 ms after t0 (2 of 2)" in page(summary(*trials))
+
+
+def test_what_could_not_be_taken_back_is_said_before_the_verdict(page):
+    found = summary(recovery(0), cleanup="failed", left=("circuits: ocs does not answer",))
+    lines = page(found).splitlines()
+    assert "  circuits: ocs does not answer" in lines
+    assert lines[-4] == "verdict passed, clean-up failed"
+
+
+def test_a_real_allreduce_is_a_table_of_sizes(page, allreduce, summarised):
+    found = summarised(allreduce)
+    rows = [row.split("  ")[0] for row in section(page(found), "only: AllReduce")]
+    assert [row.strip() for row in rows[2:7]] == ["4 KiB", "64 KiB", "1 MiB", "4 MiB", "16 MiB"]
+    rows = section(page(found), "only: AllReduce")
+    assert "478.2 Mbit/s" in rows[6]
+    assert "Recovery" not in page(found)
+
+
+def test_trials_that_ended_in_different_states_are_told(page):
+    trials = [trial(n, values={"digest": digest}) for n, digest in enumerate(("aa", "bb"))]
+    assert "final state differs: aa, bb" in page(summary(*trials))
+    assert "final state: aa in 1 of 1 trials" in page(summary(trials[0]))
+
+
+def test_the_page_of_a_run_that_never_began_a_trial_says_so(page):
+    found = summary(outcome="error", reason="ocs does not answer", label="", lab="")
+    assert "reason  ocs does not answer" in page(found)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_line_is_wider_than_the_terminal(page, recoveries, summarised, width):
+    lines = page(summarised(recoveries), width).splitlines()
+    assert max(map(len, lines[:-4])) <= width
+
+
+def test_the_stored_events_give_the_same_page_again(page, recoveries, summarised):
+    again = [Event.from_json(event.to_json()) for event in recoveries]
+    assert page(summarised(again)) == page(summarised(recoveries))

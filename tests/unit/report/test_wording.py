@@ -1,0 +1,113 @@
+"""Values, intervals, bars and orders, as every report writes them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.analysis.checks import CheckResult
+from testbed.report.wording import (
+    bar,
+    by_arm,
+    check_value,
+    claim_of,
+    difference,
+    explain,
+    in_order,
+    interval,
+    message_size,
+    quantity,
+    share,
+    spread,
+    supports,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0.02515, "s", "25.15 ms"),
+        (4.8e8, "bit/s", "480 Mbit/s"),
+        (1.0123456, "1", "1.012"),
+        (0.0, "s", "0 s"),
+        (-1e-17, "s", "0 s"),
+        (0.0, "bit/s", "0 bit/s"),
+    ],
+)
+def test_a_value_is_shown_with_the_unit_that_people_read(value, unit, shown):
+    assert quantity(value, unit) == shown
+
+
+def test_an_interval_names_its_unit_once_when_it_can():
+    assert spread(0.019, 0.0306, "s") == "19–30.6 ms"
+    assert spread(0.95, 1.02, "s") == "950 ms–1.02 s"
+    assert interval(None, "s") == "n < 6"
+
+
+def test_a_difference_always_has_a_sign():
+    assert difference(0.005, "s") == "+5 ms"
+    assert difference(-0.005, "s") == "−5 ms"
+
+
+@given(st.floats(0, 1))
+def test_a_supported_share_is_never_rounded_up(value):
+    assert float(share(value).removesuffix(" %")) <= value * 100
+
+
+def test_what_a_check_supports_is_said_only_where_it_is_about_every_trial():
+    ten_of_ten = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "", 0.7411)
+    assert supports(ten_of_ten) == "supports ≥ 74 % at 95 % confidence"
+    assert supports(CheckResult("warm.recovery_time median", "< 1 s", 0.5, "passed")) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "value", "shown"),
+    [
+        ("warm.recovery_time every", "< 1 s", 0.5647, "564.7 ms"),
+        ("warm.recovery_time near_prediction", "within 10 % of the prediction", 0.06, "6 %"),
+        ("warm.recovery_time near_prediction", "within 50 ms of the prediction", 0.03, "30 ms"),
+        ("only.busbw_4mib median", "> 400 Mbit/s", 4.5e8, "450 Mbit/s"),
+        ("a.digest equals", "the same as b.digest", "5a8c", "5a8c"),
+        ("warm.recovery_time every", "< 1 s", None, "no value"),
+    ],
+)
+def test_a_check_shows_its_value_in_the_unit_of_its_limit(name, limit, value, shown):
+    assert check_value(CheckResult(name, limit, value, "passed")) == shown
+
+
+@given(st.floats(0, 10), st.floats(0, 10), st.integers(1, 100))
+def test_a_bar_stays_within_its_columns_and_is_seen_when_there_is_anything(begin, length, width):
+    scale = begin + length
+    drawn = bar(begin, length, scale, width) if scale else ""
+    assert len(drawn) <= width + 1
+    assert bool(drawn.strip()) == (length > 0)
+
+
+def test_a_bar_is_drawn_to_an_eighth_of_a_column():
+    assert bar(0, 1, 2, 8) == "████"
+    assert bar(1, 0.125, 2, 8) == "    ▌"
+
+
+def test_names_with_numbers_are_in_order_of_size():
+    assert in_order({"n=16", "n=2", "n=4"}) == ["n=2", "n=4", "n=16"]
+
+
+def test_metrics_go_by_arm_and_then_as_they_are_told():
+    names = ["b.detection", "a.busbw_4mib", "a.busbw_64kib", "a.loss", "b.recovery_time"]
+    assert by_arm(names) == [
+        "a.loss", "a.busbw_64kib", "a.busbw_4mib", "b.recovery_time", "b.detection",
+    ]  # fmt: skip
+
+
+def test_a_message_size_is_read_from_a_metrics_name():
+    assert message_size("busbw_4mib") == 4 * 2**20
+    assert message_size("time_100b") == 100
+    assert message_size("busbw") is None
+
+
+def test_every_label_is_explained_and_lumions_claim_is_known():
+    for label in ("measured-hw", "measured-twin", "emulated", "model"):
+        assert len(explain(label)) > 20
+    assert claim_of("lumion-sweep").seconds == 1.0
+    assert claim_of("allreduce") is None
