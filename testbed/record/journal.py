@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from testbed.errors import LabError
+from testbed.errors import LabError, UnsafeError
 
 
 class Journal:
@@ -55,13 +55,23 @@ class Journal:
 
 
 def open_entries(path: Path) -> list[dict[str, Any]]:
-    """Return the entries that were never settled, last first: what is still to be taken back."""
+    """Return the entries that were never settled, last first: what is still to be taken back.
+
+    The last line may have been cut short by a crash: its act was not done then, or its undo will
+    be done once more. Raise UnsafeError for any other line that is no entry.
+    """
     entries: dict[int, dict[str, Any]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+    for number, line in enumerate(lines, start=1):
         try:
             entry = json.loads(line)
         except ValueError:
-            break  # the last line, cut short by a crash before its act was done
+            if number == len(lines):
+                break
+            raise UnsafeError(
+                f"{path}:{number}: {line[:80]!r} is no entry of an undo journal",
+                hint="find out by hand what is still to be taken back",
+            ) from None
         if "done" in entry:
             entries.pop(entry["done"], None)
         else:

@@ -11,12 +11,13 @@ import json
 import os
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from testbed.clock import utc
-from testbed.errors import BusyError
+from testbed.errors import BusyError, LabError
 
 _SHARED = Path("/run/lock")
 
@@ -31,17 +32,25 @@ class InstrumentLock:
     """Hold an instrument from construction to `release`; raise BusyError when somebody does."""
 
     def __init__(self, instrument: str, resource: str, run: str) -> None:
-        directory = lock_directory()
-        _make_shared(directory)
-        self._path = directory / (_safe(resource) + ".lock")
-        self._descriptor = self._acquire(instrument)
+        self._path = lock_directory() / (_safe(resource) + ".lock")
+        try:
+            _make_shared(self._path.parent)
+            self._descriptor = self._acquire(instrument)
+        except OSError as error:
+            raise LabError(
+                f"locking {instrument} with {self._path} failed: {error.strerror}",
+                hint="may this user write there?",
+            ) from error
         owner = {"run": run, "pid": os.getpid(), "host": socket.gethostname(), "since": utc()}
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, json.dumps(owner).encode(), 0)
 
     def _acquire(self, instrument: str) -> int:
         while True:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                descriptor = self._open()
+            except FileExistsError:
+                continue  # made by somebody since we found that there was none
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -56,6 +65,17 @@ class InstrumentLock:
                 return descriptor
             os.close(descriptor)  # its last holder removed the file after we opened it
 
+    def _open(self) -> int:
+        """Open the lock file, or make one that every user of this machine may open."""
+        try:
+            # Not with O_CREAT: in a shared directory Linux refuses that for another user's file.
+            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags)
+            os.fchmod(descriptor, 0o666)  # whatever our umask
+            return descriptor
+
     def _is_current(self, descriptor: int) -> bool:
         try:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
@@ -63,9 +83,11 @@ class InstrumentLock:
             return False
 
     def release(self) -> None:
-        """Give the instrument back and leave no file behind; safe to call twice."""
+        """Give the instrument back and leave no file of ours behind; safe to call twice."""
         if self._descriptor >= 0:
-            self._path.unlink(missing_ok=True)
+            if self._is_current(self._descriptor):
+                with suppress(PermissionError):  # another user made the file: only they may
+                    self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = -1
 

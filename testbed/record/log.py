@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,15 +70,19 @@ class EventLog:
 
 
 def read_events(path: Path) -> Iterator[Event]:
-    """Yield the events of a log; a last line that a crash cut short is left out."""
+    """Yield the events of a log; a last line that a crash cut short is left out.
+
+    Raise UsageError for any other line that is no event.
+    """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # As bytes: a cut may go through a character, and text has more ends of line than one.
+        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise UsageError(f"reading {path} failed: {error.strerror}") from error
     for number, line in enumerate(lines, start=1):
         try:
-            yield Event.from_json(line)
-        except (ValueError, json.JSONDecodeError) as error:
+            yield Event.from_json(line.decode())
+        except ValueError as error:
             if number == len(lines):
                 return
             raise UsageError(f"{path}:{number}: {error}") from error
