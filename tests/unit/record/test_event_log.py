@@ -1,0 +1,158 @@
+"""The event log: written by many threads, read after a crash at any byte."""
+
+import json
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from testbed.clock import now
+from testbed.errors import UsageError
+from testbed.record.log import EventLog, read_events
+
+THREADS, EACH = 8, 100
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = EventLog(tmp_path / "events.jsonl")
+    yield log
+    log.close()
+
+
+def test_many_threads_write_whole_lines_in_one_order(log, tmp_path):
+    heard = []
+    log.subscribe(heard.append)
+    gate = threading.Barrier(THREADS)
+
+    def write(thread):
+        gate.wait()
+        for number in range(EACH):
+            log.append("note", f"thread {thread}", number=number, text="–" * 200)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(write, range(THREADS)))
+    log.close()
+    written = list(read_events(tmp_path / "events.jsonl"))
+    assert [event.seq for event in written] == list(range(THREADS * EACH))
+    assert [event.to_json() for event in heard] == [event.to_json() for event in written]
+    for thread in range(THREADS):
+        mine = [e.data["number"] for e in written if e.subject == f"thread {thread}"]
+        assert mine == list(range(EACH))
+    assert all(a.t <= b.t for a, b in pairwise(written))
+
+
+def test_an_event_is_on_the_disk_when_append_returns(log, tmp_path):
+    event = log.append("note", "h0", text="now")
+    assert list(read_events(tmp_path / "events.jsonl"))[-1].to_json() == event.to_json()
+
+
+def test_an_event_may_have_happened_earlier_than_it_was_written(log):
+    happened = now() - 0.5
+    event = log.append("symptom", "h0", at=happened)
+    assert event.t == pytest.approx(log.at(happened), abs=1e-6)
+    assert event.t < log.append("note").t
+
+
+def test_events_carry_the_trial_that_is_under_way(log):
+    assert log.append("phase").trial is None
+    log.trial = 3
+    assert log.append("step").trial == 3
+    log.trial = None
+    assert log.append("phase").trial is None
+
+
+def test_an_unknown_kind_is_refused_and_takes_no_number(log):
+    with pytest.raises(ValueError, match="'stepp' is not a kind of event"):
+        log.append("stepp")
+    assert log.append("step").seq == 0
+
+
+def test_closing_twice_is_harmless(log):
+    log.close()
+    log.close()
+
+
+def test_a_log_is_never_written_over(log, tmp_path):
+    with pytest.raises(FileExistsError):
+        EventLog(tmp_path / "events.jsonl")
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+from testbed.errors import LabError
+from testbed.record.journal import Journal
+from testbed.record.log import EventLog
+log, journal = EventLog(Path("events.jsonl")), Journal(Path("journal.jsonl"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+for write in (lambda: log.append("note", text="x" * 100), lambda: journal.promise("x" * 100)):
+    try:
+        for _ in range(20):
+            write()
+    except LabError as error:
+        print(error)
+"""
+
+
+def test_a_full_disk_is_told_as_such(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True
+    )
+    log, journal = done.stdout.splitlines()
+    assert log.startswith("writing the event log failed: [Errno 27]")
+    assert journal.startswith("writing the undo journal failed: [Errno 27]")
+    assert "nothing was changed" in journal
+    assert "free space" in log
+    assert "free space" in journal
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The bytes of a log whose text needs more than ASCII, and has odd ends of line in it."""
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    log = EventLog(path)
+    for number in range(8):
+        log.append("link.good", "h0.p1–h1.p0", text=f"µ\u2028\u0085\x0c\n{number}")
+    log.close()
+    return path.read_bytes()
+
+
+@given(st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_log_cut_at_any_byte_gives_the_events_before_the_cut(recorded, tmp_path, data):
+    cut = data.draw(st.integers(0, len(recorded)))
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(recorded[:cut])
+    lines = recorded[: cut + 1].count(b"\n")  # a line that lacks only its end is there
+    assert [event.seq for event in read_events(path)] == list(range(lines))
+
+
+def test_a_broken_line_before_the_last_is_no_crash_but_a_broken_file(recorded, tmp_path):
+    lines = recorded.splitlines(keepends=True)
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(b"".join([lines[0], lines[1][:20] + b"\n", *lines[2:]]))
+    with pytest.raises(UsageError, match=r"broken\.jsonl:2: "):
+        list(read_events(path))
+
+
+def test_bytes_that_are_no_text_are_a_broken_file_too(recorded, tmp_path):
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(b'{"\xff": 1}\n' + recorded)
+    with pytest.raises(UsageError, match=r"broken\.jsonl:1: "):
+        list(read_events(path))
+
+
+def test_a_missing_log_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"none\.jsonl failed: No such file"):
+        list(read_events(tmp_path / "none.jsonl"))
+
+
+def test_every_line_is_json_that_other_tools_read(recorded):
+    rows = [json.loads(line) for line in recorded.decode().split("\n")[:-1]]
+    assert all(row.keys() == {"seq", "t", "kind", "subject", "data"} for row in rows)

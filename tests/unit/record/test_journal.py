@@ -1,0 +1,109 @@
+"""The undo journal: on the disk before the act, readable after a crash at any byte."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from testbed.errors import UnsafeError
+from testbed.record.journal import Journal, open_entries
+
+moves = st.lists(st.booleans() | st.integers(0, 20), max_size=20)
+"""True and False promise something; a number settles that promise, if it was made."""
+
+
+@pytest.fixture
+def journal(tmp_path):
+    journal = Journal(tmp_path / "journal.jsonl")
+    yield journal
+    journal.close()
+
+
+def undone(tmp_path):
+    return [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")]
+
+
+def test_what_was_promised_last_is_taken_back_first(journal, tmp_path):
+    journal.promise("circuits", start={"ocs": [[1, 2]]})
+    power = journal.promise("outlet", unit="pdu", outlet="3", on=True)
+    journal.promise("rank-stopped", host="h1")
+    assert undone(tmp_path) == ["rank-stopped", "outlet", "circuits"]
+    journal.settle(power)
+    assert undone(tmp_path) == ["rank-stopped", "circuits"]
+
+
+def test_an_entry_says_all_that_its_undo_needs(journal, tmp_path):
+    journal.promise("outlet", unit="pdu", outlet="3", on=True)
+    (entry,) = open_entries(tmp_path / "journal.jsonl")
+    assert entry == {"id": 0, "undo": "outlet", "unit": "pdu", "outlet": "3", "on": True}
+
+
+def test_a_promise_is_synced_before_it_returns(journal, tmp_path, monkeypatch):
+    synced = []
+    sync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (sync(fd), synced.append(undone(tmp_path))))
+    journal.promise("outlet")
+    assert synced == [["outlet"]]
+
+
+def test_many_threads_get_numbers_of_their_own(journal, tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda _: journal.promise("outlet"), range(40)))
+    assert sorted(numbers) == list(range(40))
+    assert [entry["id"] for entry in open_entries(tmp_path / "journal.jsonl")] == [
+        *range(39, -1, -1)
+    ]
+
+
+def test_settling_twice_and_closing_twice_are_harmless(journal, tmp_path):
+    number = journal.promise("outlet")
+    journal.settle(number)
+    journal.settle(number)
+    journal.close()
+    journal.close()
+    assert undone(tmp_path) == []
+
+
+def written(path, drawn):
+    """Write a journal as drawn; return what is open after each of its lines."""
+    path.unlink(missing_ok=True)
+    journal, still_open, history = Journal(path), [], [[]]
+    for move in drawn:
+        if isinstance(move, bool):
+            still_open = [journal.promise("something"), *still_open]
+        else:
+            journal.settle(move)
+            still_open = [number for number in still_open if number != move]
+        history.append(still_open)
+    journal.close()
+    return history
+
+
+@given(moves, st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_journal_cut_at_any_byte_forgets_no_promise_that_was_kept(tmp_path, drawn, data):
+    path = tmp_path / "cut.jsonl"
+    history = written(path, drawn)
+    whole = path.read_bytes()
+    cut = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:cut])
+    lines = whole[: cut + 1].count(b"\n")  # a line that lacks only its end is there
+    assert [entry["id"] for entry in open_entries(path)] == history[lines]
+
+
+def test_a_broken_line_before_the_last_must_not_hide_what_follows(journal, tmp_path):
+    journal.promise("circuits")
+    journal.promise("outlet")
+    journal.close()
+    path = tmp_path / "journal.jsonl"
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first[:9] + b"\n" + second)
+    with pytest.raises(UnsafeError, match=r"journal\.jsonl:1: .* is no entry"):
+        open_entries(path)
+
+
+def test_the_journal_of_a_run_that_changed_nothing_is_empty(journal, tmp_path):
+    journal.close()
+    assert open_entries(tmp_path / "journal.jsonl") == []

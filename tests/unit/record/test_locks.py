@@ -1,0 +1,165 @@
+"""Instrument locks between real processes."""
+
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from contextlib import contextmanager
+
+import pytest
+
+from testbed.errors import BusyError, LabError
+from testbed.record.locks import InstrumentLock, lock_directory
+
+HOLD = """
+import sys
+from testbed.record.locks import InstrumentLock
+with InstrumentLock("ocs", sys.argv[1], "first-run"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+NOBODY = 65534
+
+
+@pytest.fixture
+def resource():
+    """An instrument that no other test and no other user has."""
+    name = f"TCPIP::{uuid.uuid4()}::5025::SOCKET"
+    yield name
+    lock_file(name).unlink(missing_ok=True)
+
+
+def lock_file(resource):
+    return lock_directory() / (resource.replace(":", "_") + ".lock")
+
+
+@contextmanager
+def holder(resource, **options):
+    """Run a process that holds the lock until its standard input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, resource],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_second_process_is_told_who_holds_the_instrument(resource):
+    with holder(resource) as process:
+        with pytest.raises(BusyError) as refusal:
+            InstrumentLock("ocs", resource, "second-run")
+        said = str(refusal.value)
+        assert "ocs is held by run first-run" in said
+        assert f"process {process.pid}" in said
+        process.communicate()
+    with InstrumentLock("ocs", resource, "second-run"):
+        pass
+
+
+def test_a_killed_holder_holds_nothing(resource):
+    with holder(resource) as process:
+        process.kill()
+        process.wait()
+        assert lock_file(resource).exists()
+        with InstrumentLock("ocs", resource, "second-run"):
+            assert "second-run" in lock_file(resource).read_text()
+    assert not lock_file(resource).exists()
+
+
+def test_releasing_leaves_no_file_and_releasing_twice_is_harmless(resource):
+    lock = InstrumentLock("ocs", resource, "run")
+    assert lock_file(resource).exists()
+    lock.release()
+    lock.release()
+    assert not lock_file(resource).exists()
+
+
+def test_two_instruments_are_two_locks(resource):
+    with InstrumentLock("a", resource, "run"), InstrumentLock("b", resource + "2", "run"):
+        assert lock_file(resource) != lock_file(resource + "2")
+
+
+def test_a_child_process_does_not_keep_the_lock(resource):
+    with InstrumentLock("ocs", resource, "run"):
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, close_fds=False)
+    try:
+        InstrumentLock("ocs", resource, "run").release()
+    finally:
+        child.communicate()
+
+
+def test_who_lost_the_file_does_not_remove_the_next_ones(resource):
+    first = InstrumentLock("ocs", resource, "first-run")
+    lock_file(resource).unlink()
+    with InstrumentLock("ocs", resource, "second-run"):
+        first.release()
+        with pytest.raises(BusyError, match="second-run"):
+            InstrumentLock("ocs", resource, "third-run")
+
+
+def test_never_two_at_once_however_fast_they_take_turns(resource):
+    turns, wrong = [], []
+    gate = threading.Barrier(3)
+
+    def take_turns(me):
+        gate.wait()
+        while len(turns) < 600:
+            try:
+                lock = InstrumentLock("ocs", resource, f"run-{me}")
+            except BusyError:
+                continue
+            turns.append(me)
+            named = lock_file(resource).read_text() if lock_file(resource).exists() else "nobody"
+            if f"run-{me}" not in named:
+                wrong.append(named)
+            lock.release()
+
+    threads = [threading.Thread(target=take_turns, args=[n]) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert not lock_file(resource).exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_another_user_is_told_the_same_and_takes_over_from_a_killed_holder(resource):
+    with holder(resource, umask=0o077) as process:
+        other = take_as_nobody(resource)
+        assert "BusyError" in other.stderr
+        assert "held by run first-run" in other.stderr
+        process.kill()
+        process.wait()
+        assert take_as_nobody(resource).returncode == 0
+    with InstrumentLock("ocs", resource, "run"):
+        pass
+
+
+def take_as_nobody(resource):
+    """Take the lock and release it, as another user would."""
+    script = f"import os; os.setuid({NOBODY})\n" + HOLD
+    return subprocess.run(
+        [sys.executable, "-c", "import testbed.record.locks\n" + script, resource],
+        input="",
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_lock_that_cannot_be_made_is_no_bug(resource):
+    with pytest.raises(LabError, match=r"locking ocs with .* failed: File name too long"):
+        InstrumentLock("ocs", "x" * 300, "run")
+
+
+def test_every_user_of_the_machine_may_lock(resource):
+    with InstrumentLock("ocs", resource, "run"):
+        assert lock_directory().stat().st_mode & 0o1777 == 0o1777

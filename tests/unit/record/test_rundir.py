@@ -1,0 +1,126 @@
+"""The directory of one run."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from testbed.errors import LabError, UsageError
+from testbed.record.rundir import RunDirectory, find_run, runs
+
+MANY = 50
+
+
+def test_runs_that_start_in_the_same_second_are_all_kept(tmp_path):
+    results = tmp_path / "results"
+    seen, over = set(), threading.Event()
+
+    def watch():
+        while not over.is_set():
+            if (results / "latest").exists():
+                seen.add((results / "latest").resolve(strict=True).name)
+
+    with ThreadPoolExecutor(9) as pool:
+        watching = pool.submit(watch)
+        made = list(pool.map(lambda _: RunDirectory.create(results, "lumion"), range(MANY)))
+        over.set()
+        watching.result()
+    names = {run.id for run in made}
+    assert len(names) == MANY
+    assert {run.id for run in runs(results)} == names
+    assert (results / "latest").resolve().name in names
+    assert seen <= names
+    assert sorted(path.name for path in results.iterdir()) == sorted(names | {"latest"})
+
+
+def test_latest_follows_the_newest_run_and_survives_a_move_of_the_results(tmp_path):
+    RunDirectory.create(tmp_path / "results", "a")
+    newest = RunDirectory.create(tmp_path / "results", "b")
+    moved = (tmp_path / "results").rename(tmp_path / "elsewhere")
+    assert find_run(moved, "latest").id == newest.id
+
+
+def test_a_directory_that_was_latest_and_is_gone_does_not_stop_the_next_run(tmp_path):
+    gone = RunDirectory.create(tmp_path, "a")
+    for part in ("wire", "logs"):
+        (gone.path / part).rmdir()
+    gone.path.rmdir()
+    newest = RunDirectory.create(tmp_path, "b")
+    assert (tmp_path / "latest").resolve() == newest.path
+
+
+def test_a_run_is_found_by_its_name_its_path_and_a_unique_part(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    for name in ("latest", run.id, str(run.path), run.id[:12], run.id[-6:]):
+        assert find_run(tmp_path, name).id == run.id
+
+
+def test_a_name_that_fits_several_runs_or_none_is_refused(tmp_path):
+    for _ in range(2):
+        RunDirectory.create(tmp_path, "lumion")
+    with pytest.raises(UsageError, match="names 2 runs"):
+        find_run(tmp_path, "20")
+    with pytest.raises(UsageError, match="names none"):
+        find_run(tmp_path, "nothing")
+    with pytest.raises(UsageError, match="names none"):
+        find_run(tmp_path / "no results yet", "latest")
+
+
+def test_other_directories_among_the_results_are_no_runs(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / f"{run.id}.txt").touch()
+    assert [found.id for found in runs(tmp_path)] == [run.id]
+
+
+def test_results_that_cannot_be_made_are_told_with_the_option_that_helps(tmp_path):
+    (tmp_path / "results").touch()
+    with pytest.raises(LabError, match="--results"):
+        RunDirectory.create(tmp_path / "results", "lumion")
+
+
+def test_a_reader_sees_the_old_file_or_the_new_one_and_never_half(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    versions = ["a" * 100_000, "b" * 100_000]
+    run.write_text("summary.json", versions[0])
+    seen, over = set(), threading.Event()
+
+    def read():
+        while not over.is_set():
+            seen.add(run.summary.read_text())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for version in versions * 20:
+        run.write_text("summary.json", version)
+    over.set()
+    reader.join()
+    assert seen <= set(versions)
+    assert [path.name for path in run.path.iterdir() if path.is_file()] == ["summary.json"]
+
+
+def test_a_file_that_is_missing_or_broken_is_named(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    with pytest.raises(UsageError, match=r"no readable run\.json"):
+        run.read_json("run.json")
+    run.write_text("run.json", "{")
+    with pytest.raises(UsageError, match=r"no readable run\.json"):
+        run.read_json("run.json")
+    run.write_json("run.json", {"question": "é–µ"})
+    assert run.read_json("run.json") == {"question": "é–µ"}
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_is_told(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    run.path.chmod(0o500)
+    with pytest.raises(LabError, match=r"writing .*run\.json failed: Permission denied"):
+        run.write_text("run.json", "x")
+
+
+def test_every_host_has_a_directory_for_its_logs(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    run.log("h0", "rank.log").write_text("one\n")
+    run.log("h0", "agent.log").write_text("two\n")
+    assert sorted(p.name for p in (run.path / "logs" / "h0").iterdir()) == ["agent.log", "rank.log"]

@@ -1,0 +1,37 @@
+"""Transcripts: every byte of one instrument's conversation."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+from testbed.record.transcript import Transcript
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_bytes_are_kept_in_order_and_what_is_no_ascii_is_escaped(tmp_path):
+    transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
+    transcript("send", b"*IDN?\n")
+    transcript("receive", b"Pol\xc3\xff\x00atis\r\n")
+    transcript.close()
+    sent, received = rows(tmp_path / "ocs.jsonl")
+    assert (sent["instrument"], sent["direction"], sent["data"]) == ("ocs", "send", "*IDN?\n")
+    assert received["data"] == "Pol\\xc3\\xff\x00atis\r\n"
+    assert sent["mono"] <= received["mono"]
+
+
+def test_what_comes_after_closing_is_dropped(tmp_path):
+    transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
+    transcript.close()
+    transcript("send", b"late")
+    transcript.close()
+    assert rows(tmp_path / "ocs.jsonl") == []
+
+
+def test_two_threads_never_share_a_line(tmp_path):
+    transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: transcript("send", b"x" * n), range(200)))
+    transcript.close()
+    assert sorted(len(row["data"]) for row in rows(tmp_path / "ocs.jsonl")) == list(range(200))
