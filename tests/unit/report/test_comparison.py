@@ -1,0 +1,140 @@
+"""Two runs held against each other."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from runs_by_hand import lost, recovery, summary, trial
+
+from testbed.errors import UsageError
+from testbed.report.compare import compare_metric, print_comparison
+
+
+def written(*trials, **changes):
+    """Return a run as it is read from its summary.json."""
+    return json.loads(json.dumps(summary(*trials, **changes).to_json()))
+
+
+def recoveries(longer, count=8, arm="warm"):
+    """Return recoveries of half a second and `longer`, 1 ms apart from each other."""
+    return [recovery(n, arm, longer + n / 1000) for n in range(count)]
+
+
+def bandwidths(value, count=8):
+    return [trial(n, values={"busbw": value + n}) for n in range(count)]
+
+
+@pytest.fixture
+def page(text):
+    """Print a comparison into text."""
+
+    def printed(a, b, width=120):
+        return text(lambda console: print_comparison(a, b, console), width)
+
+    return printed
+
+
+def row(page, name):
+    """Return the cells of a metric's line."""
+    line = next(line for line in page.splitlines() if line.startswith(name))
+    return re.split(r"\s{2,}", line)[1:]
+
+
+def test_a_recovery_that_takes_twice_as_long_is_worse(page):
+    found = compare_metric(
+        "warm.recovery_time", written(*recoveries(0.0)), written(*recoveries(0.5035))
+    )
+    assert found.medians == pytest.approx((0.5035, 1.007))
+    assert found.ratio == pytest.approx(2.0)
+    assert found.ci95[0] < 2.0 < found.ci95[1]
+    assert found.verdict == "worse"
+    cells = row(page(written(*recoveries(0.0)), written(*recoveries(0.5035))), "warm.recovery_time")
+    assert cells[:3] == ["503.5 ms", "1.007 s", "2.000"]
+    assert cells[4] == "worse"
+
+
+def test_which_direction_is_better_is_the_metrics_own(page):
+    slow, fast = written(*bandwidths(2e8)), written(*bandwidths(4e8))
+    assert row(page(slow, fast), "warm.busbw")[-1] == "better"
+    assert row(page(fast, slow), "warm.busbw")[-1] == "worse"
+
+
+def test_an_interval_that_holds_one_is_unclear():
+    found = compare_metric(
+        "warm.recovery_time", written(*recoveries(0.0)), written(*recoveries(0.001))
+    )
+    assert found.ci95[0] < 1 < found.ci95[1]
+    assert found.verdict == "unclear"
+
+
+def test_the_same_two_runs_always_compare_alike(page):
+    a, b = written(*recoveries(0.0)), written(*recoveries(0.01))
+    assert page(a, b) == page(a, b)
+
+
+def test_fewer_than_six_trials_get_no_verdict():
+    found = compare_metric(
+        "warm.recovery_time", written(*recoveries(0.0, 5)), written(*recoveries(1.0))
+    )
+    assert (found.verdict, found.ci95) == ("too few, n < 6", None)
+
+
+def test_values_that_are_not_all_positive_have_no_ratio():
+    trials = [trial(n, values={"dip": n / 10 - 0.1}) for n in range(8)]
+    found = compare_metric("warm.dip", written(*trials), written(*trials))
+    assert (found.ratio, found.verdict) == (None, "no ratio")
+
+
+def test_different_labels_are_told_loudly_and_nothing_is_better_across_them(page):
+    a, b = written(*recoveries(0.0)), written(*recoveries(0.5), label="measured-hw")
+    found = page(a, b)
+    assert "DIFFERENT LABELS: measured-twin against measured-hw" in found
+    assert row(found, "warm.recovery_time")[-1] == "not comparable"
+    assert not re.search(r"\b(better|worse)$", found, flags=re.MULTILINE)
+
+
+def test_runs_of_different_labs_are_told(page):
+    found = page(written(*recoveries(0.0)), written(*recoveries(0.0), lab="pod"))
+    assert "different labs: rack against pod" in found
+
+
+def test_trials_that_did_not_recover_are_told_since_no_median_shows_them(page):
+    b = written(*recoveries(-0.1), lost(8), lost(9))
+    found = page(written(*recoveries(0.0)), b)
+    assert "warm of the second: 8 of 10 trials recovered; its medians are of those" in found
+    assert "of the first:" not in found
+
+
+def test_invalid_trials_do_not_count():
+    invalid = [recovery(n, longer=9.0, valid=False) for n in range(8, 20)]
+    found = compare_metric(
+        "warm.recovery_time", written(*recoveries(0.0)), written(*recoveries(0.0), *invalid)
+    )
+    assert found.ratio == 1.0
+
+
+def test_equal_and_unequal_final_states_are_told(page):
+    a, same, other = (
+        written(trial(0, values={"digest": d, "loss": 2.0})) for d in ("aa", "aa", "bb")
+    )
+    assert "warm: final state the same in both, bit for bit" in page(a, same)
+    assert "warm: final state NOT the same" in page(a, other)
+
+
+def test_what_only_one_run_has_is_named(page):
+    a = written(*recoveries(0.0), *recoveries(0.0, arm="cold"))
+    b = written(*recoveries(0.0), trial(8, values={"loss": 2.0}))
+    found = page(a, b)
+    assert "only in the first: cold" in found
+    assert "only in the second: warm.loss" in found
+
+
+def test_runs_without_a_common_metric_are_no_table(page):
+    assert "no metric in common" in page(written(), written())
+
+
+def test_a_summary_of_another_format_is_refused(page):
+    with pytest.raises(UsageError, match="format 2 cannot be compared"):
+        page(written(), written() | {"format": 2})
