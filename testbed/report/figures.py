@@ -1,6 +1,6 @@
 """The figures of a report as SVG that stands inside a page; the only importer of matplotlib.
 
-Ink, grid and paper are written as CSS variables of the page, so that one figure is readable on
+Ink and grid are written as CSS variables of the page, so that one figure is readable on
 light, on dark and on paper; text stays text.
 """
 
@@ -25,21 +25,22 @@ from testbed.report.anatomy import PARTS, Anatomy
 from testbed.report.paces import Pace
 from testbed.report.wording import quantity, size, spread
 
-_INK, _MUTED, _GRID, _PAPER = "#010101", "#020202", "#030303", "#040404"
-_VARIABLES = {_INK: "--ink", _MUTED: "--muted", _GRID: "--grid", _PAPER: "--paper"}
+_INK, _MUTED, _GRID = "#010101", "#020202", "#030303"
+_VARIABLES = {_INK: "--ink", _MUTED: "--muted", _GRID: "--grid"}
 """Colours that nothing else has, and the CSS variable that each becomes."""
 
 _FAULT, _WELL = "#d9622b", "#1f9d7a"
 _ARMS = ("#2f86c9", "#d9622b", "#1f9d7a", "#b76fa8", "#d99a1c", "#5fb2e6", "#8a8f98", "#a3962a")
-_PARTS = dict(
-    zip(
-        (part.name for part in PARTS),
-        (
-            "#d9622b", "#d99a1c", "#a3962a", "#2f86c9", "#8a8f98", "#5fb2e6", "#1f9d7a", "#b76fa8",
-        ),
-        strict=True,
-    )
-)  # fmt: skip
+_PARTS = {
+    "detection": "#d9622b",
+    "fencing": "#d99a1c",
+    "planning": "#a3962a",
+    "reconfiguration": "#2f86c9",
+    "waiting": "#8a8f98",
+    "joining": "#5fb2e6",
+    "restoring": "#1f9d7a",
+    "first step": "#b76fa8",
+}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,

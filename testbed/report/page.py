@@ -50,8 +50,8 @@ def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
 def _print_head(summary: Summary, console: Console) -> None:
     title = f"{summary.experiment} on {summary.lab or 'no lab'}, seed {summary.seed}"
     console.print(Text(title, style="bold"))
-    label = Text(f"{summary.label or 'no label'}: ", style="bold")
-    console.print(label + Text(explain(summary.label), style="not bold"))
+    label = summary.label or "no label"
+    console.print(Text.assemble((f"{label}: ", "bold"), explain(summary.label)))
 
 
 def _print_checks(summary: Summary, console: Console) -> None:
@@ -87,7 +87,8 @@ def _print_verdict(summary: Summary, run_dir: Path, console: Console) -> None:
         ("next", Text(_next_command(summary, place))),
     )
     for name, value in rows:
-        console.print(Text(f"{name:<8}", "dim") + value, soft_wrap=True, highlight=False)
+        row = Text.assemble((f"{name:<8}", "dim"), value)
+        console.print(row, soft_wrap=True, highlight=False)
 
 
 def _short(path: Path) -> str:

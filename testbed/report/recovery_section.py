@@ -55,10 +55,11 @@ def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Consol
 
 def _headline(arm: Anatomy) -> Text:
     valid, recovered = len(arm.valid), len(arm.recovered)
-    text = Text(arm.arm, style="bold")
     counts = f": {valid} of {len(arm.trials)} trials valid, {recovered} recovered"
-    text.append(counts, "not bold" if recovered == len(arm.trials) else "bold red")
-    return text.append(f", steps done again: {arm.lost_steps}", "not bold")
+    style = "" if recovered == len(arm.trials) else "bold red"
+    return Text.assemble(
+        (arm.arm, "bold"), (counts, style), f", steps done again: {arm.lost_steps}"
+    )
 
 
 def _table(arm: Anatomy, summary: Summary, longest: float, width: int) -> Table:
