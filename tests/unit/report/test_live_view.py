@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
+from contextlib import closing
 
 import pytest
 from rich.console import Console
@@ -111,8 +112,7 @@ def test_nothing_is_written_by_the_thread_that_appends_to_the_log(
     is_terminal, terminal, recoveries, tmp_path
 ):
     stream = terminal if is_terminal else Watched(terminal=False)
-    log = EventLog(tmp_path / "events.jsonl")
-    with LiveView(stream, plan()) as view:
+    with closing(EventLog(tmp_path / "events.jsonl")) as log, LiveView(stream, plan()) as view:
         log.subscribe(view)
         stream.writers.clear()
         for event in up_to(recoveries, "trial.end"):
@@ -121,7 +121,6 @@ def test_nothing_is_written_by_the_thread_that_appends_to_the_log(
         stream.wait_for("finished a step again")
         assert threading.get_ident() not in stream.writers
         assert stream.writers
-    log.close()
 
 
 def test_a_terminal_shows_a_picture_and_is_left_clean(terminal, recoveries):
