@@ -4,6 +4,10 @@ The order is LUMION's (arXiv 2505.23105) with the procedure of the same group's 
 (Morphlux, section 5.3): fence the victim; then program the fabric, let the survivors leave and
 prepare the spare side by side; then form a new generation whose newcomer takes its state from its
 ring predecessor. A circuit that goes dark between two living hosts is lit again instead.
+
+A spare that fails is followed by the next. A survivor that fails before the new generation is told
+to form ends the recovery; one that fails later is replaced in its turn, as long as the state of the
+model is still where it can be had.
 """
 
 from __future__ import annotations
@@ -94,11 +98,11 @@ class Splice:
         """Return the next state and what to do."""
         if state.gave_up:
             return state, ()
-        if state.repair is None:
+        if state.repair is None or state.repair.joined:
             return self._watch(state, observation)
         return self._repair(state, state.repair, observation)
 
-    # --- nothing is wrong yet ---------------------------------------------------------------
+    # --- a generation is running, or told to form -------------------------------------------
 
     def _watch(self, state: State, observation: Observation) -> tuple[State, Commands]:
         hosts = state.now.hosts
@@ -117,6 +121,8 @@ class Splice:
                 return self._give_up(state, f"rank {rank} found corrupt values: {why}")
             case CarrierLost() | HostAnswered() | HostSilent():
                 return self._weigh(state, observation)
+            case StepDone(rank, _) if state.repair is not None:
+                return self._finish_when_all(state, state.repair, rank)
         return state, ()
 
     def _weigh(
@@ -137,6 +143,8 @@ class Splice:
         self, state: State, rank: int, because: str, *, power: bool
     ) -> tuple[State, Commands]:
         victim = state.now.hosts[rank]
+        if missing := _missing_state(state, rank):
+            return self._give_up(state, f"{because}, {missing}")
         if not state.now.spares:
             return self._give_up(state, f"{because}, and no spare host is left")
         spare = state.now.spares[0]
@@ -146,9 +154,12 @@ class Splice:
     def _relight(self, state: State) -> tuple[State, Commands]:
         dark = state.evidence.dark_between_living
         names = ", ".join(sorted(map(str, dark)))
+        because = f"{names} is dark between hosts that answer"
+        if missing := _missing_state(state, None):
+            return self._give_up(state, f"{because}, {missing}")
         everybody = frozenset(range(len(state.now.hosts)))
         return replace(state, repair=Repair(None)), (
-            Decide(f"{names} is dark between hosts that answer", names, names),
+            Decide(because, names, names),
             SetCircuits(self._ring(state.now), dark),
             Leave(everybody, state.now.generation),
         )
@@ -161,34 +172,51 @@ class Splice:
     def _repair(
         self, state: State, repair: Repair, observation: Observation
     ) -> tuple[State, Commands]:
+        """Go on with a repair whose generation is not formed yet.
+
+        Silence is not weighed meanwhile: ports are dark because they are being moved, and a host
+        that starts a process is busy.
+        """
         match observation:
-            case Fenced():
-                return self._after_fence(state, replace(repair, fenced=True))
-            case LinksGood():
-                return self._join_when_ready(state, replace(repair, links_good=True))
-            case SpareReady():
-                return self._join_when_ready(state, replace(repair, spare_ready=True))
+            case Fenced() if not repair.fenced and repair.rank is not None:
+                return self._after_fence(state, replace(repair, fenced=True), repair.rank)
             case RankLeft(rank, committed):
                 left = {**repair.left, rank: committed}
                 return self._join_when_ready(state, replace(repair, left=left))
-            case StepDone(rank, _) if repair.joined:
-                return self._finish_when_all(state, repair, rank)
-            case CommandFailed(reason, spare=True):
-                return self._next_spare(state, repair, reason)
-            case CommandFailed(reason):
-                return self._give_up(state, reason)
-            case AgentLost(host) if host in self._replacement(state, repair):
-                return self._next_spare(state, repair, f"the agent of {host} is gone")
+            case AgentLost(host) if host not in state.now.hosts:
+                return _without_spare(state, host), ()
             case RankEnded(rank, code) if rank != repair.rank:
                 return self._give_up(state, f"rank {rank} ended too, with code {code}")
             case ValuesCorrupt(rank, why):
                 return self._give_up(state, f"rank {rank} found corrupt values: {why}")
+        return self._repair_with(state, repair, observation)
+
+    def _repair_with(
+        self, state: State, repair: Repair, observation: Observation
+    ) -> tuple[State, Commands]:
+        """Take what is said of the newcomer, and what came of commands."""
+        newcomer = "" if repair.rank is None else state.now.hosts[repair.rank]
+        present = ("", newcomer)
+        match observation:
+            case LinksGood(of) if of in present:
+                return self._join_when_ready(state, replace(repair, links_good=True))
+            case SpareReady(of) if of in present:
+                return self._join_when_ready(state, replace(repair, spare_ready=True))
+            case CommandFailed(reason, spare=True, newcomer=of) if of in present:
+                return self._next_spare(state, repair, reason)
+            case CommandFailed(reason, spare=False):
+                return self._give_up(state, reason)
+            case AgentLost(host) if host == newcomer:
+                return self._next_spare(state, repair, f"the agent of {host} is gone")
+            case AgentLost(host):
+                return self._give_up(state, f"the agent of {host} is gone too")
+            case RankEnded(_, code) if repair.fenced:
+                return self._next_spare(state, repair, f"its rank ended with code {code}")
         return state, ()
 
-    def _after_fence(self, state: State, repair: Repair) -> tuple[State, Commands]:
-        assert repair.rank is not None
+    def _after_fence(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         return replace(state, repair=repair), (
-            *self._bring_in(state, repair.rank),
+            *self._bring_in(state, rank),
             Leave(self._survivors(state, repair), state.now.generation),
         )
 
@@ -206,28 +234,27 @@ class Splice:
         state = replace(state, now=now, repair=replace(repair, links_good=False, spare_ready=False))
         because = f"the spare failed: {reason}"
         decided = Decide(because, f"rank {repair.rank}", now.hosts[repair.rank])
-        return state, (decided, *self._bring_in(state, repair.rank))
+        # Before the fence is up nothing is moved; then it is the new spare that is brought in.
+        return state, (decided, *(self._bring_in(state, repair.rank) if repair.fenced else ()))
 
     def _join_when_ready(self, state: State, repair: Repair) -> tuple[State, Commands]:
-        everybody_out = self._survivors(state, repair) <= repair.left.keys()
-        if repair.joined or not (everybody_out and repair.is_prepared):
+        survivors = self._survivors(state, repair)
+        if not (survivors <= repair.left.keys() and repair.is_prepared):
             return replace(state, repair=repair), ()
         now = replace(state.now, generation=state.now.generation + 1)
         restore = {} if repair.rank is None else {repair.rank: (repair.rank - 1) % len(now.hosts)}
-        join = Join(now.generation, now.hosts, min(repair.left.values()), restore)
-        return replace(state, now=now, repair=replace(repair, joined=True)), (join,)
+        join = Join(now.generation, now.hosts, min(repair.left[r] for r in survivors), restore)
+        evidence = Evidence.none(self._ring(now), self._probe_limit)
+        return State(now, evidence, replace(repair, joined=True)), (join,)
 
     def _finish_when_all(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         finished = repair.finished | {rank}
         if len(finished) < len(state.now.hosts):
             return replace(state, repair=replace(repair, finished=finished)), ()
-        return self.begin(state.now), ()
+        return replace(state, repair=None), ()
 
     def _survivors(self, state: State, repair: Repair) -> frozenset[int]:
         return frozenset(range(len(state.now.hosts))) - {repair.rank}
-
-    def _replacement(self, state: State, repair: Repair) -> tuple[str, ...]:
-        return () if repair.rank is None else (state.now.hosts[repair.rank],)
 
     def _ring(self, situation: Situation) -> Matching:
         return ring(situation.hosts, situation.ports)
@@ -237,6 +264,16 @@ def _spliced(situation: Situation, rank: int, spare: str) -> Situation:
     hosts = (*situation.hosts[:rank], spare, *situation.hosts[rank + 1 :])
     spares = tuple(host for host in situation.spares if host != spare)
     return replace(situation, hosts=hosts, spares=spares)
+
+
+def _missing_state(state: State, lost: int | None) -> str:
+    """Return why a generation without the rank `lost` could not go on, or an empty string."""
+    if lost is not None and len(state.now.hosts) == 1:
+        return "and no other rank holds its state"
+    newcomer = None if state.repair is None else state.repair.rank
+    if state.repair and newcomer not in {None, lost, *state.repair.finished}:
+        return f"before rank {newcomer} was known to have its state"
+    return ""
 
 
 def _without_spare(state: State, host: str) -> State:

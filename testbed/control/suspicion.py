@@ -27,7 +27,7 @@ class Evidence:
     probed: frozenset[str] = frozenset()
     answered: frozenset[str] = frozenset()
     silent: tuple[str, ...] = ()
-    """Hosts that did not answer a probe, once for every probe."""
+    """Hosts that did not answer a probe, once for every probe since their last answer."""
 
     @classmethod
     def none(cls, circuits: Matching, probe_limit: float) -> Evidence:
@@ -42,17 +42,22 @@ class Evidence:
             case CarrierLost(port):
                 return self._with_dark(port)
             case HostAnswered(host):
-                return replace(self, answered=self.answered | {host}), ()
-            case HostSilent(host):
-                after = replace(self, silent=(*self.silent, host))
-                again = after.silent.count(host) == 1 and not after.is_cut_off(host)
-                return after, (ProbeHost(host, self.probe_limit * _PATIENT),) if again else ()
+                silent = tuple(other for other in self.silent if other != host)
+                return replace(self, answered=self.answered | {host}, silent=silent), ()
+            case HostSilent(host) if self._far_ends(host):
+                return self._with_silent(host)
+        return self, ()  # a host of another time: it was probed before the circuits changed
 
     def _with_dark(self, port: HostPort) -> tuple[Evidence, tuple[Command, ...]]:
         ends = {e.host for c in self.circuits if port in c.ends for e in c.ends}
         fresh = ends - self.probed
         after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
         return after, tuple(ProbeHost(host, self.probe_limit) for host in sorted(fresh))
+
+    def _with_silent(self, host: str) -> tuple[Evidence, tuple[Command, ...]]:
+        after = replace(self, silent=(*self.silent, host))
+        again = after.silent.count(host) == 1 and not after.is_cut_off(host)
+        return after, (ProbeHost(host, self.probe_limit * _PATIENT),) if again else ()
 
     @property
     def dead_host(self) -> str | None:
@@ -77,11 +82,14 @@ class Evidence:
 
     def is_cut_off(self, host: str) -> bool:
         """Tell whether every circuit of a host is dark at its far end."""
-        far = [
+        far = self._far_ends(host)
+        return bool(far) and far <= self.dark
+
+    def _far_ends(self, host: str) -> frozenset[HostPort]:
+        return frozenset(
             end
             for circuit in self.circuits
             if host in {end.host for end in circuit.ends}
             for end in circuit.ends
             if end.host != host
-        ]
-        return bool(far) and all(end in self.dark for end in far)
+        )

@@ -72,7 +72,12 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class LinksGood:
-    """The circuits read back, carry light, and both ends of each were identified."""
+    """The circuits read back, carry light, and both ends of each were identified.
+
+    `newcomer` is that of the command; empty means the present one.
+    """
+
+    newcomer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,9 @@ class RankLeft:
 
 @dataclass(frozen=True, slots=True)
 class SpareReady:
-    """The replacement's process is up and waits to join."""
+    """The replacement's process is up and waits to join; `host` empty means the present one."""
+
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +105,14 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True)
 class CommandFailed:
-    """A command could not be carried out; `spare` when it was the spare that failed."""
+    """A command could not be carried out; `spare` when it was the spare that failed.
+
+    `newcomer` is the spare that the command was about; empty means the present one.
+    """
 
     reason: str
     spare: bool = False
+    newcomer: str = ""
 
 
 Observation = (
