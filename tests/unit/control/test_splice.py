@@ -1,0 +1,311 @@
+"""The policy `splice` as a pure machine: stories whose every command is known."""
+
+import pytest
+from splice_world import World
+
+from testbed.control.cards import SpliceOptions
+from testbed.control.splice import Splice
+from testbed.control.words import (
+    AgentLost,
+    CarrierLost,
+    CommandFailed,
+    Decide,
+    Fence,
+    Fenced,
+    GiveUp,
+    HeartbeatMissed,
+    HostAnswered,
+    HostSilent,
+    Join,
+    Leave,
+    LinksGood,
+    PrepareSpare,
+    ProbeHost,
+    RankEnded,
+    RankLeft,
+    SetCircuits,
+    Situation,
+    SpareReady,
+    StepDone,
+    ValuesCorrupt,
+)
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.fabric.topology import ring
+
+HOSTS = ("h0", "h1", "h2", "h3")
+PORTS = {f"h{n}": ("p0", "p1") for n in range(6)}
+
+
+class Story:
+    """The policy's answers, one observation after the other."""
+
+    def __init__(self, hosts=HOSTS, spares=("h4", "h5"), generation=1):
+        self.policy = Splice(SpliceOptions())
+        self.state = self.policy.begin(Situation(hosts, spares, PORTS, generation))
+
+    def tell(self, *observations):
+        """Return what the policy commands upon the last of these."""
+        commands = ()
+        for observation in observations:
+            self.state, commands = self.policy.step(self.state, observation)
+        return commands
+
+    @property
+    def is_recovering(self):
+        return self.policy.is_recovering(self.state)
+
+
+def around(host, hosts):
+    """Return the circuits of one host in the ring of `hosts`."""
+    return frozenset(c for c in ring(hosts, PORTS) if host in {e.host for e in c.ends})
+
+
+@pytest.fixture
+def story():
+    return Story()
+
+
+def test_a_killed_rank_is_replaced_in_the_order_of_the_paper(story):
+    spliced = ("h0", "h4", "h2", "h3")
+    assert story.tell(RankEnded(1, -9)) == (
+        Decide("rank 1 ended with code -9", "h1", "h4"),
+        Fence(1, "h1", power=False),
+    )
+    assert story.tell(Fenced()) == (
+        SetCircuits(ring(spliced, PORTS), around("h4", spliced), "h4"),
+        PrepareSpare(1, "h4"),
+        Leave(frozenset({0, 2, 3}), 1),
+    )
+    assert story.tell(SpareReady("h4"), RankLeft(0, 9), RankLeft(2, 8), RankLeft(3, 8)) == ()
+    assert story.tell(LinksGood("h4")) == (Join(2, spliced, 8, {1: 0}),)
+    assert story.is_recovering
+    assert story.tell(StepDone(0, 8), StepDone(1, 8), StepDone(2, 8)) == ()
+    assert story.is_recovering
+    assert story.tell(StepDone(3, 8)) == ()
+    assert not story.is_recovering
+    assert story.policy.circuits(story.state) == ring(spliced, PORTS)
+
+
+def test_a_silent_rank_is_shut_out_by_its_process_alone(story):
+    decided, fence = story.tell(HeartbeatMissed(2))
+    assert decided.because == "rank 2 was silent"
+    assert fence == Fence(2, "h2", power=False)
+
+
+def test_a_host_without_an_agent_is_shut_out_by_its_power(story):
+    assert story.tell(AgentLost("h3"))[1] == Fence(3, "h3", power=True)
+
+
+def test_a_dead_host_is_found_by_its_darkness_and_its_silence(story):
+    assert story.tell(CarrierLost(HostPort("h0", "p1"))) == (
+        ProbeHost("h0", 0.01),
+        ProbeHost("h1", 0.01),
+    )
+    assert story.tell(HostAnswered("h0"), CarrierLost(HostPort("h2", "p0"))) == (
+        ProbeHost("h2", 0.01),
+    )
+    assert story.tell(HostSilent("h1")) == (
+        Decide("h1 went dark and does not answer", "h1", "h4"),
+        Fence(1, "h1", power=True),
+    )
+
+
+def test_a_dark_circuit_between_living_hosts_is_lit_again_and_nobody_is_replaced(story):
+    dark = Circuit.parse("h1.p1", "h2.p0")
+    story.tell(CarrierLost(HostPort("h1", "p1")), CarrierLost(HostPort("h2", "p0")))
+    decided, light, leave = story.tell(HostAnswered("h1"), HostAnswered("h2"))
+    assert str(dark) in decided.because
+    assert light == SetCircuits(ring(HOSTS, PORTS), frozenset({dark}))
+    assert leave == Leave(frozenset(range(4)), 1)
+    (join,) = story.tell(LinksGood(), *(RankLeft(rank, 8) for rank in range(4)))
+    assert join == Join(2, HOSTS, 8, {})
+    story.tell(*(StepDone(rank, 8) for rank in range(4)))
+    assert not story.is_recovering
+
+
+def test_survivors_that_differ_by_a_step_go_on_from_the_earlier_one(story):
+    story.tell(RankEnded(0, 1), Fenced(), LinksGood("h4"), SpareReady("h4"))
+    (join,) = story.tell(RankLeft(1, 12), RankLeft(2, 11), RankLeft(3, 12))
+    assert (join.committed, join.restore) == (11, {0: 3})
+
+
+def test_the_newcomer_of_two_takes_its_state_from_the_only_other():
+    story = Story(hosts=("h0", "h1"))
+    story.tell(RankEnded(0, 1), Fenced(), LinksGood("h4"), SpareReady("h4"))
+    assert story.tell(RankLeft(1, 5)) == (Join(2, ("h4", "h1"), 5, {0: 1}),)
+
+
+def test_a_job_of_one_rank_cannot_be_recovered():
+    (verdict,) = Story(hosts=("h0",)).tell(RankEnded(0, -9))
+    assert verdict == GiveUp("rank 0 ended with code -9, and no other rank holds its state")
+
+
+def test_without_a_spare_it_gives_up_and_says_so():
+    story = Story(spares=())
+    assert story.tell(RankEnded(1, -9)) == (
+        GiveUp("rank 1 ended with code -9, and no spare host is left"),
+    )
+    assert story.tell(RankEnded(2, -9), Fenced(), LinksGood()) == ()
+
+
+def test_a_spare_whose_agent_is_gone_is_no_spare_any_more(story):
+    assert story.tell(AgentLost("h4")) == ()
+    assert not story.is_recovering
+    assert story.tell(RankEnded(1, 1))[0].replacement == "h5"
+
+
+def test_a_spare_that_dies_unused_during_a_recovery_is_not_chosen_later(story):
+    story.tell(RankEnded(1, 1), AgentLost("h5"), Fenced())
+    assert story.tell(CommandFailed("it is broken", spare=True, newcomer="h4")) == (
+        GiveUp("it is broken, and no spare host is left"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("failing", "because"),
+    [
+        (CommandFailed("nobody answered", spare=True, newcomer="h4"), "nobody answered"),
+        (CommandFailed("it did not start", spare=True), "it did not start"),
+        (AgentLost("h4"), "the agent of h4 is gone"),
+        (RankEnded(1, 1), "its rank ended with code 1"),
+    ],
+)
+def test_a_spare_that_fails_is_followed_by_the_next(story, failing, because):
+    spliced = ("h0", "h5", "h2", "h3")
+    story.tell(RankEnded(1, -9), Fenced(), LinksGood("h4"), SpareReady("h4"))
+    assert story.tell(failing) == (
+        Decide(f"the spare failed: {because}", "rank 1", "h5"),
+        SetCircuits(ring(spliced, PORTS), around("h5", spliced), "h5"),
+        PrepareSpare(1, "h5"),
+    )
+    assert story.tell(*(RankLeft(rank, 8) for rank in (0, 2, 3))) == ()
+    assert story.tell(SpareReady("h5")) == ()
+    assert story.tell(LinksGood("h5")) == (Join(2, spliced, 8, {1: 0}),)
+
+
+def test_when_the_second_spare_fails_too_it_gives_up(story):
+    story.tell(RankEnded(1, -9), Fenced(), CommandFailed("no", True, "h4"))
+    assert story.tell(CommandFailed("no again", True, "h5")) == (
+        GiveUp("no again, and no spare host is left"),
+    )
+
+
+def test_a_spare_that_dies_before_the_fence_is_up_is_never_brought_in(story):
+    story.tell(RankEnded(1, -9))
+    assert story.tell(AgentLost("h4")) == (
+        Decide("the spare failed: the agent of h4 is gone", "rank 1", "h5"),
+    )
+    assert story.tell(Fenced())[1] == PrepareSpare(1, "h5")
+
+
+@pytest.mark.parametrize("first", [SpareReady, LinksGood])
+def test_what_comes_late_of_the_first_spare_says_nothing_about_the_second(story, first):
+    story.tell(RankEnded(1, -9), Fenced(), *(RankLeft(rank, 8) for rank in (0, 2, 3)))
+    story.tell(AgentLost("h4"))
+    late = [SpareReady("h4"), LinksGood("h4"), CommandFailed("too late", True, "h4")]
+    (last,) = {SpareReady, LinksGood} - {first}
+    assert story.tell(*late, first("h5")) == ()
+    assert [type(command) for command in story.tell(last("h5"))] == [Join]
+
+
+@pytest.mark.parametrize(
+    ("second", "because"),
+    [
+        (RankEnded(2, 1), "rank 2 ended too, with code 1"),
+        (AgentLost("h2"), "the agent of h2 is gone too"),
+        (ValuesCorrupt(3, "NaN"), "rank 3 found corrupt values: NaN"),
+        (CommandFailed("the switch is gone"), "the switch is gone"),
+    ],
+)
+@pytest.mark.parametrize("fenced", [True, False])
+def test_a_second_failure_before_the_new_generation_ends_the_recovery(fenced, second, because):
+    story = Story()
+    story.tell(RankEnded(1, -9), *[Fenced()] * fenced)
+    assert story.tell(second) == (GiveUp(because),)
+    assert story.tell(LinksGood(), SpareReady(), *(RankLeft(r, 8) for r in range(4))) == ()
+
+
+def test_a_second_failure_while_a_circuit_is_lit_again_ends_the_recovery(story):
+    story.tell(CarrierLost(HostPort("h1", "p1")), HostAnswered("h1"), HostAnswered("h2"))
+    assert story.tell(AgentLost("h2")) == (GiveUp("the agent of h2 is gone too"),)
+
+
+def joined(story, **lost):
+    """Bring a story to where the newcomer h4 was told to join as rank 1."""
+    story.tell(RankEnded(1, -9), Fenced(), LinksGood("h4"), SpareReady("h4"))
+    story.tell(*(RankLeft(rank, 8) for rank in (0, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("failing", "power"),
+    [(RankEnded(1, 1), False), (HeartbeatMissed(1), False), (AgentLost("h4"), True)],
+)
+def test_a_newcomer_that_fails_while_it_joins_is_replaced_in_its_turn(story, failing, power):
+    joined(story)
+    assert story.tell(failing)[1] == Fence(1, "h4", power)
+    _, prepare, leave = story.tell(Fenced())
+    assert prepare == PrepareSpare(1, "h5")
+    assert leave == Leave(frozenset({0, 2, 3}), 2)
+    story.tell(LinksGood("h5"), SpareReady("h5"), RankLeft(0, 8), RankLeft(2, 8))
+    assert story.tell(RankLeft(3, 8)) == (Join(3, ("h0", "h5", "h2", "h3"), 8, {1: 0}),)
+
+
+def test_a_survivor_that_fails_before_the_newcomer_has_its_state_ends_the_recovery(story):
+    joined(story)
+    assert story.tell(StepDone(0, 8), RankEnded(2, 1)) == (
+        GiveUp("rank 2 ended with code 1, before rank 1 was known to have its state"),
+    )
+
+
+def test_a_survivor_that_fails_after_the_newcomers_first_step_is_replaced(story):
+    joined(story)
+    assert story.tell(StepDone(1, 8), RankEnded(2, 1)) == (
+        Decide("rank 2 ended with code 1", "h2", "h5"),
+        Fence(2, "h2", power=False),
+    )
+    assert story.tell(Fenced())[2] == Leave(frozenset({0, 1, 3}), 2)
+
+
+def test_a_probe_that_outlives_the_recovery_harms_nobody(story):
+    story.tell(CarrierLost(HostPort("h0", "p1")), CarrierLost(HostPort("h2", "p0")))
+    story.tell(HostSilent("h1"), Fenced(), LinksGood("h4"), SpareReady("h4"))
+    story.tell(*(RankLeft(rank, 8) for rank in (0, 2, 3)))
+    story.tell(*(StepDone(rank, 8) for rank in range(4)))
+    assert not story.is_recovering
+    assert story.tell(HostSilent("h1"), HostSilent("h1"), AgentLost("h1")) == ()
+    assert not story.is_recovering
+
+
+def test_what_was_seen_during_the_first_steps_counts_after_them(story):
+    joined(story)
+    story.tell(CarrierLost(HostPort("h2", "p1")), HostAnswered("h2"))
+    story.tell(*(StepDone(rank, 8) for rank in range(4)))
+    assert story.tell(HostAnswered("h3"))[0].victim == "h2.p1–h3.p0"
+
+
+def test_observations_that_belong_to_no_recovery_change_nothing(story):
+    before = story.state
+    late = [Fenced(), LinksGood(), SpareReady(), RankLeft(0, 3), StepDone(0, 3)]
+    assert story.tell(*late, CommandFailed("late")) == ()
+    assert story.state == before
+
+
+def test_corrupt_values_are_no_failure_that_a_spare_mends(story):
+    assert story.tell(ValuesCorrupt(2, "sum is off")) == (
+        GiveUp("rank 2 found corrupt values: sum is off"),
+    )
+
+
+def test_a_fence_that_is_reported_twice_brings_the_spare_in_once(story):
+    story.tell(RankEnded(1, -9), Fenced())
+    assert story.tell(Fenced()) == ()
+
+
+def test_recoveries_follow_one_another_with_ever_higher_generations():
+    world = World(ranks=4, spares=2)
+    for host in ("h1", "h2"):
+        world.kill(host)
+        world.hear_all()
+        assert world.recovered
+    assert [join.generation for join in world.of(Join)] == [2, 3]
+    assert world.hosts == ["h0", "h4", "h5", "h3"]
