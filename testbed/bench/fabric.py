@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 
-from testbed.bench.contracts import Applied, OpticalSwitch
+from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.clock import Deadline, now
+from testbed.errors import UnsafeError
 from testbed.fabric.change import Change
 from testbed.fabric.circuits import CrossConnect, HostPort, Matching, Wiring, cross_connects
 from testbed.record.journal import Journal
@@ -72,29 +73,34 @@ class Fabric:
         """
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
+            planned = [(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
             self._promise_restore()
             began = now()
-            applied: list[Applied] = []
-            changes: dict[str, Change] = {}
-            for crossbar in self._crossbars:
-                state, change = crossbar.plan(_on(crossbar.name, cross), deadline)
-                if change:
-                    applied.append(crossbar.apply(state, change, deadline))
-                    changes[crossbar.name] = change
+            applied = [c.apply(state, change, deadline) for c, state, change in planned if change]
             commanded = min((a.commanded for a in applied), default=began)
             read_back = max((a.read_back for a in applied), default=now())
-            result = FabricChange(commanded, read_back, *_moved(changes))
+            moved = _moved({crossbar.name: change for crossbar, _, change in planned})
+            result = FabricChange(commanded, read_back, *moved)
             self.circuits = wanted
             self._report(owner, wanted, result)
             return result
 
     def restore(self, deadline: Deadline) -> None:
-        """Bring our ports back to what `adopt` found; raise UnsafeError when they are not."""
+        """Bring our ports back to what `adopt` found; raise UnsafeError when they are not.
+
+        A switch that cannot be brought back does not keep the others from it.
+        """
         with self._lock:
             if self._promise is None:
                 return
+            problems: list[UnsafeError] = []
             for crossbar in self._crossbars:
-                crossbar.restore(deadline)
+                try:
+                    crossbar.restore(deadline)
+                except UnsafeError as error:
+                    problems.append(error)
+            if problems:
+                raise UnsafeError("; ".join(map(str, problems)))
             self.keep()
 
     def keep(self) -> None:
