@@ -1,0 +1,97 @@
+"""A rack on real switch drivers: each speaks over TCP with the far end of its switch."""
+
+from testbed.bench.contracts import SwitchSite
+from testbed.bench.fabric import Fabric
+from testbed.clock import Deadline
+from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
+from testbed.record.journal import Journal, open_entries
+from testbed.record.log import EventLog, read_events
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_tcp
+from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.polatis import Polatis
+from testbed_drivers.polatis_far_end import PolatisFarEnd
+
+INPUTS = 16
+
+
+class Rack:
+    """Four hosts of two ports on each switch; the plan uses all but the last host's.
+
+    Port `h<n>.p<m>` sends into ingress 2n + m + 1 and receives from egress 16 higher.
+    """
+
+    def __init__(self, directory, switches=("ocs",)):
+        self.scheduler = WallScheduler()
+        self._directory = directory
+        self.far_ends, self.wires, self.drivers = {}, {}, {}
+        self.sent = []
+        """Every line to a switch, and what the journal held when it was sent."""
+        self.before_sending = lambda line: None
+        self.journal = Journal(directory / "journal.jsonl")
+        self.log = EventLog(directory / "events.jsonl")
+        for name in switches:
+            self._connect(name)
+        self.wiring = {
+            HostPort(f"h{host}{suffix}", f"p{port}"): Fibres(
+                SwitchPort(name, 2 * host + port + 1), SwitchPort(name, 2 * host + port + 17)
+            )
+            for name, suffix in zip(switches, ("", "x"), strict=False)
+            for host in range(4)
+            for port in range(2)
+        }
+        ports = [port for port in self.wiring if not port.host.startswith("h3")]
+        self.fabric = Fabric(self.drivers, self.wiring, ports, self.journal, self.log)
+
+    def _connect(self, name):
+        inputs = frozenset(range(1, INPUTS + 1))
+        outputs = frozenset(range(INPUTS + 1, 2 * INPUTS + 1))
+        site = SwitchSite(inputs, outputs, "S1", 0.001, 1, self.scheduler, lambda lit: None)
+        self.far_ends[name] = PolatisFarEnd(site)
+        self.wires[name] = serve_tcp(self.far_ends[name])
+        self.drivers[name] = Polatis(
+            name,
+            f"TCPIP::127.0.0.1::{self.wires[name].port}::SOCKET",
+            inputs | outputs,
+            "S1",
+            PolatisOptions(),
+            self._hear,
+        )
+        self.drivers[name].open(soon())
+
+    def _hear(self, way, data):
+        if way == "send":
+            line = data.decode().strip()
+            self.before_sending(line)
+            self.sent.append((line, self.undone()))
+
+    def undone(self):
+        return open_entries(self._directory / "journal.jsonl")
+
+    def events(self):
+        return list(read_events(self._directory / "events.jsonl"))
+
+    def shown(self, name="ocs"):
+        return dict(self.drivers[name].state(soon()))
+
+    def somebody_else(self, line, name="ocs"):
+        """Say a line from a second client of a switch."""
+        self.far_ends[name].session(lambda said: None).receive(line.encode() + b"\n")
+
+    @property
+    def moves(self):
+        """The lines that moved light."""
+        return [line for line, _ in self.sent if "ADD" in line or "SUB" in line]
+
+    def close(self):
+        for driver in self.drivers.values():
+            driver.close()
+        for wire in self.wires.values():
+            wire.close()
+        self.scheduler.close()
+        self.journal.close()
+        self.log.close()
+
+
+def soon():
+    return Deadline.after(5)

@@ -1,0 +1,266 @@
+"""The one door to the fabric, on real drivers over TCP: what it moves, promises and refuses."""
+
+import pytest
+from optical_rig import Rack, soon
+
+from testbed.errors import BusyError, InstrumentError, NoReply, Rejected, UnsafeError
+from testbed.fabric.circuits import Circuit, CrossConnect
+
+ONE = Circuit.parse("h0.p1", "h1.p0")
+OTHER = Circuit.parse("h1.p1", "h2.p0")
+LATER = Circuit.parse("h0.p1", "h2.p1")
+CROSSED = {2: 19, 3: 18}
+"""What ONE is on the switch."""
+OTHER_CROSSED = {4: 21, 5: 20}
+
+
+@pytest.fixture
+def rack(tmp_path):
+    rack = Rack(tmp_path)
+    yield rack
+    rack.close()
+
+
+@pytest.fixture
+def two_switches(tmp_path):
+    rack = Rack(tmp_path, switches=("a", "b"))
+    yield rack
+    rack.close()
+
+
+def change(rack, *circuits, owner="job"):
+    return rack.fabric.change(frozenset(circuits), owner, soon())
+
+
+def test_light_goes_where_it_is_wanted_and_the_change_says_what_moved(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE, OTHER)
+    assert rack.shown() == CROSSED | OTHER_CROSSED
+    assert done.added == {CrossConnect("ocs", i, e) for i, e in rack.shown().items()}
+    assert done.commanded <= done.read_back
+    moved = change(rack, OTHER, LATER)
+    assert moved.removed == {CrossConnect("ocs", i, e) for i, e in CROSSED.items()}
+    assert rack.fabric.circuits == {OTHER, LATER}
+
+
+def test_the_promise_is_on_the_disk_before_the_first_move_and_made_only_once(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    change(rack, OTHER)
+    assert len(rack.moves) == 2
+    for line, promised in rack.sent:
+        if line in rack.moves:
+            assert [entry["undo"] for entry in promised] == ["circuits"]
+    (promise,) = rack.undone()
+    assert promise["start"] == {"ocs": []}
+    assert promise["ports"] == {"ocs": [*range(1, 7), *range(17, 23)]}
+
+
+def test_a_change_is_in_the_log_with_its_owner_and_its_instants(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE, owner="recovery")
+    (event,) = rack.events()
+    assert (event.kind, event.subject) == ("fabric.change", "recovery")
+    assert event.data["circuits"] == ["h0.p1–h1.p0"]
+    assert event.data["added"] == ["ocs.2→19", "ocs.3→18"]
+    assert event.data["commanded"] == rack.log.at(done.commanded)
+    assert event.data["read_back"] == rack.log.at(done.read_back)
+
+
+def test_what_is_there_already_is_not_moved_again(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    before = len(rack.moves)
+    done = change(rack, ONE)
+    assert len(rack.moves) == before
+    assert not done.added | done.removed
+
+
+def test_what_was_there_and_is_wanted_is_adopted_and_comes_back_at_the_end(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2,3),(@19,18)")
+    rack.fabric.adopt(frozenset({ONE, OTHER}), soon())
+    change(rack, OTHER)
+    assert rack.shown() == OTHER_CROSSED
+    rack.fabric.restore(soon())
+    assert rack.shown() == CROSSED
+    assert rack.undone() == []
+
+
+def test_a_circuit_of_others_on_our_ports_stops_the_plan_before_it_begins(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@22)")
+    with pytest.raises(BusyError, match=r"ocs holds circuits .*1→22 \(h0\.p0 to h2\.p1\)"):
+        rack.fabric.adopt(frozenset({ONE}), soon())
+    assert rack.moves == []
+    assert rack.undone() == []
+
+
+def test_circuits_of_others_on_their_own_ports_are_none_of_our_business(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7,16),(@24,32)")
+    rack.fabric.adopt(frozenset({ONE}), soon())
+    change(rack, ONE)
+    rack.somebody_else(":OXC:SWIT:CONN:SUB (@16),(@32)")
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@15),(@32)")
+    change(rack, OTHER)
+    rack.fabric.restore(soon())
+    assert rack.shown() == {7: 24, 15: 32}
+
+
+def test_another_user_who_moves_his_own_light_meanwhile_does_not_look_like_a_stuck_port(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    said = []
+
+    def meddle(line):
+        if "ADD" in line:
+            said.append(line)
+            rack.somebody_else(":OXC:SWIT:CONN:ADD (@15),(@32)")
+
+    rack.before_sending = meddle
+    change(rack, ONE)
+    assert said
+    assert rack.shown() == CROSSED | {15: 32}
+
+
+def test_light_that_somebody_took_from_us_is_noticed_and_named(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, OTHER)
+    rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
+    with pytest.raises(BusyError) as refusal:
+        change(rack, OTHER)
+    said = str(refusal.value)
+    assert "changed behind our back" in said
+    assert "2→19 (h0.p1 to h1.p0) is gone" in said
+    assert "3→18" not in said
+
+
+def test_light_that_somebody_put_in_our_way_is_noticed_and_left_there(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, OTHER)
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
+    with pytest.raises(BusyError, match=r"in the way: 2→32 \(h0\.p1 to unwired\)"):
+        change(rack, ONE, OTHER)
+    assert rack.shown() == OTHER_CROSSED | {2: 32}
+
+
+def test_light_that_somebody_put_on_our_ports_is_never_taken_down_by_us(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
+    change(rack, ONE)
+    change(rack, OTHER)
+    with pytest.raises(UnsafeError, match="1→32 instead"):
+        rack.fabric.restore(soon())
+    assert rack.shown() == {1: 32}
+
+
+def test_a_refused_change_promises_nothing(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
+    with pytest.raises(BusyError):
+        change(rack, ONE)
+    assert rack.undone() == []
+
+
+def test_a_stuck_port_is_an_error_of_the_instrument_and_the_rest_is_brought_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("stuck", port=19)
+    with pytest.raises(InstrumentError) as problem:
+        change(rack, ONE, OTHER)
+    assert "no 2→19" in str(problem.value)
+    assert "3→18" not in str(problem.value).partition("but shows")[2]
+    assert rack.shown() == {3: 18} | OTHER_CROSSED
+    rack.fabric.restore(soon())
+    assert rack.shown() == {}
+    assert rack.undone() == []
+
+
+def test_a_port_that_stays_stuck_is_not_called_restored(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, OTHER)
+    rack.far_ends["ocs"].fault("stuck", port=19)
+    with pytest.raises(UnsafeError, match="could not be brought back: it shows 2→19 instead"):
+        rack.fabric.restore(soon())
+    assert rack.shown() == {2: 19}
+    assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+    rack.far_ends["ocs"].clear()
+    rack.fabric.restore(soon())
+    assert rack.shown() == {}
+    assert rack.undone() == []
+
+
+def test_a_refusal_of_the_switch_is_passed_on_and_the_next_change_starts_from_what_is(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.far_ends["ocs"].fault("error", command="ADD", count=1)
+    with pytest.raises(Rejected):
+        change(rack, OTHER)
+    assert rack.shown() == {}
+    change(rack, OTHER)
+    assert rack.shown() == OTHER_CROSSED
+
+
+def test_a_change_that_was_done_but_never_answered_is_still_ours_to_take_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("silent", command="ADD", count=1)
+    with pytest.raises(NoReply):
+        rack.fabric.change(frozenset({ONE}), "job", soon().within(0.3))
+    rack.far_ends["ocs"].clear()
+    rack.fabric.restore(soon())
+    assert rack.shown() == {}
+
+
+def test_a_switch_that_does_not_answer_is_not_called_restored(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.wires["ocs"].close()
+    with pytest.raises(UnsafeError, match="ocs could not be brought back"):
+        rack.fabric.restore(soon().within(0.3))
+    assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+
+
+def test_nothing_is_asked_of_a_switch_at_the_end_when_nothing_was_changed(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.sent.clear()
+    rack.fabric.restore(soon())
+    assert rack.sent == []
+
+
+def test_circuits_that_are_to_stay_are_not_promised_any_more(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.fabric.keep()
+    rack.fabric.restore(soon())
+    assert rack.undone() == []
+    assert rack.shown() == CROSSED
+
+
+TWO = Circuit.parse("h0x.p1", "h1x.p0")
+
+
+def test_two_switches_are_changed_and_restored_as_one(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE, TWO)
+    assert rack.shown("a") == rack.shown("b") == CROSSED
+    assert {cross.switch for cross in done.added} == {"a", "b"}
+    rack.fabric.restore(soon())
+    assert rack.shown("a") == rack.shown("b") == {}
+
+
+def test_what_one_switch_cannot_do_is_not_begun_on_the_other(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)", "b")
+    with pytest.raises(BusyError, match="b holds circuits in the way"):
+        change(rack, ONE, TWO)
+    assert rack.shown("a") == {}
+    assert rack.moves == []
+
+
+def test_a_switch_that_cannot_be_restored_does_not_keep_the_other_from_it(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, TWO)
+    rack.far_ends["a"].fault("stuck", port=19)
+    with pytest.raises(UnsafeError, match="a could not be brought back"):
+        rack.fabric.restore(soon())
+    assert rack.shown("b") == {}
+    assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
