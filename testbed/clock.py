@@ -33,6 +33,10 @@ class Deadline:
         """Return the earlier of this deadline and `seconds` from now."""
         return Deadline(min(self.at, now() + seconds))
 
+    def later(self, seconds: float) -> Deadline:
+        """Return a deadline `seconds` after this one, for whoever waits for one that keeps it."""
+        return Deadline(self.at + seconds)
+
     @property
     def left(self) -> float:
         """Return the seconds that are left, never negative."""

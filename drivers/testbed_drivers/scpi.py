@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline, now
-from testbed.errors import Garbled, Rejected, UsageError
+from testbed.errors import Garbled, NoReply, Rejected, UsageError
 from testbed_drivers.scpi_syntax import commands, error_reply, pattern
 from testbed_drivers.session import SerialNumber, Session
 
@@ -122,9 +122,12 @@ class Scpi:
         self, line: Transport, query: str, parse: Callable[[str], Answer], deadline: Deadline
     ) -> Answer:
         self._send(line, query, deadline)
-        reply = self._receive(line, deadline)
         try:
+            reply = self._receive(line, deadline)
             return parse(reply)
+        except NoReply as error:
+            hint = "whether it was done shows only in a read-back; check the line to it"
+            raise NoReply(self._instrument, f"did not answer {query} in time", hint=hint) from error
         except ValueError as error:
             raise Garbled(
                 self._instrument, f"answered {query} with: {error}", reply=reply

@@ -31,6 +31,7 @@ METRICS: dict[str, Meaning] = {
     "commanding": Meaning("s", "lower", "t5 - t4: until the switch reads back as told"),
     "reconfiguration": Meaning("s", "lower", "t6 - t4: from the command to light, link, identity"),
     "leaving": Meaning("s", "lower", "t7 - t3: until the last survivor has left"),
+    "waiting": Meaning("s", "lower", "from t6 until survivors and spare are ready too"),
     "joining": Meaning("s", "lower", "from the last of t6, t7 and the spare's readiness to t8"),
     "resuming": Meaning("s", "lower", "from the last of t6, t7 and the spare's readiness to t10"),
     "restoring": Meaning("s", "lower", "t9 - t8: until every rank holds the agreed state"),

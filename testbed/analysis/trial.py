@@ -27,7 +27,14 @@ _SPANS = {
 }
 """Values that are the time from one mark to another."""
 
-_PREDICTED = {"recovery_time": "total", "reconfiguration": "reconfiguration", "restoring": "state"}
+_PREDICTED = {
+    "recovery_time": "total",
+    "detection": "noticing",
+    "reconfiguration": "reconfiguration",
+    "waiting": "waiting_for_spare",
+    "restoring": "state",
+    "first_step": "step",
+}
 """Values that the prediction names, and the term of it that is about each."""
 
 
@@ -88,7 +95,8 @@ def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) ->
     if {"t6", "t7", "t8", "t10"} <= t.keys():
         ready = [at.late - marks.at["t0"].early for _, at in finder.seen("rank.ready")]
         prepared = max(t["t6"], t["t7"], *ready)
-        values |= {"joining": t["t8"] - prepared, "resuming": t["t10"] - prepared}
+        values |= {"waiting": prepared - t["t6"], "joining": t["t8"] - prepared}
+        values |= {"resuming": t["t10"] - prepared}
     return values | _dip(steps, marks)
 
 

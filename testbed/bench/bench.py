@@ -111,8 +111,14 @@ class Bench:
         if host := self.hosts.pop(name, None):
             host.drop()
 
+    def drop_cut_hosts(self) -> None:
+        """Forget the agents of hosts whose power we cut: they ended with everything else there."""
+        for name in self.power.cut_hosts & self.hosts.keys():
+            self.drop_host(name)
+
     def close_hosts(self, deadline: Deadline) -> None:
         """Have every agent take back what it did; raise UnsafeError with what is left."""
+        self.drop_cut_hosts()
         problems: list[str] = []
 
         def leave(host: BenchHost) -> None:
@@ -138,8 +144,8 @@ class Bench:
             self._locks.pop().release()
 
     def _start_agent(self, name: str, deadline: Deadline) -> None:
-        host = BenchHost(name, self.lab.hosts[name], self._listener, deadline)
-        self.hosts[name] = host
+        self.hosts[name] = BenchHost(name, self.lab.hosts[name], self._listener, deadline)
+        self.power.cut_hosts.discard(name)
 
     def _set_up(self, name: str, deadline: Deadline) -> None:
         host = self.hosts[name]

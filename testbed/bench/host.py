@@ -17,7 +17,7 @@ from testbed.fabric.circuits import HostPort
 from testbed.schema import Host
 
 PATIENCE = 10.0
-"""Seconds of silence after which an agent takes everything back and ends."""
+"""Seconds of silence after which an agent and we give each other up; it takes everything back."""
 
 _OLDEST_PYTHON = (3, 9)
 
@@ -42,7 +42,7 @@ class BenchHost:
         channel.send(bundle())
         self.link = AgentLink(name, channel, listener)
         self.facts: Mapping[str, Any] = self._greet(deadline)
-        self.link.keep_alive(PATIENCE / 5)
+        self.link.keep_alive(PATIENCE)
         self.identity_ports: Mapping[str, int] = {}
 
     def _greet(self, deadline: Deadline) -> Mapping[str, Any]:

@@ -39,6 +39,7 @@ class AgentLink:
         self._waiting: dict[int, tuple[Future[Answer], float]] = {}
         self._sending = Lock()
         self._closed = False
+        self._heard = now()
         self._ended = Event()
         Thread(target=self._read, name=f"agent {host}", daemon=True).start()
 
@@ -72,11 +73,18 @@ class AgentLink:
                 self._fail(number, str(error.args[0]))
         return future
 
-    def keep_alive(self, period: float) -> None:
-        """Say `alive` every `period` seconds until the link ends, so that the agent stays."""
+    def keep_alive(self, patience: float) -> None:
+        """Say `alive` five times in every `patience` seconds, so that the agent stays.
+
+        An agent that says nothing for as long is lost to us too, as we are to it.
+        """
 
         def tell() -> None:
-            while not self._ended.wait(period):
+            while not self._ended.wait(patience / 5):
+                if now() - self._heard > patience:
+                    self._lose(f"it said nothing for {patience:g} s")
+                    self._channel.close()
+                    return
                 self.post("alive")
 
         Thread(target=tell, name=f"keep {self.host}", daemon=True).start()
@@ -91,7 +99,7 @@ class AgentLink:
         decoder = Decoder()
         reason = "its agent's link ended"
         while data := self._channel.receive():
-            received = now()
+            received = self._heard = now()
             try:
                 messages = decoder.feed(data)
             except ProtocolError as error:

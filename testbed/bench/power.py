@@ -22,6 +22,8 @@ class Power:
         self._outlets = outlets
         self._journal = journal
         self._promises: dict[str, int] = {}
+        self.cut_hosts: set[str] = set()
+        """Hosts whose power we cut since their agent was last opened: nothing runs there now."""
         self._lock = Lock()
 
     def feeds(self, host: str) -> bool:
@@ -43,6 +45,7 @@ class Power:
                 arguments = {"unit": outlet.unit, "outlet": outlet.outlet, "on": True}
                 self._promises[host] = self._journal.promise("outlet", **arguments)
         self._units[outlet.unit].turn(outlet.outlet, False, deadline)
+        self.cut_hosts.add(host)
 
     def give(self, host: str, deadline: Deadline) -> None:
         """Turn a host's outlet on again if we turned it off; raise UnsafeError when it stays off.

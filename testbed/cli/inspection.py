@@ -81,4 +81,4 @@ def compare(one: Run, other: Run, results: ResultsOption = RESULTS) -> None:
     from testbed.report.compare import print_comparison
 
     rows = [find_run(results, name).read_json("summary.json") for name in (one, other)]
-    print_comparison(*rows, Console())
+    print_comparison(rows[0], rows[1], Console())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import platform
-import shlex
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import __version__
 from testbed.cli.files import Inputs
+from testbed.cli.twins import COMMAND_VARIABLE, command_line
 from testbed.clock import utc
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
@@ -36,7 +36,8 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
         "format": 1,
         "run": directory.id,
         "started": utc(),
-        "command": shlex.join(["testbed", *sys.argv[1:]]),
+        "question": inputs.experiment.question,
+        "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
         "overrides": inputs.overrides,
         "seed": plan.seed,
         "label": label,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -99,9 +98,9 @@ def _refuse_twin_settings(experiment: Experiment) -> None:
 
 @contextmanager
 def _signals_to(inbox: Inbox) -> Iterator[None]:
-    """Let signals end the run's wait; say what happens next."""
+    """Let signals end the run's wait; what follows is in the log, and so on the screen."""
     before = {
-        number: signal.signal(number, lambda received, _: _interrupt(inbox, received))
+        number: signal.signal(number, lambda received, _: inbox.interrupt(received))
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
@@ -109,13 +108,3 @@ def _signals_to(inbox: Inbox) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(inbox: Inbox, number: int) -> None:
-    inbox.interrupt(number)
-    said = {
-        1: "ending: taking back what was changed; the limits of each step are in the log",
-        2: "hurrying: two seconds for each step that is left",
-    }
-    words = said.get(len(inbox.signals), "leaving: what is still changed is listed below")
-    os.write(2, f"\ntestbed: {signal.Signals(number).name}, {words}\n".encode())

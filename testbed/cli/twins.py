@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +21,9 @@ twin_app = typer.Typer(
     help="Keep a twin of a lab for several commands.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(twin_app, name="twin")
+
+COMMAND_VARIABLE = "TESTBED_COMMAND"
+"""Set for a command that runs inside a twin, to what a person typed outside."""
 
 TwinName = Annotated[str, typer.Argument(metavar="NAME", help="The twin's name.")]
 
@@ -112,6 +116,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     `twin` is the name of one that is up, or NEW_TWIN for one that lives as long as the command.
     """
     command = _this_command()
+    os.environ[COMMAND_VARIABLE] = command_line()
     if twin != NEW_TWIN:
         return registry.find(twin).sandbox.run(command)
     _, theirs = split_overrides(overrides)
@@ -145,6 +150,11 @@ def retune_twin(lab: Lab) -> None:
             "link_up": twin.link_up,
         }
     )
+
+
+def command_line() -> str:
+    """Return what was typed, as it could be typed again."""
+    return shlex.join(["testbed", *sys.argv[1:]])
 
 
 def _this_command() -> list[str]:

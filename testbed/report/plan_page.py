@@ -68,7 +68,8 @@ def _details(step: PlainStep) -> Iterator[Text]:
             yield Text(_named("hosts", hosts))
         case ProgramCircuits(circuits, adds):
             yield Text(_named("circuits", tuple(map(str, circuits))))
-            yield Text("+ " + "  + ".join(map(str, adds)), "green")
+            for light in adds:
+                yield Text(f"+ {light.cross}  {light.source} to {light.sink}", "green")
         case StartJob(_, _, hosts, spares):
             yield Text("ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts)))
             yield Text(_named("spares", spares))

@@ -81,14 +81,14 @@ class Cleanup:
         future = self._inbox.submit(lambda: entry.action(deadline))
         while True:
             try:
-                self._inbox.result(future, deadline)
+                self._inbox.result(future, deadline, entry.what)
             except Interrupted:
                 if len(self._inbox.signals) > 2:
                     return "left in the middle"
+                text = f"hurrying: at most {_HURRIED:g} s for each step that is left"
+                self._log.append("note", "signal", text=text)
                 deadline = deadline.within(_HURRIED)
                 continue
-            except TimeoutError as error:
-                return str(error) or f"took more than {limit:.0f} s"
             except (TestbedError, OSError) as error:
                 return str(error)
             return ""

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from testbed.clock import Deadline
 from testbed.control.words import Observation
-from testbed.errors import TestbedError
+from testbed.errors import LabError, TestbedError
 
 _T = TypeVar("_T")
 _WORKERS = 16
+_GRACE = 1.0
 
 
 class Interrupted(TestbedError):
@@ -88,10 +89,14 @@ class Inbox:
                 self.handler(item)
         return True
 
-    def result(self, future: Future[_T], deadline: Deadline) -> _T:
-        """Return a worker's result, handling items meanwhile; raise TimeoutError or its error."""
-        if not self.wait(future.done, deadline):
-            raise TimeoutError
+    def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
+        """Return a worker's result, handling items meanwhile.
+
+        The worker keeps the deadline itself; it gets a second more to say so. Raise its error, or
+        LabError when it says nothing at all.
+        """
+        if not self.wait(future.done, deadline.later(_GRACE)):
+            raise LabError(f"{what} did not end in time", hint="see events.jsonl for what it did")
         return future.result()
 
     def pause(self, deadline: Deadline) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from testbed.fabric.circuits import Circuit, CrossConnect
+from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,20 @@ class OpenHosts:
 
 
 @dataclass(frozen=True, slots=True)
+class Light:
+    """One direction of a circuit: the cross-connect that carries it, from port to port."""
+
+    cross: CrossConnect
+    source: HostPort
+    sink: HostPort
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramCircuits:
     """Make the job's circuits: which cross-connects are added, then verified from both ends."""
 
     circuits: tuple[Circuit, ...]
-    adds: tuple[CrossConnect, ...]
+    adds: tuple[Light, ...]
 
 
 @dataclass(frozen=True, slots=True)

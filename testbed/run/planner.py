@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from testbed.errors import FileError, UsageError
-from testbed.fabric.circuits import Matching, cross_connects
+from testbed.fabric.circuits import CrossConnect, Matching, cross_connects
 from testbed.fabric.topology import ring
 from testbed.jobs.words import Job
 from testbed.plugins import kind, nearest
 from testbed.run.plan import (
     FaultPlan,
+    Light,
     OpenHosts,
     OpenInstruments,
     Plan,
@@ -43,13 +44,12 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     Raise FileError where the experiment asks for what the lab does not have or permit.
     """
     placement = place(experiment.arms()[0].experiment, lab)
-    adds = tuple(sorted(cross_connects(placement.circuits, lab.wiring())))
     used = [*placement.hosts, *placement.spares]
     trials = tuple(_trials(experiment, lab, random.Random(seed), repeat or experiment.trials))
     steps: tuple[Step, ...] = (
         OpenInstruments(_switches(lab, used), _power_units(lab, used)),
         OpenHosts(tuple(used)),
-        ProgramCircuits(tuple(sorted(placement.circuits)), adds),
+        ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab)),
         StartJob(placement.name, placement.kind, placement.hosts, placement.spares),
         *trials,
         Restore(experiment.keep),
@@ -130,6 +130,15 @@ def _circuits(
             f"the fibres of lab {lab.lab} cannot make this {job.topology}: {error}",
         ) from None
     return circuits
+
+
+def _light(circuits: Matching, lab: Lab) -> tuple[Light, ...]:
+    wiring = lab.wiring()
+    return tuple(
+        Light(CrossConnect(wiring[a].tx.switch, wiring[a].tx.number, wiring[b].rx.number), a, b)
+        for circuit in sorted(circuits)
+        for a, b in (circuit.ends, circuit.ends[::-1])
+    )
 
 
 def _switches(lab: Lab, hosts: list[str]) -> tuple[str, ...]:

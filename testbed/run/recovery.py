@@ -6,7 +6,6 @@ Commands that block run in workers; their outcome comes back through the inbox a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from testbed.bench.bench import Bench
@@ -31,71 +30,14 @@ from testbed.control.words import (
     SpareReady,
 )
 from testbed.errors import HostError, TestbedError
-from testbed.fabric.circuits import Circuit
 from testbed.record.log import EventLog
+from testbed.run.circuits import verify_links
 from testbed.run.inbox import Inbox
 from testbed.run.job import SLOT, RunningJob
 
 _FENCE_LIMIT = 10.0
 _CHANGE_LIMIT = 10.0
 _SPARE_LIMIT = 2.0
-_LIGHT_LIMIT = 5.0
-"""Seconds that light, carrier and identity may take beyond the switch's own settle time."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkVerdict:
-    """What both ends of one circuit found out about each other."""
-
-    circuit: Circuit
-    good: bool
-    detail: str
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """Return the hosts at the circuit's ends."""
-        return frozenset(end.host for end in self.circuit.ends)
-
-
-def verify_links(
-    bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
-) -> list[LinkVerdict]:
-    """Make a change of circuits and ask, from both ends of each, who is at the other end.
-
-    The questions are asked before the change, so that the first light already carries them.
-    Blocks until all are answered or their limit is over; every good circuit is logged.
-    """
-    settle = max((s.capabilities.settle for s in bench.switches.values()), default=0.0)
-    limit = settle + _LIGHT_LIMIT
-    asked = [
-        (
-            circuit,
-            near,
-            bench.hosts[near.host].ask_identity(
-                near.port, bench.hosts[far.host], far.port, limit=limit
-            ),
-        )
-        for circuit in sorted(circuits)
-        for near, far in (circuit.ends, circuit.ends[::-1])
-    ]
-    change()
-    deadline = Deadline.after(limit + 1.0)
-    verdicts = []
-    for circuit, near, future in asked:
-        answer = future.result(deadline.left)
-        verdicts.append(_verdict(circuit, answer.value))
-        if answer.value["good"]:
-            log.append("link.good", str(circuit), host=near.host, mono=answer.value["mono"])
-    return verdicts
-
-
-def _verdict(circuit: Circuit, value: dict[str, Any]) -> LinkVerdict:
-    if value["good"]:
-        return LinkVerdict(circuit, True, "")
-    seen = ", ".join(".".join(port) for port in value["seen"])
-    return LinkVerdict(
-        circuit, False, f"{seen} answered" if seen else "nobody answered at its other end"
-    )
 
 
 class Recovery:

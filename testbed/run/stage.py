@@ -11,19 +11,20 @@ from testbed.clock import Deadline, now
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
 from testbed.plugins import kind
+from testbed.run.circuits import make_circuits
 from testbed.run.inbox import Report
 from testbed.run.job import SLOT, RunningJob
 from testbed.run.plan import FaultPlan, RunTrial
 from testbed.run.planner import Placement, place
 from testbed.run.prediction import LinkRate, Physics, predict
-from testbed.run.recovery import Recovery, verify_links
+from testbed.run.recovery import Recovery
 from testbed.run.reports import record
 from testbed.run.trial import Around, Trial
 from testbed.schema import Arm, Experiment, Lab
 
 _JOIN_LIMIT = 30.0
 _RANKS_LIMIT = 10.0
-_REOPEN_LIMIT = 30.0
+_POWER_LIMIT = 15.0
 _ANSWER_LIMIT = 1.0
 _HEARTBEAT = 1.0
 """Seconds of silence that count where no policy says how many."""
@@ -61,8 +62,8 @@ class Stage:
         self._around.cleanup.push("ranks", self._end_all_ranks, _RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
 
-    def play(self, plan: RunTrial) -> None:
-        """Run one trial on a job that suits it, and leave the stage ready for the next."""
+    def play(self, plan: RunTrial, *, last: bool) -> None:
+        """Run one trial on a job that suits it; unless it is the last, make ready for the next."""
         arm = self._arms[plan.arm]
         if self._retune:
             self._retune(arm.of(self._lab))
@@ -71,7 +72,9 @@ class Stage:
         recovery = self._recovery(arm, job)
         trial = Trial(plan, arm.experiment, job, recovery, self._predictor(arm), self._around)
         trial.run()
-        self._clear_up(job, goes_on=not trial.failure and job.job.endless)
+        if not last:
+            boot = arm.experiment.limits.boot
+            self._clear_up(job, boot, goes_on=not trial.failure and job.job.endless)
 
     # --- the job ----------------------------------------------------------------------------
 
@@ -79,9 +82,14 @@ class Stage:
         """Return the running job when it is what the arm wants, else a new one."""
         if self._job is not None and self._jobs_spec == arm.experiment.jobs:
             return self._job
-        self._wait(self._end_all_ranks, _RANKS_LIMIT)
+        self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
         placement = place(arm.experiment, self._lab)
-        self._program(placement.circuits)
+        bench, log = self._around.bench, self._around.log
+        self._wait(
+            "making the circuits",
+            lambda limit: make_circuits(bench, placement.circuits, log, limit),
+            _JOIN_LIMIT,
+        )
         return self._start(arm, placement)
 
     def _start(self, arm: Arm, placement: Placement) -> RunningJob:
@@ -134,19 +142,6 @@ class Stage:
         if said.get("event") == "probe":
             probes.append(said)
 
-    def _program(self, circuits: Matching) -> None:
-        bench, log = self._around.bench, self._around.log
-        deadline = Deadline.after(_JOIN_LIMIT)
-        verdicts = self._wait(
-            lambda _: verify_links(
-                bench, circuits, log, lambda: bench.fabric.change(circuits, "job", deadline)
-            ),
-            _JOIN_LIMIT,
-        )
-        bad = [verdict for verdict in verdicts if not verdict.good]
-        if bad:
-            raise LabError(f"{bad[0].circuit} reads back but {bad[0].detail}")
-
     # --- before and after a trial -----------------------------------------------------------
 
     def _prepare_spare(self, arm: Arm, job: RunningJob) -> None:
@@ -196,20 +191,20 @@ class Stage:
         switches = self._around.bench.switches.values()
         return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)
 
-    def _clear_up(self, job: RunningJob, *, goes_on: bool) -> None:
+    def _clear_up(self, job: RunningJob, boot: float, *, goes_on: bool) -> None:
         """Bring every host back, and end a job that is broken or over."""
         bench = self._around.bench
         # The trial's policy must not take what follows for failures.
         self._around.inbox.handler = lambda item: self._hear(item, job, [])
-        self._wait(self._drop_silent_hosts, _ANSWER_LIMIT)
-        self._wait(bench.power.give_all, _REOPEN_LIMIT)
+        self._wait("asking the hosts", self._drop_silent_hosts, _ANSWER_LIMIT)
+        self._wait("giving power back", bench.power.give_all, _POWER_LIMIT)
         for host in self.hosts:
             if host not in bench.hosts:
                 job.seats.pop(host, None)
-                self._wait(partial(bench.reopen_host, host), _REOPEN_LIMIT)
+                self._wait(f"opening {host}", partial(bench.reopen_host, host), boot)
         job.spares = tuple(host for host in self.hosts if host not in job.hosts)
         if not goes_on:
-            self._wait(self._end_all_ranks, _RANKS_LIMIT)
+            self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
             self._job = None
 
     def _drop_silent_hosts(self, deadline: Deadline) -> None:
@@ -225,16 +220,16 @@ class Stage:
         side_by_side(ask, list(bench.hosts))
 
     def _end_all_ranks(self, deadline: Deadline) -> None:
-        """Kill every rank on every host that answers, and prove it gone."""
-        side_by_side(
-            lambda host: host.end_rank(SLOT, deadline), list(self._around.bench.hosts.values())
-        )
+        """Kill every rank and prove it gone; those of a host without power are."""
+        bench = self._around.bench
+        bench.drop_cut_hosts()
+        side_by_side(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
 
-    def _wait(self, action: Callable[[Deadline], _T], limit: float) -> _T:
+    def _wait(self, what: str, action: Callable[[Deadline], _T], limit: float) -> _T:
         """Do something that blocks in a worker, so that a signal ends the wait at once."""
         deadline = Deadline.after(limit)
         inbox = self._around.inbox
-        return inbox.result(inbox.submit(lambda: action(deadline)), deadline.within(limit + 1.0))
+        return inbox.result(inbox.submit(lambda: action(deadline)), deadline, what)
 
 
 def _slowest(probes: list[Mapping[str, Any]]) -> LinkRate:

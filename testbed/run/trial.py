@@ -139,7 +139,7 @@ class Trial:
             self._around.journal.promise(promise.kind, **promise.arguments)
         deadline = Deadline.after(_FAULT_LIMIT)
         future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
-        injected = self._inbox.result(future, deadline)
+        injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
         self._log.append("fault.inject", victim.host, rank=victim.rank, **self._stamps(injected))
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
@@ -236,4 +236,4 @@ class Trial:
             self._log.append("clock.offset", name, at=found.at, ahead=ahead, bound=found.bound)
 
         future = self._inbox.submit(lambda: side_by_side(measure, list(hosts)))
-        self._inbox.result(future, deadline.within(_CLOCK_LIMIT + 1.0))
+        self._inbox.result(future, deadline, "measuring the clocks")

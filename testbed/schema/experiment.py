@@ -97,6 +97,8 @@ class Limits(Checked):
 
     trial: Annotated[Seconds, Field(gt=0)] = 60.0
     run: Annotated[Seconds, Field(gt=0)] = 1800.0
+    boot: Annotated[Seconds, Field(gt=0)] = 60.0
+    """How long a host may take from power-on until its agent answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from testbed.analysis.marks import Marks
 from testbed.analysis.metrics import metrics
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
-from testbed.fabric.circuits import Circuit, CrossConnect
+from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
 from testbed.run.plan import (
     FaultPlan,
+    Light,
     OpenHosts,
     OpenInstruments,
     Plan,
@@ -90,6 +91,14 @@ def summary(*trials: TrialResult, checks: tuple[CheckResult, ...] = (), **change
     return Summary(trials=trials, metrics=metrics(trials), checks=checks, **usual | changes)
 
 
+def _light() -> tuple[Light, ...]:
+    a, b = HostPort("h0", "p1"), HostPort("h1", "p0")
+    return (
+        Light(CrossConnect("ocs", 2, 19), a, b),
+        Light(CrossConnect("ocs", 3, 18), b, a),
+    )
+
+
 def plan(*, trials: int = 2, keep: bool = False) -> Plan:
     """Return the plan of a ring of four hosts, each trial cutting the power of rank 1."""
     circuits = tuple(Circuit.parse(f"h{i}.p1", f"h{(i + 1) % 4}.p0") for i in range(4))
@@ -101,7 +110,7 @@ def plan(*, trials: int = 2, keep: bool = False) -> Plan:
         (
             OpenInstruments(("ocs",), ("pdu",)),
             OpenHosts(("h0", "h1", "h2", "h3", "h4")),
-            ProgramCircuits(circuits, (CrossConnect("ocs", 2, 19), CrossConnect("ocs", 3, 18))),
+            ProgramCircuits(circuits, _light()),
             StartJob("main", "train", ("h0", "h1", "h2", "h3"), ("h4",)),
             *(RunTrial(n, ("warm", "cold")[n % 2], fault) for n in range(trials)),
             Restore(keep),

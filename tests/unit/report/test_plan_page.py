@@ -26,7 +26,8 @@ def test_steps_are_numbered_in_the_order_of_the_run(text):
 def test_circuits_and_the_cross_connects_they_add_are_spelt_out(text):
     lines = page(text, plan())
     assert "    circuits: h0.p1–h1.p0, h1.p1–h2.p0, h2.p1–h3.p0, h0.p0–h3.p1" in lines
-    assert "    + ocs.2→19  + ocs.3→18" in lines
+    assert "    + ocs.2→19  h0.p1 to h1.p0" in lines
+    assert "    + ocs.3→18  h1.p0 to h0.p1" in lines
 
 
 def test_who_is_which_rank_and_who_is_spare_is_told(text):
