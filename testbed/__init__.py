@@ -2,17 +2,16 @@
 
 Rooms, bottom up; each imports only rooms named before it:
 
-words        errors, units, clock, events, plugins
-schema       YAML files to checked models
+words        errors, units, clock, events, plugins, resource, secret
 fabric       optics on paper: ports, circuits, topologies, plans of change (pure)
-collectives  communication on paper: schedules and their cost (pure)
-analysis     events to marks, metrics and statistics (pure)
-record       event log, run directory, journal, locks
-bench        the lab, opened: instruments, hosts, the one door to the fabric
+schema       YAML files to checked models
+analysis     events to marks, metrics, statistics and checks (pure)
+record       event log, run directory, undo journal, locks
+bench        the lab, opened: instruments, hosts, the doors to light and power
 jobs, faults, control    what runs, what we break, what reacts
 run          planner and orchestrator
 twin         the lab, simulated on one Linux machine
-report       terminal and HTML
+report       terminal, HTML, JUnit
 cli          the `testbed` command
 
 `onhost` runs on GPU hosts and imports nothing of the above.

@@ -1,0 +1,94 @@
+"""Whatever can be typed or written in a file is in the docs, and the docs name nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import testbed.cli
+from testbed.analysis.metrics import METRICS
+from testbed.events import KINDS
+from testbed.plugins import kinds
+from testbed.schema import json_schema
+
+ROOT = Path(__file__).parents[2]
+FORMATS = (ROOT / "docs" / "file-formats.md").read_text()
+README = (ROOT / "README.md").read_text()
+DRIVERS = (ROOT / "drivers" / "README.md").read_text()
+
+
+def _commands() -> dict[str, Any]:
+    testbed.cli.run(["--version"])  # registers the verbs
+    from testbed.cli.app import app
+
+    top = get_command(app).commands  # type: ignore[attr-defined]
+    inner = top["twin"].commands
+    return {**top, **{f"twin {name}": command for name, command in inner.items()}}
+
+
+def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:
+    pages = README + (ROOT / "CHANGELOG.md").read_text()
+    for name, command in _commands().items():
+        assert command.help, name
+        assert name == "twin" or "xample" in (command.epilog or ""), f"{name} shows no example"
+        assert name.split()[0] in pages, name
+        for parameter in command.params:
+            assert getattr(parameter, "help", "x"), f"{name}: {parameter.name} has no help"
+
+
+@pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies"])
+def test_every_kind_and_its_options_are_documented(group: str) -> None:
+    for name, kind in kinds(group).items():
+        assert f"`{name}`" in FORMATS and f"`{name}`" in README, name
+        for option in fields(kind.options):
+            assert f"`{option.name}`" in FORMATS, f"{name}: {option.name}"
+
+
+def test_every_driver_has_a_row() -> None:
+    for name in kinds("drivers"):
+        assert re.search(rf"^\| `{name}` \|", DRIVERS, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("of", ["experiment", "lab"])
+def test_every_key_of_a_file_is_documented(of: str) -> None:
+    for key in _keys(json_schema(of)):
+        assert re.search(rf"\b{re.escape(key)}\b", FORMATS), key
+
+
+def _keys(schema: Any) -> set[str]:
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        found |= set(schema.get("properties", {}))
+        for value in schema.values():
+            found |= _keys(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            found |= _keys(value)
+    return found
+
+
+def test_every_metric_is_documented() -> None:
+    for name in METRICS:
+        assert f"`{name}`" in FORMATS, name
+
+
+def test_every_event_kind_that_the_code_writes_is_known_and_the_other_way_round() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "testbed").rglob("*.py"))
+    for kind in KINDS:
+        assert sources.count(f'"{kind}"') > 1, f"nothing writes {kind}"
+
+
+def test_every_experiment_states_its_question_and_is_in_the_readme() -> None:
+    for path in (ROOT / "experiments").glob("*.yaml"):
+        assert f"experiments/{path.name}" in README, path.name
+
+
+def test_the_map_of_rooms_is_the_tree() -> None:
+    rooms = {path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()}
+    shown = set(re.findall(r"\b([a-z]+)/", README[README.index("A map of the rooms") :]))
+    assert rooms <= shown
