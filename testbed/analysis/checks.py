@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +23,12 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "==": operator.eq,
+}
+
+_STATISTICS: dict[str, Callable[[list[float]], float]] = {
+    "median": statistics.median,
+    "min": min,
+    "max": max,
 }
 
 
@@ -55,56 +63,79 @@ def evaluate(
     mine = [trial for trial in trials if trial.arm == check.arm]
     if isinstance(check.condition, str):
         return _same(name, check, mine, trials)
-    limit = check.condition.text
-    metric = metrics.get(f"{check.arm}.{check.metric}")
-    if not mine or metric is None:
-        return CheckResult(name, limit, None, "unknown", "no trial has a value")
+    found = [_value(trial, check.metric) for trial in mine]
+    values = [value if isinstance(value, (int, float)) else None for value in found]
+    lost = any(trial.valid and trial.recovered is False for trial in mine)
+    if set(values) <= {None} and not lost:
+        return CheckResult(name, check.condition.text, None, "unknown", "no trial has a value")
     match check.statistic:
         case "every" | "equals":
-            return _every(name, check.condition, check.metric, mine)
+            return _every(name, check.condition, values)
         case "near_prediction":
-            return _near(name, check.condition, metric)
-    values = {"median": metric.median, "min": min(metric.values), "max": max(metric.values)}
-    return _compared(name, check.condition, values[check.statistic])
+            metric = metrics.get(f"{check.arm}.{check.metric}")
+            return _near(name, check.condition, values, metric.predicted if metric else None)
+    return _compared(name, check.condition, values, _STATISTICS[check.statistic])
 
 
-def _compared(name: str, condition: Condition, value: float) -> CheckResult:
-    holds = _COMPARE[condition.comparator](value, condition.value)
-    return CheckResult(name, condition.text, value, "passed" if holds else "failed")
+def _value(trial: TrialResult, metric: str) -> float | str | None:
+    """Return what a trial has to show; nothing when it is invalid or its job did not recover."""
+    counts = trial.valid and trial.recovered is not False
+    return trial.values.get(metric) if counts else None
 
 
-def _every(
-    name: str, condition: Condition, metric: str, trials: Sequence[TrialResult]
+def _with_worst(condition: Condition, values: Sequence[float | None]) -> list[float]:
+    """Return the values with the worst there can be in the place of each that is missing."""
+    worst = -math.inf if condition.comparator.startswith(">") else math.inf
+    return [worst if value is None else value for value in values]
+
+
+def _missing(values: Sequence[float | None]) -> str:
+    count = values.count(None)
+    return f"{count} of {len(values)} trials have no value" if count else ""
+
+
+def _compared(
+    name: str,
+    condition: Condition,
+    values: Sequence[float | None],
+    statistic: Callable[[list[float]], float],
 ) -> CheckResult:
+    value = statistic(_with_worst(condition, values))
+    holds = _COMPARE[condition.comparator](value, condition.value)
+    shown = value if math.isfinite(value) else None
+    return CheckResult(name, condition.text, shown, _verdict(holds), _missing(values))
+
+
+def _every(name: str, condition: Condition, values: Sequence[float | None]) -> CheckResult:
     """Hold a condition against every trial; the value shown is the worst."""
     compare = _COMPARE[condition.comparator]
-    values = [trial.values.get(metric) for trial in trials if trial.valid]
-    known = [value for value in values if isinstance(value, (int, float))]
+    known = [value for value in values if value is not None]
     good = sum(compare(value, condition.value) for value in known)
-    missing = len(trials) - len(known)
     worst = (min if condition.comparator.startswith(">") else max)(known, default=None)
-    reason = f"{missing} of {len(trials)} trials have no value" if missing else ""
     return CheckResult(
         name,
         condition.text,
         worst,
-        "passed" if good == len(trials) else "failed",
-        reason or f"{good} of {len(trials)} trials",
-        round(share_at_least(good, len(trials)), 4),
+        _verdict(good == len(values)),
+        _missing(values) or f"{good} of {len(values)} trials",
+        round(share_at_least(good, len(values)), 4),
     )
 
 
-def _near(name: str, condition: Condition, metric: Metric) -> CheckResult:
+def _near(
+    name: str, condition: Condition, values: Sequence[float | None], predicted: float | None
+) -> CheckResult:
     limit = f"within {condition.text} of the prediction"
-    if metric.predicted is None:
+    if predicted is None:
         return CheckResult(name, limit, None, "unknown", "nothing was predicted")
-    distance = metric.median - metric.predicted
+    distance = statistics.median(_with_worst(condition, values)) - predicted
     if condition.dimension is SHARE:
-        distance /= metric.predicted
-        holds = abs(distance) <= condition.value
+        holds = abs(distance) <= condition.value * abs(predicted)
+        distance = distance / predicted if predicted else math.inf
     else:  # a quantity is a bound on what the measurement adds to the prediction
         holds = distance <= condition.value
-    return CheckResult(name, limit, distance, "passed" if holds else "failed")
+    shown = distance if math.isfinite(distance) else None
+    return CheckResult(name, limit, shown, _verdict(holds), _missing(values))
 
 
 def _same(
@@ -113,10 +144,14 @@ def _same(
     other_arm, _, other_metric = str(check.condition).rpartition(".")
     others = [trial for trial in trials if trial.arm == other_arm]
     limit = f"the same as {check.condition}"
-    values = {trial.values.get(check.metric) for trial in mine}
-    values |= {trial.values.get(other_metric) for trial in others}
+    values = {_value(trial, check.metric) for trial in mine}
+    values |= {_value(trial, other_metric) for trial in others}
     if not mine or not others or None in values:
         return CheckResult(name, limit, None, "unknown", "some trial has no value")
     shown = sorted(map(str, values))
-    verdict: Verdict = "passed" if len(values) == 1 else "failed"
+    verdict = _verdict(len(values) == 1)
     return CheckResult(name, limit, ", ".join(shown), verdict, f"{len(mine) + len(others)} trials")
+
+
+def _verdict(holds: bool) -> Verdict:
+    return "passed" if holds else "failed"

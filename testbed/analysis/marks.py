@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.steps import Step, intervals, step_time
@@ -93,7 +92,7 @@ class MarkFinder:
     def instant(self, event: Event) -> Instant:
         """Return when an event happened: by its host's clock where it carries a stamp of one."""
         if "mono" in event.data and "host" in event.data:
-            at = self._clocks.instant(event.data["host"], event.data["mono"])
+            at = self._clocks.instant(event, event.data["mono"])
             if at is not None:
                 return at
         return Instant.exactly(event.t)
@@ -101,19 +100,20 @@ class MarkFinder:
     def _fault(self) -> Instant | None:
         for event in self._events:
             if event.kind == "fault.inject":
-                return self._injected(event.data)
+                return self._injected(event)
         return None
 
-    def _injected(self, data: Any) -> Instant | None:
-        if "sent" in data:
-            return Instant(data["sent"], data["done"])
-        ends = [self._clocks.instant(data["host"], mono) for mono in data["mono"]]
+    def _injected(self, event: Event) -> Instant | None:
+        if "sent" in event.data:
+            return Instant(event.data["sent"], event.data["done"])
+        ends = [self._clocks.instant(event, mono) for mono in event.data["mono"]]
         if ends[0] is None or ends[1] is None:
             return None
         return Instant(ends[0].early, ends[1].late)
 
     def _first(self, *kinds: str) -> Instant | None:
-        found = [at for kind in kinds for _, at in self.seen(kind)]
+        seen = [one for kind in kinds for one in self.seen(kind)]
+        found = [at for event, at in seen if not event.data.get("up", False)]
         return min(found, key=lambda at: at.early, default=None)
 
     def _last(self, kind: str) -> Instant | None:
@@ -135,11 +135,16 @@ class MarkFinder:
         noticed = self._first("symptom") or zero
         after = [s for s in self._steps if s.end.late > noticed.early and s.is_verified]
         if any(event.kind == "recovery.decided" for event in self._events):
-            last = max((step.generation for step in before), default=-1)
+            last = max((step.generation for step in before), default=self._first_generation())
             after = [step for step in after if step.generation > last]
         if not after:
             return None, None
         return after[0].end, _throughput_back(before, after)
+
+    def _first_generation(self) -> int:
+        begun = (event.data for event in self._events if event.kind == "trial.begin")
+        generation: int = next(begun, {}).get("generation", -1)
+        return generation
 
 
 def _throughput_back(before: Sequence[Step], after: Sequence[Step]) -> Instant | None:

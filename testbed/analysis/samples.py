@@ -19,14 +19,15 @@ def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str,
     """Return time, algbw and busbw of every size, medians over the iterations.
 
     An iteration lasts from the last rank's entry, as every rank waits for all to be there, to the
-    last rank's exit. Bandwidths are in bit/s; names are those of `size_name`.
+    last rank's exit. Bandwidths are in bit/s; names are those of `size_name`. A size that is over
+    sooner than the hosts' clocks can tell is left out.
     """
     samples = [event for event in events if event.kind == "sample"]
     values: dict[str, float] = {}
     for size, group in groupby(sorted(samples, key=_size), _size):
         times = _iterations(list(group), clocks, ranks)
-        if times:
-            seconds = statistics.median(times)
+        seconds = statistics.median(times) if times else 0.0
+        if seconds > 0:
             algbw = size * 8 / seconds
             name = size_name(size)
             values[f"time_{name}"] = seconds
@@ -55,11 +56,7 @@ def _iterations(samples: list[Event], clocks: Clocks, ranks: int) -> list[float]
         by_iteration.setdefault(sample.data["iteration"], []).append(sample)
     for group in by_iteration.values():
         stamps = [
-            (
-                clocks.instant(s.data["host"], s.data["begin"]),
-                clocks.instant(s.data["host"], s.data["end"]),
-            )
-            for s in group
+            (clocks.instant(s, s.data["begin"]), clocks.instant(s, s.data["end"])) for s in group
         ]
         known = [(b.middle, e.middle) for b, e in stamps if b is not None and e is not None]
         if len(known) == ranks:

@@ -7,14 +7,11 @@ SC'15.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
 import numpy as np
 
 _RESAMPLES = 10_000
-
-median = statistics.median
 
 
 def median_interval(

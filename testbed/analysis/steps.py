@@ -31,11 +31,18 @@ class Step:
     """Bytes that each rank sent in the AllReduce."""
 
 
+def rank_count(events: Iterable[Event]) -> int:
+    """Return the number of ranks that reported a step or a sample."""
+    kinds = ("step", "sample")
+    ranks = {event.data["rank"] for event in events if event.kind in kinds} - {None}
+    return 1 + max(ranks, default=-1)
+
+
 def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[Step]:
     """Return the steps that all ranks finished, in the order of their ends."""
     reports: dict[tuple[int, int], list[Event]] = {}
     for event in events:
-        if event.kind == "step":
+        if event.kind == "step" and event.data["rank"] is not None:
             key = (event.data["generation"], event.data["step"])
             reports.setdefault(key, []).append(event)
     steps = [_step(key, group, clocks) for key, group in reports.items() if len(group) == ranks]
@@ -43,10 +50,10 @@ def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[
 
 
 def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Step | None:
-    stamps = {name: [_stamp(r, name, clocks) for r in reports] for name in ("begin", "end")}
-    entries = [clocks.instant(r.data["host"], r.data["collective"][0]) for r in reports]
-    exits = [clocks.instant(r.data["host"], r.data["collective"][1]) for r in reports]
-    begins, ends = (_known(stamps[name]) for name in ("begin", "end"))
+    entries = [clocks.instant(r, r.data["collective"][0]) for r in reports]
+    exits = [clocks.instant(r, r.data["collective"][1]) for r in reports]
+    begins = _known(clocks.instant(r, r.data["begin"]) for r in reports)
+    ends = _known(clocks.instant(r, r.data["end"]) for r in reports)
     if len(begins) < len(reports) or len(ends) < len(reports):
         return None
     digests = {report.data["digest"] for report in reports}
@@ -61,10 +68,6 @@ def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Ste
         collective=max(e.middle for e in _known(exits)) - max(e.middle for e in _known(entries)),
         bytes_sent=max(report.data["bytes"] for report in reports),
     )
-
-
-def _stamp(report: Event, name: str, clocks: Clocks) -> Instant | None:
-    return clocks.instant(report.data["host"], report.data[name])
 
 
 def _known(instants: Iterable[Instant | None]) -> list[Instant]:

@@ -10,7 +10,13 @@ from typing import Any
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.samples import bandwidths
-from testbed.analysis.steps import Step, finished_steps, step_time, wire_overhead
+from testbed.analysis.steps import (
+    Step,
+    finished_steps,
+    rank_count,
+    step_time,
+    wire_overhead,
+)
 from testbed.events import Event
 
 _SPANS = {
@@ -40,7 +46,11 @@ _PREDICTED = {
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """What one trial gave. `valid` and `recovered` are None where the log stops in the middle."""
+    """What one trial gave.
+
+    It is valid when somebody but the injector saw its fault. It recovered when the job reached t10
+    and was still well when the trial ended; None where nothing was broken.
+    """
 
     number: int
     arm: str
@@ -60,7 +70,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     """Return the numbers of one trial from its events."""
     begin = next((e.subject for e in events if e.kind == "trial.begin"), "")
     end = next((event for event in events if event.kind == "trial.end"), None)
-    ranks = 1 + max((e.data["rank"] for e in events if e.kind in ("step", "sample")), default=-1)
+    ranks = rank_count(events)
     steps = finished_steps(events, clocks, ranks)
     finder = MarkFinder(events, clocks, steps)
     faulty = any(event.kind == "fault.inject" for event in events)
@@ -72,15 +82,20 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         number=number,
         arm=begin,
         valid=end is not None and end.data["valid"],
-        recovered=(marks is not None and "t10" in marks.at) if faulty else None,
+        recovered=_recovered(marks, end) if faulty else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",
         values=values,
         predicted=_predictions(events),
         marks=marks,
-        lost_steps=_lost_steps(events) if faulty else None,
+        lost_steps=_lost_steps(finder) if faulty else None,
         receipt=_receipt(events, finder, marks),
         witnesses=_witnesses(events, finder, marks),
     )
+
+
+def _recovered(marks: Marks | None, end: Event | None) -> bool:
+    is_well = end is None or bool(end.data["recovered"])
+    return is_well and marks is not None and "t10" in marks.at
 
 
 def _predictions(events: Sequence[Event]) -> dict[str, float]:
@@ -126,7 +141,7 @@ def _job_values(
     values: dict[str, float | str] = dict(bandwidths(events, clocks, ranks))
     if (normal := step_time(quiet)) is not None:
         values["step_time"] = normal
-        rates = [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]
+    if rates := [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]:
         values["busbw"] = statistics.median(rates)
     if quiet:
         overhead = wire_overhead(events, quiet[-1].generation, quiet[-1].number)
@@ -139,10 +154,10 @@ def _job_values(
     return values
 
 
-def _lost_steps(events: Sequence[Event]) -> int | None:
+def _lost_steps(finder: MarkFinder) -> int | None:
     """Return how many steps that some rank had committed were done again."""
-    left = [event.data["committed"] for event in events if event.kind == "rank.left"]
-    agreed = [event.data["step"] for event in events if event.kind == "state.restored"]
+    left = {event.data["committed"] for event, _ in finder.seen("rank.left")} - {None}
+    agreed = [event.data["step"] for event, _ in finder.seen("state.restored")]
     return max(left) - agreed[-1] if left and agreed else None
 
 
