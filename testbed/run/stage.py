@@ -21,6 +21,7 @@ from testbed.run.recovery import Recovery
 from testbed.run.reports import record
 from testbed.run.trial import Around, Trial
 from testbed.schema import Arm, Experiment, Lab
+from testbed.units import RATE
 
 _JOIN_LIMIT = 30.0
 _RANKS_LIMIT = 10.0
@@ -28,6 +29,11 @@ _POWER_LIMIT = 15.0
 _ANSWER_LIMIT = 1.0
 _HEARTBEAT = 1.0
 """Seconds of silence that count where no policy says how many."""
+
+_PAYLOAD = 0.956
+"""Share of a link's rate that TCP payload can have, in Ethernet frames of 1500 bytes."""
+
+_ENOUGH = 0.9
 
 _T = TypeVar("_T")
 
@@ -118,7 +124,19 @@ class Stage:
         if job.failure or not ready:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
         self._link = _slowest(probes)
+        self._note_slow_links(arm)
         return job
+
+    def _note_slow_links(self, arm: Arm) -> None:
+        """Say so when this machine is too busy to carry what its twin's ports should."""
+        rate = arm.of(self._lab).twin.rate
+        if self._retune and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
+            text = (
+                f"the slowest circuit delivers {RATE.format(self._link.bits_per_second)}, where "
+                f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
+                "this machine is too busy, and its own slowness is in every number"
+            )
+            self._around.log.append("note", "links", text=text)
 
     def _time_a_start(self, job: RunningJob) -> None:
         """Start a rank on a spare host and end it again: how long a cold spare will take."""
