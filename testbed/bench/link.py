@@ -101,24 +101,31 @@ class AgentLink:
         while data := self._channel.receive():
             received = self._heard = now()
             try:
-                messages = decoder.feed(data)
+                for message in decoder.feed(data):
+                    self._handle(message, received)
             except ProtocolError as error:
                 reason = f"its agent said {data[:80]!r}: {error}"
                 break
-            for message in messages:
-                self._handle(message, received)
         complaint = self._channel.complaint()
         self._lose(f"{reason}: {complaint.splitlines()[-1]}" if complaint else reason)
+        self._channel.close()
 
     def _handle(self, message: Message, received: float) -> None:
         if "re" not in message:
             self._listener(self.host, message, received)
             return
-        future, sent = self._waiting.pop(message["re"])
+        future, sent = self._asked(message["re"])
         if "error" in message:
             future.set_exception(HostError(self.host, message["error"]))
         else:
-            future.set_result(Answer(message["ok"], sent, received))
+            future.set_result(Answer(message.get("ok"), sent, received))
+
+    def _asked(self, number: int) -> tuple[Future[Answer], float]:
+        with self._sending:
+            found = self._waiting.pop(number, None)
+        if found is None:
+            raise ProtocolError(f"an answer to question {number}, which is not open")
+        return found
 
     def _lose(self, reason: str) -> None:
         self._ended.set()

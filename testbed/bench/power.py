@@ -72,6 +72,17 @@ class Power:
         return tuple(sorted(self._promises))
 
     def give_all(self, deadline: Deadline) -> None:
-        """Turn every outlet on again that we turned off."""
-        for host in self.dark_hosts:
-            self.give(host, deadline)
+        """Turn every outlet on again that we turned off; one that fails does not stop the others.
+
+        Raise UnsafeError with those that stayed off.
+        """
+        problems: list[UnsafeError] = []
+        dark = self.dark_hosts
+        for done, host in enumerate(dark):
+            fair = deadline.within(deadline.left / (len(dark) - done))
+            try:
+                self.give(host, fair)
+            except UnsafeError as error:
+                problems.append(error)
+        if problems:
+            raise UnsafeError("; ".join(map(str, problems)))
