@@ -15,6 +15,7 @@ import os
 import platform
 import selectors
 import signal
+import sys
 import time
 from typing import Any, Optional
 
@@ -57,7 +58,9 @@ class Agent:
         try:
             while not self._ending:
                 for key, _ in self._selector.select(self._wait()):
-                    key.data()
+                    # What came first may have let go of a rank whose lines are ready too.
+                    if self._selector.get_map().get(key.fd) is key:
+                        key.data()
                 self._tick()
         finally:
             left = self._take_everything_back()
@@ -301,5 +304,6 @@ def _version(package: str) -> str:
 def main(bundle: int) -> int:
     """Be the agent; `bundle` is the descriptor of the archive that this code came from."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)  # only the end of the line ends us
+        signal.signal(number, signal.SIG_IGN)  # only the end of the line ends us …
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # … or of the host, in good order
     return Agent(bundle).serve()

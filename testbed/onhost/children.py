@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
@@ -13,8 +14,16 @@ from typing import Any, Optional
 
 from .frames import Decoder, Message, encode
 
+_PR_SET_PDEATHSIG = 1
 _KILL_LIMIT = 5.0
 _LONGEST_LINE = 4096
+
+_libc = ctypes.CDLL(None)
+
+
+def _die_with_agent() -> None:
+    """Have the kernel kill this rank with the agent: one that is stopped cannot see it go."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Child:
@@ -36,6 +45,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 env={**os.environ, **environment},
                 start_new_session=True,
+                preexec_fn=_die_with_agent,
             )
         assert self._process.stderr is not None
         self.line = ours
@@ -62,13 +72,14 @@ class Child:
             self.line.setblocking(False)
 
     def messages(self) -> list[Message]:
-        """Return the messages that have arrived."""
+        """Return all messages that have arrived, however many."""
+        messages: list[Message] = []
         try:
-            return self._decoder.feed(self.line.recv(1 << 16))
-        except BlockingIOError:
-            return []
+            while data := self.line.recv(1 << 16):
+                messages += self._decoder.feed(data)
         except OSError:
-            return []
+            return messages  # nothing more for now, or the rank is gone
+        return messages
 
     def complaints(self) -> list[str]:
         """Return the whole lines that have arrived on standard error."""

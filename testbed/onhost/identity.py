@@ -75,9 +75,10 @@ class IdentityPort:
             return {}, None
         try:
             message = json.loads(data)
-            genuine = hmac.compare_digest(str(message.get("token")), self._token)
-        except (ValueError, AttributeError):
-            return {}, sender
+            token = str(message.get("token")).encode()
+            genuine = hmac.compare_digest(token, self._token.encode())
+        except (ValueError, AttributeError, RecursionError):
+            return {}, sender  # anybody can send us anything
         return (message if genuine else {}), sender
 
     def close(self) -> None:
