@@ -1,0 +1,224 @@
+"""The agent on a host: real processes, real signals, and nothing left behind."""
+
+import os
+import platform
+import signal
+import threading
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from agent_on_pipes import configuration, watched
+
+from testbed.errors import HostError
+
+
+def test_a_greeted_agent_says_who_it_is(agents):
+    facts = agents().hello()
+    assert facts["python"] == platform.python_version()
+    assert facts["numpy"] == version("numpy")
+    assert facts["hostname"] == platform.node()
+    assert facts["kernel"] == platform.release()
+    assert facts["root"] == (os.geteuid() == 0)
+    assert facts["hardware"] == {}
+
+
+def test_the_hardware_address_of_a_port_is_read_and_a_missing_one_named(agents):
+    assert agents().hello(p0="lo")["hardware"] == {"p0": "00:00:00:00:00:00"}
+    with pytest.raises(HostError, match="nosuch0"):
+        agents().hello(p0="nosuch0")
+
+
+def test_the_counters_of_a_port_are_read(agent):
+    (counted,) = agent.ask("counters", interfaces=["lo"]).values()
+    assert counted.keys() == {"rx_bytes", "tx_bytes", "rx_packets", "tx_packets"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        ({"do": "no-such-thing"}, "no-such-thing|no_such_thing"),
+        ({"do": "tell", "slot": 3, "message": {"do": "exit"}}, "no rank runs in slot 3"),
+        ({"do": "signal", "slot": 3, "signal": "KILL"}, "no rank runs in slot 3"),
+        ({"do": "start"}, "slot"),
+        ({"do": "counters", "interfaces": ["nosuch0"]}, "nosuch0"),
+        ({"do": "ask-identity", "port": "p9"}, "p9"),
+    ],
+)
+def test_what_cannot_be_done_is_answered_and_the_agent_works_on(agent, request_, complaint):
+    with pytest.raises(HostError, match=complaint):
+        agent.ask(request_.pop("do"), **request_)
+    assert agent.ask("alive") == {}
+
+
+def test_ending_a_rank_that_never_ran_finds_it_gone(agent):
+    assert agent.ask("end", slot=0) == {"gone": True}
+
+
+def test_a_rank_is_started_told_and_its_exit_is_reported(agent):
+    pid = agent.start_rank(configure=False)
+    with watched(pid) as ended:
+        agent.tell(0, "exit")
+        left = agent.ears.wait_for("exit")
+        assert ended()
+    assert (left["slot"], left["code"]) == (0, 0)
+
+
+def test_two_ranks_on_two_slots_run_a_job_together(agent):
+    ready = []
+    for rank in range(2):
+        agent.ask("start", slot=rank, env={})
+        agent.tell(rank, "configure", **configuration(rank, ranks=2))
+        ready.append(agent.ears.wait_for("ready", count=rank + 1))
+    members = [
+        {"rank": rank, "address": said["address"], "port": said["port"]}
+        for rank, said in enumerate(ready)
+    ]
+    plan = {"generation": 1, "members": members, "step": 0, "restore": {}, "probe": False}
+    for rank in range(2):
+        agent.tell(rank, "join", rank=rank, **plan)
+    agent.ears.wait_for("done", count=2)
+    assert len(agent.ears.of("sample")) == 4
+
+
+def test_a_rank_has_the_environment_that_it_was_started_with(agent):
+    pid = agent.start_rank(configure=False, NCCL_SOCKET_IFNAME="mgmt0")
+    assert b"NCCL_SOCKET_IFNAME=mgmt0\0" in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_a_slot_holds_one_rank_at_a_time(agent):
+    agent.start_rank(configure=False)
+    with pytest.raises(HostError, match="slot 0 has a rank already"):
+        agent.start_rank(configure=False)
+    assert agent.ask("end", slot=0) == {"gone": True}
+    agent.start_rank(configure=False)
+
+
+def test_a_rank_that_is_ended_is_gone_and_reports_no_exit(agent):
+    pid = agent.start_rank(configure=False)
+    with watched(pid) as ended:
+        assert agent.ask("end", slot=0) == {"gone": True}
+        assert ended(0)
+    assert agent.ask("end", slot=0) == {"gone": True}
+    assert not agent.ears.of("exit")
+
+
+def test_a_killed_rank_is_reported_with_its_signal(agent):
+    agent.start_rank()
+    answer = agent.ask("signal", slot=0, signal="KILL")
+    sent, done = answer["mono"]
+    left = agent.ears.wait_for("exit")
+    assert left["code"] == -signal.SIGKILL
+    assert sent <= done
+    assert sent <= left["mono"]
+
+
+def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
+    agent.start_rank(heartbeat=0.1)
+    assert agent.ask("signal", slot=0, signal="STOP")["state"] in "RST"
+    missed = agent.ears.wait_for("heartbeat-missed")
+    assert missed["slot"] == 0
+    assert missed["silence"] > 0.1
+    assert agent.ask("signal", slot=0, signal="CONT")["state"] in "RSD"
+    agent.ask("signal", slot=0, signal="STOP")
+    agent.ears.wait_for("heartbeat-missed", count=2)
+    assert len(agent.ears.of("heartbeat-missed")) == 2
+
+
+def test_a_rank_that_still_starts_is_not_missed_before_its_grace_is_over(agent):
+    pid = agent.ask("start", slot=0, env={})["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    agent.tell(0, "configure", grace=0.35, **configuration(heartbeat=0.05))
+    configured = agent.ask("clock")[0]
+    missed = agent.ears.wait_for("heartbeat-missed")
+    assert missed["mono"] >= configured + 0.3
+
+
+def test_what_a_rank_complains_of_is_heard_before_its_end(agent):
+    agent.ask("start", slot=0, env={})
+    agent.tell(0, "configure", job={"kind": "no such job", "options": {}}, heartbeat=1.0)
+    failed = agent.ears.wait_for("failed")
+    left = agent.ears.wait_for("exit")
+    assert left["code"] == 1
+    events = [message["event"] for message in agent.ears.heard]
+    assert events.index("log") < events.index("exit")
+    assert failed["why"].startswith(agent.ears.of("log")[-1]["line"].partition(":")[0])
+
+
+# --- nothing stays --------------------------------------------------------------------------
+
+
+def test_an_agent_told_goodbye_ends_its_ranks_and_itself(agent):
+    with watched(agent.start_rank()) as ended:
+        assert agent.ask("bye") == {"left": []}
+        assert ended()
+    assert agent.wait() == 0
+
+
+def test_an_agent_whose_line_ends_ends_its_ranks_and_itself(agent):
+    with watched(agent.start_rank()) as ended:
+        agent.link.close()
+        assert ended()
+    assert agent.wait() == 0
+    assert not agent.ears.of("lost")
+
+
+def test_an_agent_that_hears_nothing_for_too_long_does_the_same(agents):
+    agent = agents()
+    agent.hello(patience=0.3)
+    with watched(agent.start_rank(configure=False)) as ended:
+        assert ended()
+    assert agent.wait() == 0
+    agent.ears.wait_for("lost")
+
+
+def test_an_agent_that_is_kept_alive_stays(agents):
+    agent = agents()
+    agent.hello(patience=0.3)
+    agent.link.keep_alive(0.3)
+    assert not threading.Event().wait(0.7)
+    assert agent.ask("alive") == {}
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_rank_outlives_its_agent_however_that_ends(agent, number, frozen):
+    pid = agent.start_rank()
+    with watched(pid) as ended:
+        if frozen:
+            agent.ask("signal", slot=0, signal="STOP")
+        os.kill(agent.process.pid, number)
+        assert ended()
+    agent.wait()
+    assert "ended" in agent.ears.wait_for("lost")["reason"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_meant_for_the_terminal_does_not_end_it(agent, number):
+    os.kill(agent.process.pid, number)
+    assert agent.ask("alive") == {}
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"\xff\xff\xff\xff", b"\0\0\0\x02[]", b"\0\0\0\x03{x}", b'\0\0\0\x0f{"do": "alive"}'],
+)
+def test_an_agent_that_is_told_nonsense_takes_everything_back_and_ends(agent, noise):
+    with watched(agent.start_rank(configure=False)) as ended:
+        agent.channel.send(noise)
+        assert ended()
+    assert agent.wait() == 1
+    agent.ears.wait_for("lost")
+
+
+def test_a_rank_that_ends_while_it_is_being_ended_does_not_take_the_agent_with_it(agent):
+    """Everything about the rank is ready at once, after the word that lets go of it."""
+    pid = agent.start_rank()
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    answer = agent.link.post("end", slot=0)
+    with watched(pid) as ended:
+        os.kill(pid, signal.SIGKILL)
+        assert ended()
+    os.kill(agent.process.pid, signal.SIGCONT)
+    assert answer.result(10).value == {"gone": True}
+    assert agent.ask("alive") == {}

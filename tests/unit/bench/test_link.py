@@ -1,0 +1,219 @@
+"""The link to an agent, with this test as the agent at its other end."""
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from agent_on_pipes import Ears, soon
+
+from testbed.bench.link import AgentLink
+from testbed.clock import Deadline
+from testbed.errors import HostError, HostTimeout
+from testbed.onhost.frames import Decoder, encode
+
+
+class SocketChannel:
+    """The controller's end of a line."""
+
+    def __init__(self, line):
+        self._line = line
+        self.complaints = ""
+
+    def send(self, data):
+        try:
+            self._line.sendall(data)
+        except OSError as error:
+            raise HostError("h0", f"the line broke: {error}") from error
+
+    def receive(self):
+        try:
+            return self._line.recv(1 << 16)
+        except OSError:
+            return b""
+
+    def complaint(self):
+        return self.complaints
+
+    def close(self):
+        self._line.close()
+
+
+class FarSide:
+    """The agent's end of the line: reads questions and answers as the test says."""
+
+    def __init__(self, line, channel):
+        self._line = line
+        self._channel = channel
+        self._decoder = Decoder()
+        self._questions = []
+
+    def question(self):
+        while not self._questions:
+            self._questions += self._decoder.feed(self._line.recv(1 << 16))
+        return self._questions.pop(0)
+
+    def say(self, **message):
+        self._line.sendall(encode(message))
+
+    def write(self, data):
+        self._line.sendall(data)
+
+    def hang_up(self, complaints=""):
+        self._channel.complaints = complaints
+        self._line.shutdown(socket.SHUT_RDWR)
+
+    def is_hung_up_on(self):
+        return self._line.recv(1) == b""
+
+
+@pytest.fixture
+def line():
+    """A link, what it hears, and the far side of its line."""
+    ours, theirs = socket.socketpair()
+    ears, channel = Ears(), SocketChannel(ours)
+    link = AgentLink("h0", channel, ears)
+    yield link, ears, FarSide(theirs, channel)
+    theirs.close()
+    link.close()
+
+
+def test_an_answer_carries_the_instants_between_which_it_was_given(line):
+    link, _, far = line
+    future = link.post("clock", what="time")
+    question = far.question()
+    assert question["do"] == "clock"
+    assert question["what"] == "time"
+    far.say(re=question["id"], ok=[1, 2])
+    answer = future.result(10)
+    assert answer.value == [1, 2]
+    assert answer.sent < answer.received
+
+
+def test_answers_find_their_questions_in_any_order(line):
+    link, _, far = line
+    futures = [link.post("echo", n=n) for n in range(20)]
+    for question in sorted((far.question() for _ in futures), key=lambda q: -q["n"]):
+        far.say(re=question["id"], ok=question["n"])
+    assert [future.result(10).value for future in futures] == list(range(20))
+
+
+def test_many_threads_may_ask_at_once(line):
+    link, _, far = line
+
+    def answer():
+        for _ in range(100):
+            question = far.question()
+            far.say(re=question["id"], ok=question["n"])
+
+    with ThreadPoolExecutor(9) as pool:
+        answering = pool.submit(answer)
+        found = list(pool.map(lambda n: link.ask("echo", soon(), n=n).value, range(100)))
+        answering.result(10)
+    assert found == list(range(100))
+
+
+def test_a_refusal_is_an_error_in_the_agents_words(line):
+    link, _, far = line
+    future = link.post("start")
+    far.say(re=far.question()["id"], error="OSError: no memory")
+    with pytest.raises(HostError, match=r"^h0: OSError: no memory$"):
+        future.result(10)
+
+
+def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_nobodys(line):
+    link, _, far = line
+    with pytest.raises(HostTimeout, match="no answer to 'alive' in time"):
+        link.ask("alive", Deadline.after(0.01))
+    late = far.question()
+    future = link.post("echo")
+    far.say(re=late["id"], ok="late")
+    far.say(re=far.question()["id"], ok="mine")
+    assert future.result(10).value == "mine"
+
+
+def test_events_are_heard_in_order_and_answers_are_none(line):
+    link, ears, far = line
+    future = link.post("alive")
+    far.say(event="carrier", port="p0", up=False)
+    far.say(re=far.question()["id"], ok={})
+    far.say(event="carrier", port="p0", up=True)
+    future.result(10)
+    ears.wait_for("carrier", count=2)
+    assert [message["up"] for message in ears.heard] == [False, True]
+
+
+def test_a_line_that_ends_fails_every_question_and_is_reported_once(line):
+    link, ears, far = line
+    futures = [link.post("alive") for _ in range(3)]
+    far.hang_up("Traceback\nMemoryError: out of memory")
+    for future in futures:
+        with pytest.raises(HostError, match="its agent's link ended: MemoryError: out of memory"):
+            future.result(10)
+    assert ears.wait_for("lost")["reason"].endswith("MemoryError: out of memory")
+    with pytest.raises(HostError):
+        link.ask("alive", soon())
+    assert len(ears.of("lost")) == 1
+
+
+def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
+    link, ears, far = line
+    future = link.post("alive")
+    far.question()
+    link.close()
+    far.hang_up()
+    with pytest.raises(HostError):
+        future.result(10)
+    with pytest.raises(HostError, match="closed"):
+        link.ask("alive", soon())
+    link.close()
+    assert not ears.heard
+
+
+@pytest.mark.parametrize(
+    ("noise", "reason"),
+    [
+        (b"Welcome to h0!\n", "its agent said b'Welcome to h0!"),
+        (b"\0\0\0\x02[]", "no JSON object"),
+        (encode({"re": 99, "ok": {}}), "question 99, which is not open"),
+    ],
+)
+def test_whoever_speaks_something_else_is_lost_and_hung_up_on(line, noise, reason):
+    link, ears, far = line
+    future = link.post("alive")
+    number = far.question()["id"]
+    assert number != 99
+    far.write(noise)
+    assert reason in ears.wait_for("lost")["reason"]
+    with pytest.raises(HostError):
+        future.result(10)
+    assert far.is_hung_up_on()
+
+
+def test_an_agent_that_is_silent_for_too_long_is_lost(line):
+    link, ears, far = line
+    future = link.post("start")
+    link.keep_alive(0.1)
+    assert ears.wait_for("lost")["reason"] == "it said nothing for 0.1 s"
+    with pytest.raises(HostError, match="it said nothing"):
+        future.result(10)
+    said = {far.question()["do"] for _ in range(3)}
+    assert said == {"start", "alive"}
+
+
+def test_an_agent_that_answers_is_kept(line):
+    link, ears, far = line
+    answered = threading.Event()
+
+    def answer():
+        for count in range(12):
+            far.say(re=far.question()["id"], ok={})
+            if count == 11:
+                answered.set()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    link.keep_alive(0.1)
+    assert answered.wait(10)
+    thread.join()
+    assert not ears.of("lost")
