@@ -1,0 +1,235 @@
+"""The agent's fabric ports, in a network of their own: two ports, a circuit between them."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from agent_on_pipes import soon
+
+from testbed.errors import HostError
+
+PRIVATE = "unshare --user --map-root-user --net --mount"
+LAY_CABLE = (
+    "mount -t sysfs sysfs /sys && ip link add eth1 type veth peer name eth2 && ip link set lo up"
+    # both ends are on one host: it must accept its own addresses from outside
+    " && for i in all eth1 eth2; do echo 1 > /proc/sys/net/ipv4/conf/$i/accept_local"
+    " && echo 0 > /proc/sys/net/ipv4/conf/$i/rp_filter; done"
+)
+PORTS = {
+    "p0": {"interface": "eth1", "address": "10.9.0.1/24"},
+    "p1": {"interface": "eth2", "address": "10.9.0.2/24"},
+}
+PEERS = {"10.9.0.77": "02:00:00:00:00:77", "10.9.0.78": "02:00:00:00:00:78"}
+TOKEN = "the token of this run"
+
+
+def _has_networks():
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        return False
+    lay = ["sh", "-c", f"{PRIVATE} sh -c '{LAY_CABLE}'"]
+    return subprocess.run(lay, capture_output=True).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(
+    not _has_networks(), reason="this machine gives no user and network namespaces, or has no ip"
+)
+
+
+class Wired:
+    """An agent in a network of its own."""
+
+    def __init__(self, agent):
+        self.agent = agent
+        self.pid = agent.hello(p0="eth1", p1="eth2")["pid"]
+
+    def set_up(self, manage=True, **changes):
+        request = {"host": "h0", "ports": PORTS, "peers": PEERS, "token": TOKEN}
+        return self.agent.ask("network", **request | {"manage": manage} | changes)
+
+    def ip(self, *arguments):
+        return self.run("ip", *arguments)
+
+    def run(self, *command):
+        """Run a command in the agent's network; return what it printed."""
+        enter = ["nsenter", "--target", str(self.pid), "--user", "--net", "--preserve-credentials"]
+        done = subprocess.run([*enter, *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def state(self):
+        """Return everything that `network` may change, as `ip` shows it."""
+        links = json.loads(self.ip("-j", "addr", "show"))
+        addresses = {
+            link["ifname"]: sorted(a["local"] for a in link["addr_info"] if a["family"] == "inet")
+            for link in links
+        }
+        up = {link["ifname"] for link in links if "UP" in link["flags"]}
+        fixed = self.ip("neigh", "show", "nud", "permanent")
+        return addresses, up, self.ip("-4", "route", "show"), fixed
+
+    def ask_identity(self, port, peer, expect, limit=2.0, count=1000, first=True):
+        numbers = self.numbers
+        question = {"port": port, "peer": numbers[peer], "expect": expect, "limit": limit}
+        return self.agent.ask("ask-identity", **question, count=count, interval=0.001, first=first)
+
+    def shout(self, port, data):
+        """Send a datagram to a port's identity service, as any machine on the fabric could."""
+        script = (
+            "import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM);"
+            "s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1);"
+            "s.setsockopt(socket.SOL_SOCKET, 25, b'eth2');"
+            f"s.sendto(bytes.fromhex(sys.argv[1]), ('255.255.255.255', {self.numbers[port]}))"
+        )
+        self.run(sys.executable, "-c", script, data.hex())
+
+
+@pytest.fixture
+def wired(agents):
+    return Wired(agents(f"{PRIVATE} sh -c '{LAY_CABLE} && exec sh -c \"$0\"'"))
+
+
+@pytest.fixture
+def lit(wired):
+    """Ports that are set up, with their carrier."""
+    wired.numbers = wired.set_up()["identity"]
+    for port in PORTS:
+        wired.agent.ears.wait_for("carrier", port=port, up=True)
+    return wired
+
+
+def test_ports_get_their_addresses_and_every_peer_a_way_over_every_port(wired):
+    assert wired.set_up()["changes"] == 2 * (2 + 2 * len(PEERS))
+    addresses, up, routes, neighbours = wired.state()
+    assert (addresses["eth1"], addresses["eth2"]) == (["10.9.0.1"], ["10.9.0.2"])
+    assert {"eth1", "eth2"} <= up
+    for peer, hardware in PEERS.items():
+        for interface in ("eth1", "eth2"):
+            assert f"{peer} dev {interface} scope link" in routes
+            assert f"{peer} dev {interface} lladdr {hardware} PERMANENT" in neighbours
+
+
+def test_everything_is_taken_back_and_nothing_else(wired):
+    wired.ip("link", "set", "eth2", "up")
+    wired.ip("addr", "add", "192.0.2.5/32", "dev", "eth1")
+    before = wired.state()
+    wired.set_up()
+    assert wired.state() != before
+    assert state_after_goodbye(wired) == before
+
+
+def state_after_goodbye(wired):
+    """Keep the network open beyond the agent's end, and look at it then."""
+    keeper = subprocess.Popen(
+        [
+            "nsenter",
+            "--target",
+            str(wired.pid),
+            "--user",
+            "--net",
+            "--preserve-credentials",
+            "cat",
+        ],
+        stdin=subprocess.PIPE,
+    )
+    try:
+        assert wired.agent.ask("bye") == {"left": []}
+        wired.pid = keeper.pid
+        return wired.state()
+    finally:
+        keeper.communicate()
+
+
+def test_what_is_set_up_already_is_left_alone(wired):
+    wired.set_up()
+    keep = wired.state()
+    assert wired.set_up()["changes"] == 0
+    assert wired.state() == keep
+
+
+def test_a_network_that_is_not_ours_is_only_watched(wired):
+    before = wired.state()
+    assert wired.set_up(manage=False)["changes"] == 0
+    assert wired.state() == before
+    assert not wired.agent.ears.wait_for("carrier", port="p0")["up"]
+
+
+def test_a_port_that_is_not_there_is_named(wired):
+    ports = {"p0": {"interface": "eth7", "address": "10.9.0.1/24"}}
+    with pytest.raises(HostError, match="there is no interface eth7"):
+        wired.set_up(ports=ports)
+
+
+def test_lost_and_returned_carrier_is_told_within_a_few_periods(lit):
+    lit.ip("link", "set", "eth2", "down")
+    went = lit.agent.ears.wait_for("carrier", port="p0", up=False)
+    asked = time.monotonic()
+    lit.ip("link", "set", "eth2", "up")
+    lit.agent.ears.wait_for("carrier", port="p0", up=True, count=2)
+    assert went["mono"] < asked
+
+
+def test_each_end_of_a_circuit_learns_who_is_at_the_other(lit):
+    for port, peer in (("p0", "p1"), ("p1", "p0")):
+        found = lit.ask_identity(port, peer, ["h0", peer])
+        assert found["good"]
+        assert found["seen"] == [["h0", peer]]
+        assert found["answered"] == 1
+
+
+def test_the_wrong_port_at_the_other_end_is_seen_as_such(lit):
+    found = lit.ask_identity("p0", "p1", ["h3", "p0"])
+    assert not found["good"]
+    assert found["seen"] == [["h0", "p1"]]
+
+
+def test_every_question_of_a_series_is_counted(lit):
+    found = lit.ask_identity("p0", "p1", ["h0", "p1"], count=5, first=False)
+    assert (found["good"], found["asked"], found["answered"]) == (True, 5, 5)
+
+
+def test_a_dark_circuit_answers_nothing(lit):
+    lit.ip("link", "set", "eth2", "down")
+    lit.agent.ears.wait_for("carrier", port="p0", up=False)
+    found = lit.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)
+    assert (found["good"], found["answered"], found["seen"]) == (False, 0, [])
+    assert found["asked"] > 1
+
+
+def test_a_question_is_answered_as_soon_as_there_is_light(lit):
+    lit.ip("link", "set", "eth2", "down")
+    lit.agent.ears.wait_for("carrier", port="p0", up=False)
+    question = {"port": "p0", "peer": lit.numbers["p1"], "expect": ["h0", "p1"], "limit": 5.0}
+    future = lit.agent.link.post(
+        "ask-identity", **question, count=100_000, interval=0.001, first=True
+    )
+    lit.ip("link", "set", "eth2", "up")
+    assert future.result(soon().left).value["good"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        json.dumps({"ask": 1, "token": "another run's"}).encode(),
+        json.dumps({"ask": 1, "token": "é"}).encode(),
+        b"[" * 2000,
+        b"not JSON",
+        b"\xff\xfe",
+        b"5",
+        b"",
+    ],
+)
+def test_whatever_strangers_send_the_agent_answers_its_own_only(lit, data):
+    lit.shout("p0", data)
+    assert lit.ask_identity("p1", "p0", ["h0", "p0"])["good"]
+    assert lit.agent.ask("alive") == {}
+
+
+def test_the_counters_of_a_port_count(lit):
+    before = lit.agent.ask("counters", interfaces=["eth1"])["eth1"]
+    lit.ask_identity("p0", "p1", ["h0", "p1"], count=10, first=False)
+    after = lit.agent.ask("counters", interfaces=["eth1"])["eth1"]
+    assert after["tx_packets"] >= before["tx_packets"] + 10
+    assert after["tx_bytes"] > before["tx_bytes"]
