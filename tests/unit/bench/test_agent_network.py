@@ -75,15 +75,20 @@ class Wired:
         question = {"port": port, "peer": numbers[peer], "expect": expect, "limit": limit}
         return self.agent.ask("ask-identity", **question, count=count, interval=0.001, first=first)
 
-    def shout(self, port, data):
-        """Send a datagram to a port's identity service, as any machine on the fabric could."""
+    def shout(self, port, *datagrams):
+        """Send datagrams to a port's identity service, as any machine on the fabric could.
+
+        Return the first that comes back.
+        """
         script = (
-            "import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM);"
+            "import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM); s.settimeout(5);"
             "s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1);"
-            "s.setsockopt(socket.SOL_SOCKET, 25, b'eth2');"
-            f"s.sendto(bytes.fromhex(sys.argv[1]), ('255.255.255.255', {self.numbers[port]}))"
+            "s.setsockopt(socket.SOL_SOCKET, 25, b'eth2'); to = '255.255.255.255', int(sys.argv[1]);"
+            "[s.sendto(bytes.fromhex(data), to) for data in sys.argv[2:]];"
+            "print(s.recv(2000).decode())"
         )
-        self.run(sys.executable, "-c", script, data.hex())
+        said = [data.hex() for data in datagrams]
+        return json.loads(self.run(sys.executable, "-c", script, str(self.numbers[port]), *said))
 
 
 @pytest.fixture
@@ -221,10 +226,17 @@ def test_a_question_is_answered_as_soon_as_there_is_light(lit):
         b"",
     ],
 )
-def test_whatever_strangers_send_the_agent_answers_its_own_only(lit, data):
-    lit.shout("p0", data)
+def test_whatever_strangers_send_only_our_own_are_answered(lit, data):
+    ours = json.dumps({"ask": 77, "token": TOKEN}).encode()
+    assert lit.shout("p0", data, ours)["answer"] == 77
     assert lit.ask_identity("p1", "p0", ["h0", "p0"])["good"]
-    assert lit.agent.ask("alive") == {}
+
+
+def test_answers_of_strangers_are_not_believed(lit):
+    lies = [{"answer": n, "host": "h9", "port": "p9", "token": "no"} for n in range(50)]
+    ours = {"ask": 77, "token": TOKEN}
+    lit.shout("p0", *(json.dumps(said).encode() for said in (*lies, ours)))
+    assert lit.ask_identity("p0", "p1", ["h0", "p1"])["seen"] == [["h0", "p1"]]
 
 
 def test_the_counters_of_a_port_count(lit):
