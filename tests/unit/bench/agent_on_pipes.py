@@ -21,6 +21,7 @@ class PipeChannel:
 
     def __init__(self, host, command):
         self._host = host
+        self._link_is_done = threading.Event()
         self.process = subprocess.Popen(
             ["sh", "-c", command],
             stdin=subprocess.PIPE,
@@ -37,10 +38,7 @@ class PipeChannel:
             raise HostError(self._host, f"the pipe broke: {error}") from error
 
     def receive(self):
-        try:
-            return os.read(self.process.stdout.fileno(), 1 << 16)
-        except (OSError, ValueError):
-            return b""
+        return os.read(self.process.stdout.fileno(), 1 << 16)
 
     def complaint(self):
         text = b""
@@ -54,6 +52,8 @@ class PipeChannel:
     def close(self):
         with suppress(BrokenPipeError):  # what was not sent yet will never be
             self.process.stdin.close()
+        if threading.current_thread().name == f"agent {self._host}":
+            self._link_is_done.set()  # closing is the last that the link's own thread does
 
     def end(self):
         """See the process end, as it does once its line is closed."""
@@ -64,6 +64,7 @@ class PipeChannel:
             self.process.kill()
             self.process.wait()
             raise
+        assert self._link_is_done.wait(10)
         self.process.stdout.close()
         self.process.stderr.close()
 

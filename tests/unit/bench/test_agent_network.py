@@ -83,7 +83,8 @@ class Wired:
         script = (
             "import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM); s.settimeout(5);"
             "s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1);"
-            "s.setsockopt(socket.SOL_SOCKET, 25, b'eth2'); to = '255.255.255.255', int(sys.argv[1]);"
+            "s.setsockopt(socket.SOL_SOCKET, 25, b'eth2');"
+            "to = '255.255.255.255', int(sys.argv[1]);"
             "[s.sendto(bytes.fromhex(data), to) for data in sys.argv[2:]];"
             "print(s.recv(2000).decode())"
         )
