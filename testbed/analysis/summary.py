@@ -69,7 +69,8 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
     end = next((event.data for event in events if event.kind == "run.end"), None)
     clocks = Clocks(events)
-    numbers = sorted({event.trial for event in events if event.trial is not None})
+    begun = {event.trial for event in events if event.kind == "trial.begin"}
+    numbers = sorted(number for number in begun if number is not None)
     trials = [analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers]
     found = metrics(trials)
     checks = [evaluate(check, trials, found) for check in experiment.all_checks()]

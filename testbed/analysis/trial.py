@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class TrialResult:
     lost_steps: int | None
     receipt: Mapping[str, Any] | None
     witnesses: Mapping[str, float]
-    """Who saw the failure, and how many seconds after t0 for the first time."""
+    """Who saw the failure before it was decided on; the first time, in seconds after t0."""
 
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
@@ -174,13 +175,16 @@ def _receipt(
 def _witnesses(
     events: Sequence[Event], finder: MarkFinder, marks: Marks | None
 ) -> dict[str, float]:
+    """Return who saw the failure before it was decided on; the rest may be the repair's doing."""
     if marks is None or "t0" not in marks.at:
         return {}
+    decided = marks.at["t2"].late if "t2" in marks.at else math.inf
     seen: dict[str, float] = {}
     for event in events:
         if event.kind in ("symptom", "rank.exit", "host.lost"):
             source = event.data.get("source", event.kind)
-            at = finder.instant(event).late - marks.at["t0"].early
-            if at >= 0 and not event.data.get("up", False):
+            instant = finder.instant(event)
+            at = instant.late - marks.at["t0"].early
+            if at >= 0 and instant.early <= decided and not event.data.get("up", False):
                 seen[source] = round(min(at, seen.get(source, at)), 6)
     return seen
