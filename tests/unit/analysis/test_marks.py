@@ -1,0 +1,405 @@
+"""Marks and values of trials whose answer is known by arithmetic."""
+
+from dataclasses import replace
+
+import pytest
+from logs_by_hand import Log, recovery
+
+AT = {
+    "t0": 0.0,
+    "t1": 0.010,
+    "t2": 0.020,
+    "t3": 0.030,
+    "t4": 0.035,
+    "t5": 0.040,
+    "t6": 0.080,
+    "t7": 0.050,
+    "t8": 0.205,
+    "t9": 0.305,
+    "t10": 0.5,
+    "t11": 1.0,
+}
+"""When the recovery written by hand reaches each mark."""
+
+
+def about(expected):
+    return pytest.approx(expected, abs=2e-6)
+
+
+def test_a_recovery_has_every_mark_and_every_span_between_them():
+    trial = recovery().trial()
+    assert trial.valid
+    assert trial.recovered
+    assert trial.marks.relative() == about(AT)
+    assert trial.values == about(
+        {
+            "recovery_time": 0.5,
+            "return_to_service": 1.0,
+            "fabric_ready": 0.08,
+            "detection": 0.02,
+            "fencing": 0.01,
+            "commanding": 0.005,
+            "reconfiguration": 0.045,
+            "leaving": 0.02,
+            "waiting": 0.0,
+            "joining": 0.125,
+            "resuming": 0.42,
+            "restoring": 0.1,
+            "first_step": 0.195,
+            # until t11 four steps were finished, which would have taken 0.4 s
+            "dip": 1.0 - 0.4,
+            "plateau": 1.0,
+            "step_time": 0.1,
+            "busbw": 1_000_000 * 8 / 0.04,
+            "steps": 20,
+            "loss": 5.0 - 1.9,
+        }
+    )
+    assert trial.lost_steps == 0
+    assert trial.receipt == {"observer": "h0.p1 carrier", "at": about(0.010)}
+    assert trial.witnesses == about({"carrier": 0.010})
+
+
+def test_the_spares_readiness_is_waited_for():
+    log = recovery()
+    log.on("h4", 2.15, "rank.ready", rank=1)
+    values = log.trial().values
+    assert values["waiting"] == about(0.07)
+    assert values["joining"] == about(0.055)
+    assert values["resuming"] == about(0.35)
+
+
+def test_clocks_a_thousand_seconds_apart_make_no_difference():
+    apart, together = recovery(ahead=1000.0).trial(), recovery().trial()
+    assert apart.marks.relative() == about(together.marks.relative())
+    assert apart.values == pytest.approx(together.values, rel=1e-6, abs=2e-6)
+
+
+def test_what_the_clocks_leave_open_is_never_to_our_advantage():
+    exact, loose = recovery().trial(), recovery(ahead=1000.0, bound=0.003).trial()
+    difference = {
+        name: t - exact.marks.relative()[name] for name, t in loose.marks.relative().items()
+    }
+    by_hosts = {"t1", "t6", "t7", "t8", "t9", "t10", "t11"}
+    assert difference == about({name: 0.003 if name in by_hosts else 0.0 for name in AT})
+    assert loose.marks.errors() == about({name: 0.006 if name in by_hosts else 0.0 for name in AT})
+
+
+def test_a_fault_that_takes_effect_over_an_interval_counts_from_its_beginning():
+    log = recovery()
+    log.events = [event for event in log.events if event.kind != "fault.inject"]
+    log.fault(2.0, until=2.008)
+    trial = log.trial()
+    assert trial.marks.relative() == about(AT)
+    assert trial.marks.errors()["t0"] == about(0.008)
+
+
+def test_a_fault_on_a_host_is_an_interval_of_that_hosts_clock():
+    log = recovery(ahead=1000.0, bound=0.002)
+    log.events = [event for event in log.events if event.kind != "fault.inject"]
+    sent, done = (t + log.ahead["h1"] for t in (2.0, 2.001))
+    log.write(2.05, "fault.inject", "h1", fault="rank-kill", host="h1", mono=[sent, done])
+    trial = log.trial()
+    # 2 ms earlier than it was sent, at the earliest; every other mark 2 ms late
+    assert trial.values["recovery_time"] == about(0.5 + 0.002 + 0.002)
+    assert trial.values["detection"] == about(0.02 + 0.002)
+    assert trial.marks.errors()["t0"] == about(0.001 + 2 * 0.002)
+
+
+def test_a_fault_on_a_host_whose_clock_was_never_measured_has_no_instant():
+    log = recovery()
+    log.events = [event for event in log.events if event.kind != "fault.inject"]
+    log.ahead["h9"] = 0.0
+    log.write(2.0, "fault.inject", "h9", fault="rank-kill", host="h9", mono=[2.0, 2.0])
+    trial = log.trial()
+    assert trial.marks.relative() == {}
+    assert not trial.recovered
+    assert "recovery_time" not in trial.values
+
+
+def test_a_job_that_never_recovers_has_only_the_marks_it_reached():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(10))
+    log.fault(2.0)
+    log.receipt(2.010)
+    log.on("h0", 2.010, "symptom", source="carrier", port="p1", up=False)
+    log.write(2.020, "recovery.decided", "h1")
+    log.end(60.0, recovered=False, reason="not recovered within 60 s")
+    trial = log.trial()
+    assert trial.valid
+    assert trial.recovered is False
+    assert trial.marks.relative() == about({"t0": 0.0, "t1": 0.010, "t2": 0.020})
+    assert trial.values.keys() == {"detection", "step_time", "busbw", "steps", "loss"}
+    assert trial.lost_steps is None
+    assert trial.reason == "not recovered within 60 s"
+
+
+def test_ranks_that_left_but_never_agreed_on_a_step_have_not_lost_any_yet():
+    log = Log()
+    log.begin()
+    for rank in range(4):
+        log.on(f"h{rank}", 0.1, "state.restored", rank=rank, step=0)
+    log.measure(0.5)
+    log.steps(1.0, range(10))
+    log.fault(2.0)
+    log.on("h0", 2.05, "rank.left", rank=0, committed=10)
+    log.end(60.0, recovered=False)
+    assert log.trial().lost_steps is None
+
+
+def test_steps_that_some_rank_had_committed_and_all_do_again_are_lost():
+    log = recovery()
+    log.on("h3", 2.051, "rank.left", rank=3, committed=11)
+    log.on("h5", 2.052, "rank.left", rank=None, committed=None)
+    assert log.trial().lost_steps == 1
+
+
+def test_a_job_that_recovers_and_fails_again_did_not_recover():
+    log = recovery()
+    log.events = [e for e in log.events if e.kind != "trial.end" and e.t < 2.8]
+    log.measure(2.75)
+    log.write(2.8, "recovery.decided", "h3")
+    log.on("h3", 2.81, "symptom", source="exit")
+    log.end(60.0, recovered=False, reason="no spare host is left")
+    trial = log.trial()
+    assert trial.recovered is False
+    assert trial.marks.relative() == about({k: v for k, v in AT.items() if k != "t11"})
+    assert trial.reason == "no spare host is left"
+
+
+def test_a_second_recovery_belongs_to_no_mark_but_the_last():
+    log = recovery()
+    log.write(3.3, "recovery.decided", "h3")
+    log.write(3.31, "recovery.fenced", "h3")
+    log.write(3.4, "fabric.change", "recovery", commanded=3.35, read_back=3.4)
+    log.on("h3", 3.5, "link.good", "elsewhere")
+    assert log.trial().marks.relative() == about(AT)
+
+
+def test_without_any_step_nothing_is_known_but_the_fault():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.fault(1.0)
+    log.end(60.0, recovered=False)
+    trial = log.trial()
+    assert trial.recovered is False
+    assert trial.marks.relative() == {"t0": 0.0}
+    assert trial.values == {}
+
+
+def test_without_a_fault_there_is_nothing_to_recover_from():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(10))
+    log.end(3.0)
+    trial = log.trial()
+    assert trial.recovered is None
+    assert trial.marks is None
+    assert trial.receipt is None
+    assert trial.lost_steps is None
+    assert trial.values["step_time"] == about(0.1)
+
+
+def test_a_fault_before_the_first_step_is_over_only_in_a_new_generation():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.fault(0.9)
+    log.receipt(0.910)
+    log.on("h0", 0.910, "symptom", source="carrier", port="p1", up=False)
+    log.step(0.95, 0)  # the step that was under way, finished by all before they left
+    log.splice(0.9)
+    log.steps(1.4, range(1, 9), generation=2)
+    log.end(3.0)
+    trial = log.trial()
+    assert trial.recovered
+    assert trial.marks.relative()["t10"] == about(0.5)
+    assert "t11" not in trial.marks.at
+    assert "dip" not in trial.values
+    assert "step_time" not in trial.values
+
+
+def test_a_fault_that_the_job_rides_out_is_over_with_the_first_step_after_it_was_noticed():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(10))
+    log.fault(1.95)
+    log.receipt(2.05)
+    log.step(2.0, 10)  # still on its way when the fault came
+    log.on("h0", 2.05, "symptom", source="carrier", port="p1", up=False)
+    log.step(3.0, 11)
+    log.steps(3.1, range(12, 20))
+    log.end(5.0)
+    trial = log.trial()
+    assert trial.recovered
+    assert trial.marks.relative() == about({"t0": 0.0, "t1": 0.10, "t10": 1.05, "t11": 1.15})
+
+
+def test_a_fault_that_nobody_notices_is_over_with_the_next_step():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(20))
+    log.fault(1.95)
+    log.end(5.0, valid=False)
+    trial = log.trial()
+    assert not trial.valid
+    assert trial.receipt is None
+    assert trial.marks.relative()["t10"] == about(0.05)
+
+
+def test_a_step_whose_sums_are_wrong_ends_no_recovery():
+    log = recovery()
+    log.events = [
+        changed(event, verified=False)
+        if event.kind == "step" and event.data["step"] == 10 and event.data["rank"] == 2
+        else event
+        for event in log.events
+    ]
+    assert log.trial().marks.relative()["t10"] == about(0.7)
+
+
+def test_a_step_after_which_ranks_differ_ends_no_recovery():
+    log = recovery()
+    log.events = [
+        changed(event, digest="other")
+        if event.kind == "step" and event.data["step"] == 10 and event.data["rank"] == 2
+        else event
+        for event in log.events
+    ]
+    assert log.trial().marks.relative()["t10"] == about(0.7)
+
+
+def test_a_step_that_some_rank_never_finished_is_none():
+    log = recovery()
+    log.events = [
+        event
+        for event in log.events
+        if not (event.kind == "step" and event.data["step"] == 10 and event.data["rank"] == 3)
+    ]
+    assert log.trial().marks.relative()["t10"] == about(0.7)
+
+
+def changed(event, **data):
+    return replace(event, data=event.data | data)
+
+
+def test_light_that_comes_back_is_no_symptom():
+    log = recovery()
+    log.on("h3", 2.005, "symptom", source="carrier", port="p0", up=True)
+    trial = log.trial()
+    assert trial.marks.relative()["t1"] == about(0.010)
+    assert trial.witnesses == about({"carrier": 0.010})
+
+
+def test_what_was_seen_before_the_fault_is_none_of_its_marks():
+    log = recovery()
+    log.on("h3", 1.5, "symptom", source="carrier", port="p0", up=False)
+    log.write(1.6, "fabric.change", "job", commanded=1.6, read_back=1.6)
+    assert log.trial().marks.relative() == about(AT)
+
+
+def test_every_witness_is_listed_with_its_first_sight():
+    log = recovery()
+    log.on("h1", 2.004, "rank.exit", code=-9)
+    log.on("h2", 2.006, "symptom", source="peer-lost", neighbour="previous")
+    log.on("h0", 2.009, "symptom", source="peer-lost", neighbour="next")
+    log.write(2.015, "host.lost", "h1", reason="its agent's link ended")
+    trial = log.trial()
+    assert trial.witnesses == about(
+        {"carrier": 0.010, "rank.exit": 0.004, "peer-lost": 0.006, "host.lost": 0.015}
+    )
+    assert trial.marks.relative()["t1"] == about(0.004)
+
+
+def test_what_the_repair_itself_causes_is_no_witness_of_the_failure():
+    log = recovery()
+    log.on("h2", 2.021, "symptom", source="peer-lost", neighbour="previous")
+    assert log.trial().witnesses.keys() == {"carrier"}
+
+
+def test_throughput_is_back_with_the_first_of_five_steps_as_fast_as_before():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(10))
+    log.fault(2.0)
+    log.splice(2.0)
+    log.steps(2.5, range(10, 30), generation=2, every=0.106)
+    log.end(6.0)
+    assert "t11" not in log.trial().marks.at  # 94 % of the rate before
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(10))
+    log.fault(2.0)
+    log.splice(2.0)
+    log.steps(2.5, range(10, 30), generation=2, every=0.105)
+    log.end(6.0)
+    assert log.trial().marks.relative()["t11"] == about(0.605)
+
+
+def test_four_fast_steps_are_not_enough():
+    log = recovery()
+    last = 2.5 + 2 * 0.2 + 4 * 0.1 + 0.05
+    log.events = [event for event in log.events if event.t < last or event.kind != "step"]
+    assert "t11" not in log.trial().marks.at
+
+
+def test_a_late_word_of_a_host_that_is_no_rank_any_more_spoils_nothing():
+    log = recovery()
+    log.on("h1", 1.999, "step", "h1", rank=None, generation=1, step=9, bytes=1)
+    assert log.trial().marks.relative() == about(AT)
+
+
+def test_collectives_shorter_than_the_clocks_can_tell_have_no_bandwidth():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    for number in range(5):
+        log.step(1.0 + number / 10, number, collective=[1.0, 1.0])
+    log.end(3.0)
+    assert "busbw" not in log.trial().values
+
+
+def test_what_the_model_expected_stands_beside_the_value_it_is_about():
+    log = recovery()
+    log.write(1.99, "prediction", "warm", total=0.45, noticing=0.002, state=0.08, settle=0.025)
+    assert log.trial().predicted == {
+        "recovery_time": 0.45,
+        "detection": 0.002,
+        "restoring": 0.08,
+    }
+
+
+def test_the_digest_is_what_all_ranks_ended_with():
+    log = recovery()
+    for rank in range(4):
+        log.on(f"h{rank}", 3.95, "job.done", rank=rank, digest="abc")
+    assert log.trial().values["digest"] == "abc"
+    log.on("h3", 3.96, "job.done", rank=3, digest="abd")
+    assert "digest" not in log.trial().values
+
+
+def test_the_bytes_on_the_wire_are_held_against_those_of_the_collective():
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    for number in range(5):
+        log.step(1.0 + number / 10, number, wire=7_000 + number * 1_100_000)
+    log.end(3.0)
+    assert log.trial().values["wire_overhead"] == about(0.1)
+
+
+def test_a_trial_that_the_record_breaks_off_in_is_not_valid():
+    log = recovery()
+    log.events = [event for event in log.events if event.kind != "trial.end"]
+    trial = log.trial()
+    assert not trial.valid
+    assert trial.recovered
+    assert trial.reason == "the record ends before the trial does"

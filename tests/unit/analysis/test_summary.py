@@ -1,0 +1,223 @@
+"""The summary of a run: its verdict, its exit code, and what is left of a log that breaks off."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from logs_by_hand import Log, recovery
+
+from testbed.analysis.metrics import METRICS, meaning, metrics
+from testbed.analysis.summary import summarise
+from testbed.events import Event
+from testbed.record.log import read_events
+from testbed.schema import load_experiment
+
+RECORDED = Path(__file__).parent / "data" / "faults.jsonl"
+"""Three trials on a twin: a killed rank, a dark circuit, a frozen rank; all recovered."""
+
+ROOT = Path(__file__).parents[3]
+EXPERIMENT = """\
+experiment: lumion
+question: How soon does the job complete its next step?
+needs: {hosts: 6, fabric: circuit}
+jobs: {main: {kind: train, ranks: 4, spares: 2}}
+faults: [{kind: power-cut, target: random, at: {step: 8}}]
+policy: {kind: splice}
+variants: {warm: {policy.standby: warm}, cold: {policy.standby: cold}}
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    """Read the experiment with other checks."""
+    path = tmp_path_factory.mktemp("experiment") / "lumion.yaml"
+
+    def read(*checks):
+        path.write_text(EXPERIMENT + "checks: {" + ", ".join(checks) + "}\n")
+        return load_experiment(path)
+
+    return read
+
+
+MET = 'warm.recovery_time: {every: "< 1 s"}'
+MISSED = 'warm.recovery_time: {every: "< 10 ms"}'
+UNKNOWN = 'cold.recovery_time: {every: "< 1 s"}'
+
+
+def run_end(code=0, cleanup="verified", error="", left=()):
+    data = {"error": error, "exit_code": code, "cleanup": cleanup, "left": list(left)}
+    return Event(9999, 9.0, "run.end", "", None, data)
+
+
+def trial_events(*, valid=True, recovered=True, reason=""):
+    log = recovery()
+    log.events = [event for event in log.events if event.kind != "trial.end"]
+    log.end(4.0, valid=valid, recovered=recovered, reason=reason)
+    return log.events
+
+
+def verdict(experiment, checks, events, **end):
+    found = summarise("run", experiment(*checks), [*events, run_end(**end)])
+    return found.outcome, found.exit_code
+
+
+GOOD = trial_events()
+NO_RECEIPT = trial_events(valid=False)
+LOST = trial_events(recovered=False, reason="no spare host is left")
+
+
+@pytest.mark.parametrize(
+    ("checks", "events", "outcome", "code"),
+    [
+        ([], GOOD, "passed", 0),
+        ([MET], GOOD, "passed", 0),
+        ([MISSED], GOOD, "failed", 1),
+        ([MET, UNKNOWN], GOOD, "inconclusive", 3),
+        ([MISSED, UNKNOWN], GOOD, "failed", 1),
+        ([MET], LOST, "failed", 1),
+        ([], LOST, "failed", 1),
+        ([MET], NO_RECEIPT, "inconclusive", 3),
+        ([], NO_RECEIPT, "inconclusive", 3),
+        ([], [], "inconclusive", 3),
+    ],
+)
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_what_was_measured_decides_unless_something_could_not_be_taken_back(
+    experiment, checks, events, outcome, code, unsafe
+):
+    cleanup = "failed" if unsafe else "verified"
+    found = verdict(experiment, checks, events, cleanup=cleanup)
+    assert found == (outcome, 6 if unsafe else code)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "with_unsafe"),
+    [
+        (2, "error", 2),
+        (4, "error", 6),
+        (5, "error", 5),
+        (6, "error", 6),
+        (70, "error", 70),
+        (130, "aborted", 130),
+        (143, "aborted", 143),
+    ],
+)
+def test_an_error_decides_before_any_measurement(experiment, code, outcome, with_unsafe):
+    for events in (GOOD, LOST, []):
+        assert verdict(experiment, [MISSED], events, code=code) == (outcome, code)
+        unsafe = verdict(experiment, [MISSED], events, code=code, cleanup="failed")
+        assert unsafe == (outcome, with_unsafe)
+
+
+def test_the_reason_is_the_first_thing_that_decided(experiment):
+    def reason(checks, events, **end):
+        return summarise("run", experiment(*checks), [*events, run_end(**end)]).reason
+
+    assert reason([MET], GOOD) == "1 of 1 trials are valid"
+    assert reason([MISSED], GOOD) == "warm.recovery_time every is not < 10 ms"
+    assert reason([], LOST) == "1 of 1 trials did not recover: no spare host is left"
+    assert reason([UNKNOWN], GOOD) == "cold.recovery_time every: no trial has a value"
+    assert reason([], []) == "no trial is valid"
+    assert reason([MET], GOOD, code=4, error="ocs: no reply") == "ocs: no reply"
+
+
+def test_a_record_that_ends_before_its_run_is_an_error_and_says_what_there_is(experiment):
+    found = summarise("run", experiment(MET), GOOD)
+    assert (found.outcome, found.exit_code, found.cleanup) == ("error", 4, "unknown")
+    assert found.metrics["warm.recovery_time"].median == pytest.approx(0.5, abs=1e-6)
+
+
+def test_what_could_not_be_taken_back_is_listed(experiment):
+    left = ["circuits: ocs could not be brought back"]
+    found = summarise("run", experiment(), [*GOOD, run_end(cleanup="failed", left=left)])
+    assert found.to_json()["left"] == left
+    assert found.to_json()["cleanup"] == "failed"
+
+
+def test_invalid_trials_are_listed_and_not_counted(experiment):
+    later = [
+        Event(e.seq, e.t + 10, e.kind, e.subject, 1, e.data) for e in trial_events(valid=False)
+    ]
+    found = summarise("run", experiment(), [*GOOD, *later, run_end()])
+    assert [trial.valid for trial in found.trials] == [True, False]
+    assert len(found.metrics["warm.recovery_time"].values) == 1
+    assert found.outcome == "passed"
+
+
+def test_a_metric_says_its_unit_its_direction_and_how_sure_it_is(experiment):
+    found = summarise("run", experiment(), [*GOOD, run_end()])
+    assert found.metrics["warm.recovery_time"].to_json() == {
+        "unit": "s",
+        "better": "lower",
+        "n": 1,
+        "median": pytest.approx(0.5, abs=1e-6),
+        "ci95": None,
+        "min": pytest.approx(0.5, abs=1e-6),
+        "max": pytest.approx(0.5, abs=1e-6),
+        "predicted": None,
+    }
+
+
+def test_every_value_that_a_trial_can_have_means_something():
+    for name in [*METRICS, "time_4kib", "algbw_1mib", "busbw_16mib"]:
+        assert meaning(name).what
+    with pytest.raises(KeyError):
+        meaning("recoverytime")
+    for name in metrics([recovery().trial()]):
+        assert meaning(name.rpartition(".")[2]).what
+
+
+# --- a real record --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def faults():
+    return load_experiment(ROOT / "experiments" / "faults.yaml")
+
+
+def test_a_real_record_comes_to_what_its_marks_say(faults):
+    found = summarise("run", faults, list(read_events(RECORDED)))
+    assert [trial.arm for trial in found.trials] == ["rank-kill", "dark-circuit", "rank-freeze"]
+    for trial in found.trials:
+        marks = trial.marks.relative()
+        assert trial.valid
+        assert trial.recovered
+        assert trial.lost_steps == 0
+        order = ["t0", "t1", "t2", "t4", "t5", "t6", "t8", "t9", "t10", "t11"]
+        assert [marks[name] for name in order] == sorted(marks[name] for name in order)
+        assert 0 < trial.values["recovery_time"] < 1
+        assert max(trial.marks.errors().values()) < 0.02
+        assert 0 <= trial.receipt["at"] <= marks["t2"]
+    kill, dark, freeze = (trial.marks.relative() for trial in found.trials)
+    assert freeze["t1"] > 0.1 > kill["t1"]
+    assert "t3" not in dark
+    assert found.trials[2].witnesses.keys() == {"heartbeat-missed"}
+
+
+def test_the_same_record_comes_to_the_same_summary(faults):
+    first, again = (summarise("run", faults, list(read_events(RECORDED))) for _ in range(2))
+    assert first.to_json() == again.to_json()
+
+
+@given(st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_record_cut_at_any_byte_is_still_summed_up(faults, tmp_path, data):
+    whole = RECORDED.read_bytes()
+    cut = data.draw(st.integers(0, len(whole) - 2))
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(whole[:cut])
+    found = summarise("run", faults, list(read_events(path)))
+    assert (found.outcome, found.exit_code) == ("error", 4)
+    assert all(row["variant"] for row in found.to_json()["trials"])
+    ended = whole[:cut].count(b'"kind": "trial.end"')
+    assert sum(trial.valid for trial in found.trials) in (ended, ended - 1)
+
+
+def test_a_trial_with_another_number_of_ranks_has_its_own_steps():
+    log = Log()
+    log.begin()
+    log.measure(0.0)
+    for number in range(5):
+        log.step(1.0 + number / 10, number, ranks=2)
+    assert log.trial().values["steps"] == 5
