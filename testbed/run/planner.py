@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import permutations
 
 from testbed.errors import FileError, UsageError
-from testbed.fabric.circuits import CrossConnect, Matching, cross_connects
-from testbed.fabric.topology import ring
+from testbed.fabric.circuits import Circuit, CrossConnect, Matching, cross_connects
+from testbed.fabric.topology import ring, ring_link
 from testbed.jobs.words import Job
 from testbed.plugins import kind, nearest
 from testbed.run.plan import (
@@ -43,8 +44,12 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
 
     Raise FileError where the experiment asks for what the lab does not have or permit.
     """
-    placement = place(experiment.arms()[0].experiment, lab)
+    _check_metrics(experiment)
+    first, *others = experiment.arms()
+    placement = place(first.experiment, lab)
     used = [*placement.hosts, *placement.spares]
+    for arm in others:
+        _check_hosts(experiment, arm, place(arm.experiment, lab), used)
     trials = tuple(_trials(experiment, lab, random.Random(seed), repeat or experiment.trials))
     steps: tuple[Step, ...] = (
         OpenInstruments(_switches(lab, used), _power_units(lab, used)),
@@ -91,6 +96,33 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
         )
 
 
+def _check_metrics(experiment: Experiment) -> None:
+    # Not above: it brings NumPy, which no other verb needs.
+    from testbed.analysis.metrics import METRICS, meaning
+
+    for key, statistics in experiment.checks.items():
+        for name in (key, statistics.same_as or key):
+            metric = name.rpartition(".")[2]
+            try:
+                meaning(metric)
+            except KeyError:
+                raise FileError(
+                    experiment.source.where_key("checks", key),
+                    f"{metric!r} is no metric",
+                    hint=nearest(metric, list(METRICS)),
+                ) from None
+
+
+def _check_hosts(experiment: Experiment, arm: Arm, placement: Placement, used: list[str]) -> None:
+    for host in (*placement.hosts, *placement.spares):
+        if host not in used:
+            raise FileError(
+                experiment.source.where("variants", arm.name),
+                f"{arm.name} uses host {host}, which the first variant does not",
+                hint="name the variant that uses the most hosts first",
+            )
+
+
 def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tuple[str, ...]:
     named = experiment.jobs[name].hosts
     for index, host in enumerate(named or ()):
@@ -118,12 +150,19 @@ def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tu
 def _circuits(
     experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...], job: Job
 ) -> Matching:
-    """Return the job's first circuits, having checked that every host could take any place."""
+    """Return the job's first circuits, having checked that every host could take any place.
+
+    A spare takes the victim's place and the victim is a spare then, so any host may come to
+    follow any other.
+    """
+    ports, wiring = lab.ports(), lab.wiring()
     try:
-        for host in hosts:
-            ring((host, *(other for other in hosts if other != host)), lab.ports())
-        circuits = ring(hosts[: job.ranks], lab.ports())
-        cross_connects(ring(hosts, lab.ports()), lab.wiring())
+        circuits = ring(hosts[: job.ranks], ports)
+        cross_connects(circuits, wiring)
+        if job.spares:
+            ring(hosts, ports)
+            links = [ring_link(a, b, ports) for a, b in permutations(hosts, 2)]
+            cross_connects([Circuit.between(*link) for link in links], wiring)
     except ValueError as error:
         raise FileError(
             experiment.source.where("jobs", name, "topology"),
