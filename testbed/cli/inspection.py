@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json
 from testbed.cli.record import finish
 from testbed.errors import UsageError
 from testbed.plugins import kinds
-from testbed.record.rundir import find_run, runs
+from testbed.record.rundir import RunDirectory, find_run, runs
 from testbed.schema import Experiment, Lab, load
 
 Run = Annotated[
@@ -29,7 +28,7 @@ def list_(
 ) -> None:
     """List experiments, labs, runs, drivers, faults, jobs or policies."""
     if what == "runs":
-        rows = [_run_row(run.read_json) for run in runs(results)]
+        rows = [_run_row(run) for run in runs(results)]
     elif what in ("experiments", "labs"):
         rows = list(_files(what))
     else:
@@ -54,13 +53,14 @@ def _files(what: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _run_row(read_json: Any) -> dict[str, Any]:
-    facts = read_json("run.json")
-    row = {"run": facts["run"], "label": facts["label"]}
+def _run_row(run: RunDirectory) -> dict[str, Any]:
+    row = {"run": run.id, "label": "", "outcome": "unreadable", "reason": "it has no run.json"}
     try:
-        summary: Mapping[str, Any] = read_json("summary.json")
-    except UsageError:
-        return row | {"outcome": "unfinished", "reason": ""}
+        row["label"] = run.read_json("run.json")["label"]
+        row |= {"outcome": "unfinished", "reason": ""}
+        summary = run.read_json("summary.json")
+    except UsageError:  # killed before it wrote that file
+        return row
     return row | {"outcome": summary["outcome"], "reason": summary["reason"]}
 
 

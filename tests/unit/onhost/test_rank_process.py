@@ -158,8 +158,8 @@ def test_survivors_can_go_on_without_the_lost_rank(gang):
     job.tell("leave", generation=1)
     job.hear("left")
     job.drop(1)
-    job.join(2, step=1)
     job.tell("finish", after_step=3)
+    job.join(2, step=1)
     done = job.hear("done", step=4)
     assert done[0]["digest"] == done[1]["digest"]
 

@@ -159,7 +159,7 @@ def installed(site: Path, package: str, code: str, entry_points: str) -> Iterato
     plugins.kinds.cache_clear()
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def toy_plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Install the imaginary lab's plug-ins for all tests of this room."""
     with installed(tmp_path_factory.mktemp("site"), "testbed_toy", KINDS, ENTRY_POINTS):
