@@ -38,7 +38,7 @@ Place = Tcp | Tty | OtherVisa
 _SOCKET = re.compile(r"TCPIP\d*::(?P<host>[^:]+|\[[^\]]+\])::(?P<port>\d+)::SOCKET", re.IGNORECASE)
 _ASRL = re.compile(r"ASRL(?P<path>/[^:]+|COM\d+)(::INSTR)?", re.IGNORECASE)
 _DEVICE = re.compile(r"/dev/.+|COM\d+", re.IGNORECASE)
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443, "ssh": 22}
 
 
 def is_visa(resource: str) -> bool:
@@ -59,12 +59,13 @@ def place(resource: str) -> Place:
     if is_visa(resource):
         return OtherVisa(resource)
     url = urlsplit(resource)
-    if url.scheme in _DEFAULT_PORTS and url.hostname:
-        port = _DEFAULT_PORTS[url.scheme] if url.port is None else url.port
+    port = url.port if url.port is not None else _DEFAULT_PORTS.get(url.scheme)
+    if url.scheme in (*_DEFAULT_PORTS, "tcp") and url.hostname and port is not None:
         return Tcp(url.hostname, _port(resource, port), tls=url.scheme == "https")
     raise ValueError(
         f"{resource!r} names no instrument; write 'TCPIP::192.0.2.10::5025::SOCKET', "
-        "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0' or 'https://192.0.2.11'"
+        "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0', 'tcp://192.0.2.10:3082', 'ssh://192.0.2.10' "
+        "or 'https://192.0.2.11'"
     )
 
 

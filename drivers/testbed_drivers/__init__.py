@@ -8,7 +8,7 @@ transport_serial     serial devices (imports pyserial)
 session              one line, one lock, one exchange at a time, a fresh line after any doubt
 scpi_syntax, scpi    the SCPI dialect: words of the language; the host's manners
 polatis, redfish     drivers, one per family of devices
-faults_at_far_end    what a far end can be told to do wrong
+armed_faults    what a far end can be told to do wrong
 scpi_far_end, http_far_end          a dialect, seen from the device
 polatis_far_end, redfish_far_end    the device side of each driver
 cards                what the entry points name: options and summaries, no instrument library

@@ -75,6 +75,7 @@ REDFISH = Kind(
 )
 VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
 SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")
+TCP = Kind("TCP port without VISA", "testbed_drivers.transport_tcp:dial")
 POLATIS_FAR_END = Kind(
     "Polatis switch, device side of its SCPI",
     "testbed_drivers.polatis_far_end:PolatisFarEnd",

@@ -14,6 +14,8 @@ from email.parser import Parser
 from http import HTTPStatus
 from typing import Any
 
+from testbed_drivers.far_end_wire import Wire
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -57,15 +59,14 @@ class RequestReader:
 
 
 class HttpSession:
-    """One client's connection; `answer` turns a request into status and JSON, None to be mute."""
+    """One client's connection; `answer` turns a request into status and JSON.
 
-    def __init__(
-        self,
-        answer: Callable[[Request], tuple[int, Any] | None],
-        send: Callable[[bytes], None],
-    ) -> None:
+    Faults of the wire find a request by its method and path.
+    """
+
+    def __init__(self, answer: Callable[[Request], tuple[int, Any]], wire: Wire) -> None:
         self._answer = answer
-        self._send = send
+        self._wire = wire
         self._reader = RequestReader()
 
     def receive(self, data: bytes) -> None:
@@ -73,15 +74,12 @@ class HttpSession:
         try:
             requests = self._reader.feed(data)
         except ValueError as error:
-            self._send(reply(400, {"error": {"message": str(error)}}))
+            self._wire.say(reply(400, {"error": {"message": str(error)}}))
             return
         for request in requests:
-            if "transfer-encoding" in request.headers:
-                answer: tuple[int, Any] | None = (411, None)
-            else:
-                answer = self._answer(request)
-            if answer is not None:
-                self._send(reply(*answer))
+            chunked = "transfer-encoding" in request.headers
+            answer = (411, None) if chunked else self._answer(request)
+            self._wire.reply(reply(*answer), f"{request.method} {request.path}")
 
 
 def reply(status: int, content: Any) -> bytes:

@@ -7,15 +7,17 @@ What an ADD on a used port does is not documented, so a change always removes fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 
-from testbed.bench.contracts import Applied, Capabilities, Identity, Tracer
-from testbed.clock import Deadline, now
-from testbed.errors import LinkLost, UsageError
-from testbed.fabric.change import Change, State
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.fabric.change import Change
+from testbed.fabric.device import Capabilities, State
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.scpi import Scpi
 from testbed_drivers.scpi_syntax import port_list, port_lists
+from testbed_drivers.switch import Done, Switch, checked_state, sides
 from testbed_drivers.transport import Dial, dial_for, is_serial
 
 PAIRS_PER_COMMAND = 64
@@ -24,8 +26,8 @@ DENIED = ("*RST", "OXC:SWITch:DISConnect:ALL", "OXC:SWITch:CONNect:ONLY")
 """Commands that end circuits of others."""
 
 
-class Polatis:
-    """A Polatis switch; an `OpticalSwitch`. `dial` replaces the way its line is opened."""
+class Polatis(Switch):
+    """A Polatis switch; `dial` replaces the way its line is opened."""
 
     def __init__(
         self,
@@ -38,10 +40,8 @@ class Polatis:
         *,
         dial: Dial | None = None,
     ) -> None:
-        self._name = name
-        self._ports = ports
+        super().__init__(name, ports)
         self._options = options
-        self._capabilities: Capabilities | None = None
         dial = dial or dial_for(name, resource, options.transport)
         self._scpi = Scpi(
             name,
@@ -52,24 +52,6 @@ class Polatis:
             serial=identity,
         )
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Return what the switch can do; known once it was opened."""
-        if self._capabilities is None:
-            raise LinkLost(self._name, "has not been opened yet")
-        return self._capabilities
-
-    def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check who answers and learn the ports."""
-        who = self._scpi.identify(deadline)
-        inputs, outputs = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
-        self._capabilities = Capabilities(
-            ingress=frozenset(range(1, inputs + 1)),
-            egress=frozenset(range(inputs + 1, inputs + outputs + 1)),
-            settle=self._options.settle,
-        )
-        return who
-
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
         return self._scpi.identify(deadline)
@@ -79,36 +61,38 @@ class Polatis:
         parse = partial(_state, self.capabilities)
         return self._scpi.ask(":OXC:SWIT:CONN:STAT?", parse, deadline)
 
-    def apply(self, change: Change, deadline: Deadline) -> Applied:
-        """Remove, add and check for errors in one line, then read back."""
-        self._check(change)
-        budget = deadline.within(3 * self._options.settle_max + 2.0)
-        with self._scpi.held(deadline):
-            commanded = answered = now()
-            if change:
-                commanded, answered = self._scpi.do(list(_orders(change)), budget)
-            state = self.state(deadline)
-            return Applied(commanded, answered, now(), state)
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return the cross-connects with a port that is disabled or failed."""
+        state = self.state(deadline)
+        if not state:
+            return {}
+        ports = [port for pair in state.items() for port in pair]
+        query = f":OXC:SWIT:PORT:STAT? {port_list(ports)}"
+        flags = self._scpi.ask(query, partial(_flags, ports), deadline)
+        words = {"D": "disabled", "F": "failed"}
+        return {
+            ingress: words[flag]
+            for ingress, egress in state.items()
+            for flag in (flags[ingress], flags[egress])
+            if flag != "E"
+        }
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
         self._scpi.close()
 
-    def _check(self, change: Change) -> None:
-        """Refuse, before the first byte, what the lab file or the switch does not allow."""
-        for ingress, egress in (*change.removes.items(), *change.adds.items()):
-            if ingress not in self.capabilities.ingress or egress not in self.capabilities.egress:
-                raise UsageError(
-                    f"{self._name} has no path {ingress}→{egress}",
-                    hint=f"its inputs are {_range(self.capabilities.ingress)}, "
-                    f"its outputs {_range(self.capabilities.egress)}",
-                )
-            if foreign := {ingress, egress} - self._ports:
-                raise UsageError(
-                    f"{self._name}: port {foreign.pop()} is not among its ports in the lab file"
-                )
-        if len(set(change.adds.values())) != len(change.adds):
-            raise UsageError(f"{self._name}: two inputs are wanted on one output")
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        size = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
+        ingress, egress = sides(*size)
+        settle, longest = self._options.settle, self._options.settle_max
+        return Capabilities(ingress, egress, settle, longest, steadiness=True)
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._scpi.held(deadline)
+
+    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+        """Remove, add and check for errors in one line."""
+        return Done(*self._scpi.do(list(_orders(change)), deadline))
 
 
 def _orders(change: Change) -> Iterator[str]:
@@ -128,18 +112,17 @@ def _size(reply: str) -> tuple[int, int]:
     return inputs, outputs
 
 
-def _state(capabilities: Capabilities, reply: str) -> dict[int, int]:
+def _state(can: Capabilities, reply: str) -> State:
     """Return the cross-connects of `(@1,2),(@17,18)`; either end of a pair may come first."""
     lists = port_lists(reply)
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
         raise ValueError(f"{reply!r} is not two lists of equal length")
-    state = dict(sorted(pair) for pair in zip(*lists, strict=True))
-    if len(state) != len(lists[0]) or len(set(state.values())) != len(state):
-        raise ValueError(f"{reply!r} has a port in two cross-connects")
-    if not (state.keys() <= capabilities.ingress and set(state.values()) <= capabilities.egress):
-        raise ValueError(f"{reply!r} has a cross-connect that is not from an input to an output")
-    return state
+    return checked_state(((min(p), max(p)) for p in zip(*lists, strict=True)), can, reply)
 
 
-def _range(ports: frozenset[int]) -> str:
-    return f"{min(ports)}-{max(ports)}"
+def _flags(ports: list[int], reply: str) -> dict[int, str]:
+    """Return the flags of `(E,D,F)`, by port."""
+    letters = reply.removeprefix("(").removesuffix(")").split(",")
+    if len(letters) != len(ports) or not set(letters) <= set("DEF"):
+        raise ValueError(f"{reply!r} is not {len(ports)} flags D, E or F")
+    return dict(zip(ports, letters, strict=True))

@@ -7,37 +7,23 @@ SUB of what is not connected does nothing; a dark port's peer reads as an empty 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from testbed.bench.contracts import SwitchSite
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.scpi_syntax import pattern, port_list, port_lists
-
-FAULTS = {
-    "stuck": "accepts a change of `port`, but neither its mirror nor the read-back follows",
-    "lie": "accepts a change of `port` and reads it back as done, but the mirror stays",
-}
-"""What a Polatis switch can be told to do wrong beyond the faults of SCPI."""
+from testbed_drivers.switch_box import FAULTS, SwitchBox
 
 _BOOT_MODES = ("DARK", "RESTore", "AUTosave")
 
 
 class PolatisFarEnd(ScpiFarEnd):
-    """A Polatis switch at a site.
-
-    `site.lit` is called with the switch locked, so it hears changes in order and must not ask back.
-    """
+    """A Polatis switch at a site."""
 
     def __init__(self, site: SwitchSite, options: PolatisOptions | None = None) -> None:
         options = options or PolatisOptions()
-        self._site = site
         self._inputs, self._outputs = options.size or _size(site)
-        self._commanded: dict[int, int] = {}
-        self._mirrors: dict[int, int] = {}
-        self._settling: dict[int, object] = {}
-        self._disabled: set[int] = set()
-        self._lit: dict[int, int] = {}
         self._boot_mode = "DARK"
         model = f"I-OST-{self._inputs}x{self._outputs}-LU1-DMHNS"
         super().__init__(
@@ -48,97 +34,64 @@ class PolatisFarEnd(ScpiFarEnd):
             site.scheduler,
             site.seed,
         )
+        self._box = SwitchBox(site, self.faults, self.lock)
+        self.at_once |= {
+            "meddled": self._box.meddle,
+            "restart": lambda _: self._restart(self._remembered()),
+            "restart-wrong": lambda _: self._restart(self._box.crossed()),
+        }
 
     def _commands(self) -> dict[str, Handler]:
         return {
-            "*RST": _setter(lambda _: self._remove(dict(self._commanded))),
+            "*RST": _setter(lambda _: self._box.disconnect(self._box.commanded)),
             "OXC:SWITch:SIZE?": lambda _: f"{self._inputs},{self._outputs}",
             "OXC:SWITch:CONNect:ADD": _setter(lambda text: self._add(self._pairs(text))),
-            "OXC:SWITch:CONNect:SUB": _setter(lambda text: self._remove(self._named(text))),
+            "OXC:SWITch:CONNect:SUB": _setter(lambda text: self._box.disconnect(self._named(text))),
             "OXC:SWITch:CONNect:ONLY": _setter(lambda text: self._only(self._pairs(text))),
-            "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._commanded),
+            "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._box.commanded),
             "OXC:SWITch:CONNect:PORT?": self._peer,
-            "OXC:SWITch:DISConnect:ALL": _setter(lambda _: self._remove(dict(self._commanded))),
-            "OXC:SWITch:PORT:DISable": _setter(lambda text: self._shut(self._ports(text))),
-            "OXC:SWITch:PORT:ENABle": _setter(lambda text: self._unshut(self._ports(text))),
+            "OXC:SWITch:DISConnect:ALL": _setter(
+                lambda _: self._box.disconnect(self._box.commanded)
+            ),
+            "OXC:SWITch:PORT:DISable": _setter(lambda text: self._box.shut(self._ports(text))),
+            "OXC:SWITch:PORT:ENABle": _setter(lambda text: self._box.unshut(self._ports(text))),
             "OXC:SWITch:PORT:STATe?": self._port_states,
             "OXC:BOOT:MODE": _setter(self._set_boot_mode),
             "OXC:BOOT:MODE?": lambda _: self._boot_mode,
         }
 
     def _add(self, pairs: dict[int, int]) -> None:
-        used = {**self._commanded, **{e: i for i, e in self._commanded.items()}}
-        for ingress, egress in pairs.items():
-            for port, other in ((ingress, egress), (egress, ingress)):
-                if used.get(port, other) != other:
-                    raise Refused(-221, f"Settings conflict; port {port} is in use")
-        self._move({i: e for i, e in pairs.items() if self._commanded.get(i) != e})
-
-    def _remove(self, pairs: dict[int, int]) -> None:
-        present = {i: e for i, e in pairs.items() if self._commanded.get(i) == e}
-        for ingress, egress in present.items():
-            if self.faults.strikes("stuck", "", ingress, egress):
-                continue
-            del self._commanded[ingress]
-            if not self.faults.strikes("lie", "", ingress, egress):
-                self._mirrors.pop(ingress, None)
-                self._settling.pop(ingress, None)
-        self._show()
+        for port in self._box.in_use(pairs).values():
+            raise Refused(-221, f"Settings conflict; port {port} is in use")
+        self._box.connect(pairs)
 
     def _only(self, pairs: dict[int, int]) -> None:
-        self._remove({i: e for i, e in self._commanded.items() if pairs.get(i) != e})
+        commanded = self._box.commanded
+        self._box.disconnect({i: e for i, e in commanded.items() if pairs.get(i) != e})
         self._add(pairs)
 
-    def _move(self, pairs: dict[int, int]) -> None:
-        """Point the mirrors of new circuits; they carry light once settled."""
-        if not pairs:
-            return
-        settled = object()
-        for ingress, egress in pairs.items():
-            if self.faults.strikes("stuck", "", ingress, egress):
-                continue
-            self._commanded[ingress] = egress
-            if self.faults.strikes("lie", "", ingress, egress):
-                continue
-            self._mirrors = {i: e for i, e in self._mirrors.items() if e != egress}
-            self._mirrors[ingress] = egress
-            self._settling[ingress] = settled
-        self._show()
-        when = self._site.scheduler.now() + self._site.settle
-        self._site.scheduler.call_at(when, lambda: self._settled(settled))
+    def _remembered(self) -> dict[int, int]:
+        return {} if self._boot_mode == "DARK" else dict(self._box.commanded)
 
-    def _settled(self, change: object) -> None:
+    def _restart(self, circuits: dict[int, int]) -> None:
         with self.lock:
-            self._settling = {i: c for i, c in self._settling.items() if c is not change}
-            self._show()
-
-    def _show(self) -> None:
-        """Tell the site what carries light, when that changed."""
-        lit = {
-            i: e
-            for i, e in self._mirrors.items()
-            if i not in self._settling and not self._disabled & {i, e}
-        }
-        if lit != self._lit:
-            self._lit = lit
-            self._site.lit(dict(lit))
-
-    def _shut(self, ports: Iterable[int]) -> None:
-        self._disabled.update(ports)
-        self._show()
-
-    def _unshut(self, ports: Iterable[int]) -> None:
-        self._disabled.difference_update(ports)
-        self._show()
+            self._box.restart(circuits)
+        self.hang_up()
 
     def _peer(self, text: str) -> str:
         (port,) = self._ports(f"(@{text})")
-        peers = {**self._commanded, **{e: i for i, e in self._commanded.items()}}
+        commanded = self._box.commanded
+        peers = {**commanded, **{e: i for i, e in commanded.items()}}
         return f'"{peers.get(port, "")}"'
 
     def _port_states(self, text: str) -> str:
         ports = self._ports(text) if text else range(1, self._inputs + self._outputs + 1)
-        return f"({','.join('D' if port in self._disabled else 'E' for port in ports)})"
+        return f"({','.join(map(self._port_state, ports))})"
+
+    def _port_state(self, port: int) -> str:
+        if self._box.has_failed(port):
+            return "F"
+        return "D" if self._box.is_shut(port) else "E"
 
     def _set_boot_mode(self, text: str) -> None:
         for mode in _BOOT_MODES:
@@ -172,7 +125,7 @@ class PolatisFarEnd(ScpiFarEnd):
         lists = self._lists(text)
         if len(lists) == 2 and not all(lists):
             ends = {*lists[0], *lists[1]}
-            return {i: e for i, e in self._commanded.items() if ends & {i, e}}
+            return {i: e for i, e in self._box.commanded.items() if ends & {i, e}}
         return self._pairs(text)
 
     def _lists(self, text: str) -> list[tuple[int, ...]]:

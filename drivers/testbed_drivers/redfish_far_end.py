@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import hmac
 import json
-import threading
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-from testbed.bench.contracts import PowerSite
+from testbed.bench.contracts import PowerSite, never
 from testbed_drivers.cards import RedfishOptions
-from testbed_drivers.faults_at_far_end import Armed, ArmedFaults
+from testbed_drivers.far_end import FarEnd
 from testbed_drivers.http_far_end import HttpSession, Request
 
 FAULTS = {
-    "silent": "carries out the request and does not answer",
-    "error": "refuses to switch an outlet (`port`) with status 503",
-    "stuck": "accepts to switch an outlet (`port`), but neither power nor read-back follow",
-    "lie": "accepts to switch an outlet (`port`) and reads it back as done, but power stays",
+    "error": "refuses a command in the device's own words",
+    "stuck": "accepts a change of `port`, but neither the device nor the read-back follows",
+    "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
 }
 """What a power unit can be told to do wrong."""
 
@@ -35,7 +33,7 @@ _ACTION = "Actions/Outlet.PowerControl"
 Answer = tuple[int, Any]
 
 
-class RedfishFarEnd:
+class RedfishFarEnd(FarEnd):
     """A rack power unit at a site. It answers an action once `site.turn` has returned."""
 
     def __init__(self, site: PowerSite, options: RedfishOptions | None = None) -> None:
@@ -43,26 +41,22 @@ class RedfishFarEnd:
         self._authorization = (options or RedfishOptions()).authorization()
         self._powered = dict(site.outlets)
         self._shown = dict(site.outlets)
-        self._faults = ArmedFaults(FAULTS, seed=0)
-        self._lock = threading.Lock()
+        super().__init__(FAULTS, site.scheduler, seed=0)
 
-    def session(self, send: Callable[[bytes], None], *, serial: bool = False) -> HttpSession:
+    def session(
+        self,
+        send: Callable[[bytes], None],
+        *,
+        serial: bool = False,
+        hang_up: Callable[[], None] = never,
+    ) -> HttpSession:
         """Open a conversation whose replies go to `send`."""
-        return HttpSession(self._answer, send)
+        return HttpSession(self._answer, self.wire(send, hang_up))
 
-    def fault(self, name: str, **scope: Any) -> None:
-        """Misbehave from now on as `name` says, within `scope` (the fields of `Armed`)."""
-        self._faults.arm(Armed(name, **scope))
-
-    def clear(self, name: str = "") -> None:
-        """End one fault, or all of them."""
-        self._faults.clear(name)
-
-    def _answer(self, request: Request) -> Answer | None:
+    def _answer(self, request: Request) -> Answer:
         path = unquote(request.path.partition("?")[0]).rstrip("/")
-        with self._lock:
-            answer = self._route(request, path)
-        return None if self._faults.strikes("silent", f"{request.method} {path}") else answer
+        with self.lock:
+            return self._route(request, path)
 
     def _route(self, request: Request, path: str) -> Answer:
         if path != _ROOT and not self._knows(request):
@@ -111,15 +105,15 @@ class RedfishFarEnd:
             return _error(400, "the body must be an object with PowerState")
         if wanted not in ("On", "Off"):
             return _error(400, f"PowerState {wanted!r} is neither On nor Off")
-        if self._faults.strikes("error", "", outlet):
+        if self.faults.strikes("error", "", outlet):
             return _error(503, "the outlet's controller does not respond")
-        if not self._faults.strikes("stuck", "", outlet):
+        if not self.faults.strikes("stuck", "", outlet):
             self._turn(outlet, wanted == "On")
         return 204, None
 
     def _turn(self, outlet: str, on: bool) -> None:
         self._shown[outlet] = on
-        if self._powered[outlet] != on and not self._faults.strikes("lie", "", outlet):
+        if self._powered[outlet] != on and not self.faults.strikes("lie", "", outlet):
             self._powered[outlet] = on
             self._site.turn(outlet, on)
 

@@ -9,22 +9,22 @@ volume 2 chapter 21; which ones a given box uses is known only from the box.
 from __future__ import annotations
 
 import re
-import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from testbed.bench.contracts import Scheduler
-from testbed_drivers.faults_at_far_end import Armed, ArmedFaults
+from testbed.bench.contracts import Scheduler, never
+from testbed_drivers.armed_faults import Armed
+from testbed_drivers.far_end import FarEnd
+from testbed_drivers.far_end_wire import Wire
 from testbed_drivers.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
-    "silent": "carries out the line and does not answer",
-    "late": "answers after `delay` seconds, and so does everything after it on this line",
-    "garbled": "answers with its last byte broken",
-    "error": "refuses a command, though not a query, with an error in the queue",
+    "error": "refuses a command in the device's own words",
+    "busy": "refuses every command but `*IDN?` and the error queue for `delay` seconds",
+    "stale": "has an error of somebody else in its queue",
+    "overflow": "has its error queue filled up by somebody else",
 }
-"""What every SCPI far end can be told to do wrong."""
+"""What every SCPI far end can be told to do wrong beyond the faults of any wire."""
 
 Handler = Callable[[str], str | None]
 """Carries out a command with its argument; returns the reply of a query, None for a setter."""
@@ -68,7 +68,7 @@ class ErrorQueue:
         self._rows.clear()
 
 
-class ScpiFarEnd:
+class ScpiFarEnd(FarEnd):
     """An instrument that answers SCPI; its clients share its state and its error queue.
 
     `table` maps headers in SCPI spelling to handlers, which run one at a time, under `lock`.
@@ -84,31 +84,32 @@ class ScpiFarEnd:
         scheduler: Scheduler,
         seed: int,
     ) -> None:
-        self.lock = threading.RLock()
-        self.faults = ArmedFaults({**FAULTS, **faults}, seed)
-        self.scheduler = scheduler
+        super().__init__({**FAULTS, **faults}, scheduler, seed)
+        self.at_once |= {"busy": self._be_busy, "stale": self._go_stale, "overflow": self._fill}
+        self._identity = identity
+        self._busy_until = 0.0
         self._errors = ErrorQueue()
         self._ends = ends
         common: dict[str, Handler] = {
-            "*IDN?": lambda _: identity,
+            "*IDN?": lambda _: self._identity,
             "*OPC?": lambda _: "1",
             "*CLS": lambda _: self._errors.clear(),
             "SYSTem:ERRor?": lambda _: self._errors.take(),
             "SYSTem:ERRor:ALL?": lambda _: self._errors.take_all(),
         }
+        self._always = {common["*IDN?"], common["SYSTem:ERRor?"], common["SYSTem:ERRor:ALL?"]}
         self._table = [(pattern(header), act) for header, act in {**common, **table}.items()]
 
-    def session(self, send: Callable[[bytes], None], *, serial: bool = False) -> ScpiSession:
+    def session(
+        self,
+        send: Callable[[bytes], None],
+        *,
+        serial: bool = False,
+        hang_up: Callable[[], None] = never,
+    ) -> ScpiSession:
         """Open a conversation whose replies go to `send`."""
-        return ScpiSession(self, send, self._ends(serial))
-
-    def fault(self, name: str, **scope: Any) -> None:
-        """Misbehave from now on as `name` says, within `scope` (the fields of `Armed`)."""
-        self.faults.arm(Armed(name, **scope))
-
-    def clear(self, name: str = "") -> None:
-        """End one fault, or all of them."""
-        self.faults.clear(name)
+        end = self._ends(serial)
+        return ScpiSession(self, self.wire(send, hang_up, end), end)
 
     def execute(self, line: str) -> str:
         """Carry out one line; return its replies joined, or an empty string."""
@@ -126,6 +127,8 @@ class ScpiFarEnd:
     def _handler(self, command: Command) -> Handler:
         for header, handler in self._table:
             if header.fullmatch(command.header):
+                if handler not in self._always and self.scheduler.now() < self._busy_until:
+                    raise Refused(-213, "Init ignored; busy")
                 if not command.header.endswith("?") and self.faults.strikes(
                     "error", command.header
                 ):
@@ -133,34 +136,30 @@ class ScpiFarEnd:
                 return handler
         raise Refused(-113, "Undefined header")
 
+    def _be_busy(self, fault: Armed) -> None:
+        self._busy_until = self.scheduler.now() + fault.delay
+
+    def _go_stale(self, fault: Armed) -> None:
+        self._errors.put(-222, "Data out of range")
+
+    def _fill(self, fault: Armed) -> None:
+        for _ in range(ErrorQueue.LENGTH + 1):
+            self._errors.put(-113, "Undefined header")
+
 
 class ScpiSession:
-    """One client's line: bytes to lines, and replies back at their time."""
+    """One client's line: bytes to lines, and replies back."""
 
-    def __init__(self, far_end: ScpiFarEnd, send: Callable[[bytes], None], end: bytes) -> None:
+    def __init__(self, far_end: ScpiFarEnd, wire: Wire, end: bytes) -> None:
         self._far_end = far_end
-        self._send = send
+        self._wire = wire
         self._end = end
         self._begun = b""
-        self._busy_until = 0.0
 
     def receive(self, data: bytes) -> None:
         """Take bytes in any pieces; a line ends with CR, LF or both."""
         *lines, self._begun = re.split(rb"[\r\n]+", self._begun + data)
         for line in lines:
-            self._answer(line.decode("ascii", "replace"))
-
-    def _answer(self, line: str) -> None:
-        faults, scheduler = self._far_end.faults, self._far_end.scheduler
-        reply = self._far_end.execute(line)
-        if not reply or faults.strikes("silent", line):
-            return
-        data = reply.encode("ascii") + self._end
-        if faults.strikes("garbled", line):
-            data = data[: -len(self._end) - 1] + b"\xff" + self._end
-        if late := faults.strikes("late", line):
-            self._busy_until = scheduler.now() + late.delay
-        if self._busy_until > scheduler.now():
-            scheduler.call_at(self._busy_until, lambda: self._send(data))
-        else:
-            self._send(data)
+            command = line.decode("ascii", "replace")
+            if reply := self._far_end.execute(command):
+                self._wire.reply(reply.encode("ascii") + self._end, command)

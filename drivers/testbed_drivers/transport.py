@@ -7,11 +7,11 @@ import os
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from testbed.bench.contracts import Transport
+from testbed.bench.contracts import Cut, Transport
 from testbed.clock import Deadline
 from testbed.errors import BusyError, LinkLost, NoReply, TestbedError, UsageError
 from testbed.plugins import kind
-from testbed.resource import Tty, is_visa, place
+from testbed.resource import Tcp, Tty, is_visa, place
 
 
 class Dial(Protocol):
@@ -28,11 +28,15 @@ class Dial(Protocol):
 def dial_for(instrument: str, resource: str, transport: str) -> Dial:
     """Return the way to open a resource: by the transport named, else by how it is written.
 
-    VISA names go through VISA, device names through pyserial.
+    VISA names go through VISA, device names through pyserial, `tcp://…` straight to a socket.
     """
-    name = transport or ("visa" if is_visa(resource) else "serial")
-    if name == "serial" and not is_serial(resource):
+    where = place(resource)
+    direct = "tcp" if isinstance(where, Tcp) else "serial"
+    name = transport or ("visa" if is_visa(resource) else direct)
+    if name == "serial" and not isinstance(where, Tty):
         raise UsageError(f"{instrument}: {resource!r} is no serial line", hint="use 'visa'")
+    if name == "tcp" and not isinstance(where, Tcp):
+        raise UsageError(f"{instrument}: {resource!r} is no TCP port", hint="use 'serial'")
     dial: Dial = kind("transports", name).load()
     return dial
 
@@ -49,16 +53,17 @@ class BufferedTransport(ABC):
         self._instrument = instrument
         self._unread = bytearray()
 
-    def receive(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """Return bytes up to and including `terminator`."""
-        while (end := self._unread.find(terminator)) < 0:
-            self._unread += self._arriving(terminator, deadline)
-        line = bytes(self._unread[: end + len(terminator)])
-        del self._unread[: len(line)]
-        return line
+    def receive(self, end: bytes | Cut, deadline: Deadline) -> bytes:
+        """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
+        cut = after(end) if isinstance(end, bytes) else end
+        while not (count := cut(bytes(self._unread))):
+            self._unread += self._arriving(deadline)
+        message = bytes(self._unread[:count])
+        del self._unread[:count]
+        return message
 
     @abstractmethod
-    def _arriving(self, terminator: bytes, deadline: Deadline) -> bytes:
+    def _arriving(self, deadline: Deadline) -> bytes:
         """Return at least one new byte; raise NoReply or LinkLost."""
 
     def _no_reply(self) -> NoReply:
@@ -66,6 +71,21 @@ class BufferedTransport(ABC):
             return NoReply(self._instrument, "did not answer in time")
         begun = self._unread.decode("ascii", "backslashreplace")
         return NoReply(self._instrument, f"stopped answering after {begun!r}", reply=begun)
+
+
+def after(terminator: bytes) -> Cut:
+    """Return what cuts off a line with its terminator."""
+
+    def cut(data: bytes) -> int:
+        found = data.find(terminator)
+        return 0 if found < 0 else found + len(terminator)
+
+    return cut
+
+
+def exactly(count: int) -> Cut:
+    """Return what cuts off frames of a fixed number of bytes."""
+    return lambda data: count if len(data) >= count else 0
 
 
 def not_opened(instrument: str, resource: str, error: Exception) -> TestbedError:

@@ -44,7 +44,7 @@ class SerialTransport(BufferedTransport):
         except OSError as error:
             raise self._lost("sending", error) from error
 
-    def _arriving(self, terminator: bytes, deadline: Deadline) -> bytes:
+    def _arriving(self, deadline: Deadline) -> bytes:
         try:
             self._port.timeout = deadline.left
             data: bytes = self._port.read(max(1, self._port.in_waiting))

@@ -21,7 +21,7 @@ from typing import Any
 
 import pyvisa
 from pyvisa.constants import SerialTermination, StatusCode
-from pyvisa.resources import MessageBasedResource, Resource, SerialInstrument
+from pyvisa.resources import MessageBasedResource, Resource, SerialInstrument, TCPIPSocket
 
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, LinkLost
@@ -60,6 +60,7 @@ class VisaTransport(BufferedTransport):
     def __init__(self, instrument: str, resource: MessageBasedResource) -> None:
         super().__init__(instrument)
         self._resource = resource
+        self._stream = isinstance(resource, (TCPIPSocket, SerialInstrument))
 
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Send all of `data`; returns when the kernel has taken it."""
@@ -81,16 +82,19 @@ class VisaTransport(BufferedTransport):
         self._resource.timeout = _milliseconds(deadline)
         self._resource.write_raw(data)
 
-    def _arriving(self, terminator: bytes, deadline: Deadline) -> bytes:
+    def _arriving(self, deadline: Deadline) -> bytes:
         try:
-            return self._read(terminator, deadline)
+            return self._read(deadline)
         except (OSError, pyvisa.VisaIOError) as error:
             raise self._failure("receiving", error) from error
 
-    def _read(self, terminator: bytes, deadline: Deadline) -> bytes:
+    def _read(self, deadline: Deadline) -> bytes:
+        """Return what arrived: one byte of a stream, which has no end, else one whole message."""
         self._resource.timeout = _milliseconds(deadline)
-        self._resource.read_termination = terminator.decode("latin-1")
-        return self._resource.read_raw()
+        if not self._stream:
+            return self._resource.read_raw()
+        with self._resource.ignore_warning(StatusCode.success_max_count_read):
+            return self._resource.read_bytes(1)
 
     def _failure(self, doing: str, error: Exception) -> InstrumentError:
         if isinstance(error, TimeoutError) or _timed_out(error):
@@ -117,7 +121,7 @@ class WatchedVisa(VisaTransport):
             raise TimeoutError
         super()._write(data, deadline)
 
-    def _read(self, terminator: bytes, deadline: Deadline) -> bytes:
+    def _read(self, deadline: Deadline) -> bytes:
         if not self._readable(deadline.left):
             raise TimeoutError
         count = _bytes_waiting(self._descriptor)

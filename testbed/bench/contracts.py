@@ -6,14 +6,19 @@ second half. Neither knows the other: they meet as bytes on a TCP connection or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from testbed.clock import Deadline
-from testbed.fabric.change import Change, State
+from testbed.fabric.change import Change
+from testbed.fabric.device import Capabilities, State
 
 # --- the host side of the wire -------------------------------------------------------------
+
+
+Cut = Callable[[bytes], int]
+"""Returns how many of the bytes so far are the first whole message; 0 while there is none."""
 
 
 class Transport(Protocol):
@@ -26,8 +31,8 @@ class Transport(Protocol):
     def send(self, data: bytes, deadline: Deadline) -> None:
         """Send all of `data`."""
 
-    def receive(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """Return bytes up to and including `terminator`."""
+    def receive(self, end: bytes | Cut, deadline: Deadline) -> bytes:
+        """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
 
     def quiet(self) -> bool:
         """Tell whether the idle line is up and holds no unread bytes.
@@ -58,16 +63,6 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a switch can do, as far as the planner of changes must know it."""
-
-    ingress: frozenset[int]
-    egress: frozenset[int]
-    settle: float
-    """Seconds until light is steady after a change, as declared by the maker."""
-
-
-@dataclass(frozen=True, slots=True)
 class Applied:
     """What a switch did: when it was told, when it answered, what it then showed.
 
@@ -78,6 +73,8 @@ class Applied:
     answered: float
     read_back: float
     state: State
+    refused: Mapping[int, str] = field(default_factory=dict)
+    """What the switch itself says it did not do, by ingress, in its own words."""
 
 
 class OpticalSwitch(Protocol):
@@ -99,8 +96,18 @@ class OpticalSwitch(Protocol):
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do the removes, then the adds, check for errors and read back.
 
-        Raise Rejected with the device's words when it refused. The caller compares the state.
+        Raise Rejected with the device's words when it refused all of it; what it refused in part
+        is in `refused`. The caller compares the state.
         """
+
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return the cross-connects that are not in order, by ingress, in the switch's words.
+
+        A mirror that still moves is not in order. Always empty without `steadiness`.
+        """
+
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
+        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -171,14 +178,28 @@ class FarEndSession(Protocol):
         """Take bytes from the client, in any pieces; answer through the session's `send`."""
 
 
+def never() -> None:
+    """Hang up nothing: for lines that cannot be hung up."""
+
+
 class FarEnd(Protocol):
     """The device side of one instrument: a state machine that several clients may talk to."""
 
-    def session(self, send: Callable[[bytes], None], *, serial: bool = False) -> FarEndSession:
-        """Open a conversation whose replies go to `send`; nothing is sent before it returns.
+    @property
+    def known_faults(self) -> Mapping[str, str]:
+        """Return what this far end can be told to do wrong, with what each fault does."""
+
+    def session(
+        self,
+        send: Callable[[bytes], None],
+        *,
+        serial: bool = False,
+        hang_up: Callable[[], None] = never,
+    ) -> FarEndSession:
+        """Open a conversation whose replies go to `send`.
 
         `serial` says that the client came over a serial line, where some instruments end their
-        lines otherwise than on a network.
+        lines otherwise than on a network; `hang_up` closes the client's line at once.
         """
 
     def fault(self, name: str, **scope: Any) -> None:
@@ -193,7 +214,8 @@ class SwitchSite:
     """The place a switch far end is put into: its fibres, its time, its light.
 
     `lit` hears the cross-connects that carry light each time they change, ingress to egress;
-    while a mirror settles its circuit is dark. `settle` may be changed while the far end runs.
+    while a mirror settles its circuit is dark. `settle` and `spread` may be changed while the far
+    end runs; each move takes `settle` seconds times a log-normal factor of that spread.
     """
 
     ingress: frozenset[int]
@@ -203,6 +225,11 @@ class SwitchSite:
     seed: int
     scheduler: Scheduler
     lit: Callable[[Mapping[int, int]], None]
+    spread: float = 0.0
+    launched: Callable[[int], float | None] = lambda port: 0.0
+    """Returns the light that enters at an ingress port, in dBm; None when it is dark."""
+    sensitivity: float = -20.0
+    """The least light, in dBm, that a receiver behind an egress port still understands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,4 +241,5 @@ class PowerSite:
 
     outlets: Mapping[str, bool]
     serial: str
+    scheduler: Scheduler
     turn: Callable[[str, bool], None]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from testbed.bench.contracts import Applied, OpticalSwitch
 from testbed.clock import Deadline
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError
-from testbed.fabric.change import Change, ForeignCircuit, State, after, plan_change
+from testbed.fabric.change import Change, ForeignCircuit, after, plan_change
 from testbed.fabric.circuits import Wiring
+from testbed.fabric.device import State
 
 _LEARN_LIMIT = 2.0
 

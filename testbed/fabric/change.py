@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-State = Mapping[int, int]
-"""The cross-connects of one switch, ingress port to egress port."""
+from testbed.fabric.device import State
 
 
 class ForeignCircuit(ValueError):

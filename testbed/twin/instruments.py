@@ -27,7 +27,9 @@ class Instruments:
             self._switches.append(site)
             self.far_ends[name] = _far_end(switch.driver, site, switch.options)
         for name, unit in lab.power.items():
-            self.far_ends[name] = _far_end(unit.driver, _power_site(lab, name, hosts), unit.options)
+            self.far_ends[name] = _far_end(
+                unit.driver, _power_site(lab, name, hosts, scheduler), unit.options
+            )
 
     def settle_in(self, seconds: float) -> None:
         """Let every later change of a switch settle in `seconds`."""
@@ -72,7 +74,7 @@ def _switch_site(lab: Lab, name: str, light: Light, scheduler: Scheduler) -> Swi
     )
 
 
-def _power_site(lab: Lab, name: str, hosts: VirtualHosts) -> PowerSite:
+def _power_site(lab: Lab, name: str, hosts: VirtualHosts, scheduler: Scheduler) -> PowerSite:
     """Return a power unit's place; what it feeds has power when the twin starts."""
     feeds = {
         host.power.outlet: key
@@ -87,4 +89,4 @@ def _power_site(lab: Lab, name: str, hosts: VirtualHosts) -> PowerSite:
             hosts.power_off(feeds[outlet])
 
     serial = lab.power[name].identity or f"TWIN-{name}"
-    return PowerSite(outlets=dict.fromkeys(feeds, True), serial=serial, turn=turn)
+    return PowerSite(dict.fromkeys(feeds, True), serial, scheduler, turn)

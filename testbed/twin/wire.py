@@ -84,7 +84,9 @@ class TcpWire:
                 self._clients.add(line)
             if self._closed:
                 _hang_up(line)
-            session = self._far_end.session(lambda data: _send_all(line, data))
+            session = self._far_end.session(
+                lambda data: _send_all(line, data), hang_up=lambda: _hang_up(line)
+            )
             while data := _received(line):
                 session.receive(data)
             with self._lock:

@@ -3,6 +3,7 @@
 from testbed.errors import NoReply
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis import Polatis
+from testbed_drivers.transport import after
 
 IDENTITY = (b"*IDN?\n", b"Polatis,I-OST-16x16-LU1-DMHNS,S1,6.5.2.18\n")
 NO_ERROR = b'0, "No error"\n'
@@ -27,14 +28,14 @@ class Conversation:
         expected, self._answer = self._pairs.pop(0)
         assert data == expected
 
-    def receive(self, terminator, deadline):
+    def receive(self, end, deadline):
         if self._answer is None:
             raise NoReply("ocs", "did not answer in time")
         if isinstance(self._answer, Exception):
             raise self._answer
-        line, end, rest = self._answer.partition(terminator)
-        self._answer = rest or None
-        return line + end
+        count = (after(end) if isinstance(end, bytes) else end)(self._answer)
+        message, self._answer = self._answer[:count], self._answer[count:] or None
+        return message
 
     def quiet(self):
         return self.is_quiet

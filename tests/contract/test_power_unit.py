@@ -15,6 +15,7 @@ from testbed.bench.contracts import PowerSite
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret
+from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import RedfishOptions
 from testbed_drivers.redfish import Redfish
@@ -55,6 +56,7 @@ class Rig:
     """A power unit twin on a TCP port, what it feeds, and drivers for it."""
 
     def __init__(self, scheme, certificate):
+        self.scheduler = WallScheduler()
         self.power = {"1": True, "2": True, "a b": False}
         self.turned = []
         self.trace = []
@@ -71,7 +73,8 @@ class Rig:
 
     def build(self, serial, **options):
         return RedfishFarEnd(
-            PowerSite(dict(self.power), serial, self._turn), RedfishOptions(**options)
+            PowerSite(dict(self.power), serial, self.scheduler, self._turn),
+            RedfishOptions(**options),
         )
 
     def _turn(self, outlet, on):
@@ -94,6 +97,7 @@ class Rig:
         for driver in self._drivers:
             driver.close()
         self.wire.close()
+        self.scheduler.close()
 
 
 def soon():

@@ -21,7 +21,7 @@ class Echo:
     def __init__(self):
         self.clients = []
 
-    def session(self, send, *, serial=False):
+    def session(self, send, *, serial=False, hang_up=None):
         self.clients.append((send, serial))
         return EchoSession(f"{len(self.clients)}:".encode(), send)
 

@@ -8,6 +8,7 @@ from testbed.clock import Deadline
 from testbed.errors import InstrumentError, UnsafeError, UsageError
 from testbed.record.journal import Journal, open_entries
 from testbed.schema import Outlet
+from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import RedfishOptions
 from testbed_drivers.redfish import Redfish
@@ -20,12 +21,15 @@ class Room:
     """A power unit that feeds three hosts, and the door to it."""
 
     def __init__(self, directory):
+        self.scheduler = WallScheduler()
         self._path = directory / "journal.jsonl"
         self.journal = Journal(self._path)
         self.promised = []
         """What the journal held each time that power went."""
         self.powered = {"1": True, "2": True, "3": True}
-        self.far_end = RedfishFarEnd(PowerSite(dict(self.powered), "P1", self._turn))
+        self.far_end = RedfishFarEnd(
+            PowerSite(dict(self.powered), "P1", self.scheduler, self._turn)
+        )
         self.wire = serve_tcp(self.far_end)
         url = f"http://127.0.0.1:{self.wire.port}"
         self.unit = Redfish("pdu", url, None, RedfishOptions(), lambda way, data: None)
@@ -42,6 +46,7 @@ class Room:
     def close(self):
         self.unit.close()
         self.wire.close()
+        self.scheduler.close()
         self.journal.close()
 
 

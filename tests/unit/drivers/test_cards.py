@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.plugins import kinds
-from testbed_drivers import polatis_far_end, redfish_far_end, scpi_far_end
+from testbed_drivers import far_end_wire, redfish_far_end, scpi_far_end, switch_box
 from testbed_drivers.cards import PolatisOptions, RedfishOptions
 
 README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
@@ -43,9 +43,12 @@ def test_the_readme_names_every_driver_and_transport():
 
 def test_the_readme_lists_exactly_the_faults_there_are():
     section = README.partition("## What a far end can do wrong")[2].partition("\n## ")[0]
-    listed = {row.split("`")[1] for row in section.splitlines() if row.startswith("| `")}
-    known = scpi_far_end.FAULTS | polatis_far_end.FAULTS | redfish_far_end.FAULTS
-    assert listed == set(known)
+    rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
+    listed = {row[0].strip("| `"): row[1].strip(" |") for row in rows}
+    known = {}
+    for family in (far_end_wire, scpi_far_end, switch_box, redfish_far_end):
+        known |= family.FAULTS
+    assert listed == known
 
 
 def test_the_ends_of_lines_are_the_usual_of_the_line_unless_given():

@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.bench.contracts import never
+from testbed.clock import now
+from testbed_drivers.far_end import FarEnd
 from testbed_drivers.http_far_end import HttpSession, RequestReader
 
 GET = b"GET /redfish/v1 HTTP/1.1\r\nHost: pdu\r\nAccept: */*\r\n\r\n"
@@ -40,7 +43,7 @@ def test_header_names_are_read_in_any_case():
 )
 def test_what_cannot_be_read_is_refused_and_the_next_request_is_served(stream, status):
     said = []
-    session = HttpSession(lambda request: (200, {"path": request.path}), said.append)
+    session = HttpSession(lambda request: (200, {"path": request.path}), wire(said))
     session.receive(stream)
     session.receive(GET)
     assert said[0].split()[1] == status
@@ -49,5 +52,15 @@ def test_what_cannot_be_read_is_refused_and_the_next_request_is_served(stream, s
 
 def test_an_answer_without_a_body_says_so():
     said = []
-    HttpSession(lambda request: (204, None), said.append).receive(GET)
+    HttpSession(lambda request: (204, None), wire(said)).receive(GET)
     assert said == [b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"]
+
+
+def wire(said):
+    """Return a client's way back without faults, written into a list."""
+    return FarEnd({}, WallClock(), seed=0).wire(said.append, never)
+
+
+class WallClock:
+    def now(self):
+        return now()

@@ -1,0 +1,125 @@
+"""What every switch driver does alike: checks before the first byte, a budget, a read-back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from testbed.bench.contracts import Applied, Identity
+from testbed.clock import Deadline, now
+from testbed.errors import LinkLost, UsageError
+from testbed.fabric.change import Change
+from testbed.fabric.device import Capabilities, State
+
+
+class Done(NamedTuple):
+    """When a change was sent, when it was answered, and what the device itself refused of it."""
+
+    commanded: float
+    answered: float
+    refused: Mapping[int, str] = {}
+
+
+class Switch(ABC):
+    """An `OpticalSwitch` without its language.
+
+    `ports` are those that the lab file lets it move light on.
+    """
+
+    def __init__(self, name: str, ports: frozenset[int]) -> None:
+        self._name = name
+        self._ports = ports
+        self._capabilities: Capabilities | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what the switch can do; known once it was opened."""
+        if self._capabilities is None:
+            raise LinkLost(self._name, "has not been opened yet")
+        return self._capabilities
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line, check who answers and learn the ports."""
+        who = self.identify(deadline)
+        self._capabilities = self._learn(who, deadline)
+        return who
+
+    def apply(self, change: Change, deadline: Deadline) -> Applied:
+        """Do the removes, then the adds, and read back."""
+        self._check(change)
+        budget = deadline.within(3 * self.capabilities.settle_max + 2.0)
+        with self._held(deadline):
+            stamp = now()
+            done = self._carry_out(change, budget) if change else Done(stamp, stamp)
+            state = self.state(deadline)
+            return Applied(done.commanded, done.answered, now(), state, done.refused)
+
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return nothing: this family does not tell."""
+        return {}
+
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
+        """Return nothing: this family has no monitors."""
+        return {}
+
+    @abstractmethod
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+
+    @abstractmethod
+    def state(self, deadline: Deadline) -> State:
+        """Read back every cross-connect, ours or not."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+
+    @abstractmethod
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        """Return what the switch that has just been opened can do."""
+
+    @abstractmethod
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several exchanges in a row."""
+
+    @abstractmethod
+    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+        """Send a change, which is not empty, and return when the switch has answered."""
+
+    def _check(self, change: Change) -> None:
+        """Refuse, before the first byte, what the lab file or the switch does not allow."""
+        can = self.capabilities
+        for ingress, egress in (*change.removes.items(), *change.adds.items()):
+            if ingress not in can.ingress or egress not in can.egress:
+                raise UsageError(
+                    f"{self._name} has no path {ingress}→{egress}",
+                    hint=f"its inputs are {_range(can.ingress)}, its outputs {_range(can.egress)}",
+                )
+            if foreign := {ingress, egress} - self._ports:
+                raise UsageError(
+                    f"{self._name}: port {foreign.pop()} is not among its ports in the lab file"
+                )
+        if len(set(change.adds.values())) != len(change.adds):
+            raise UsageError(f"{self._name}: two inputs are wanted on one output")
+
+
+def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return ingress and egress ports of a switch: 1…N, and N+1…N+M."""
+    return frozenset(range(1, inputs + 1)), frozenset(range(inputs + 1, inputs + outputs + 1))
+
+
+def checked_state(pairs: Iterable[tuple[int, int]], can: Capabilities, reply: str) -> State:
+    """Return pairs as a state; raise ValueError for what no state of this switch can be."""
+    rows = list(pairs)
+    state = dict(rows)
+    if len(state) != len(rows) or len(set(state.values())) != len(state):
+        raise ValueError(f"{reply!r} has a port in two cross-connects")
+    if not (state.keys() <= can.ingress and set(state.values()) <= can.egress):
+        raise ValueError(f"{reply!r} has a cross-connect that is not from an input to an output")
+    return state
+
+
+def _range(ports: frozenset[int]) -> str:
+    return f"{min(ports)}-{max(ports)}"

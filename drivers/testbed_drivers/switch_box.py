@@ -1,0 +1,247 @@
+"""The inside of an optical switch, whatever it speaks: mirrors, shutters, light; and its faults.
+
+A circuit is dark while its mirror moves. Light loses a decibel or two on its way, more through an
+attenuator; a circuit carries packets when what leaves it is enough for the receiver behind it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+from functools import partial
+from threading import RLock
+
+from testbed.bench.contracts import SwitchSite
+from testbed_drivers.armed_faults import Armed, ArmedFaults
+
+FAULTS = {
+    "stuck": "accepts a change of `port`, but neither the device nor the read-back follows",
+    "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
+    "partial": "does the first half of a list of circuits and reports no error",
+    "misrouted": "connects `port` to the next free egress port and reads that back",
+    "dim": "connects `port` and reads it back as done, but 30 dB are lost on the way",
+    "failed": "accepts a change of `port`, but flags it as failed and keeps it dark",
+    "slow": "takes ten times as long to settle",
+    "vanish": "drops a new circuit of `port` by itself after `delay` seconds",
+    "meddled": "at once: somebody else takes down the circuit of `port`",
+    "restart": "at once: loses power for a moment and comes back as its boot mode says",
+    "restart-wrong": "at once: the same, and comes back with circuits that it did not have",
+}
+"""What the inside of a switch can do wrong."""
+
+FLOOR = -50.0
+"""dBm below which a power monitor sees nothing."""
+_DIM_LOSS = 30.0
+_LONGEST = 4.0
+"""Times the settle time that the slowest move takes when moves differ."""
+
+
+class SwitchBox:
+    """Mirrors from ingress to egress ports, at a site; all methods run under the far end's lock.
+
+    `site.lit` is called with the lock held, so it hears changes in order and must not ask back.
+    """
+
+    def __init__(self, site: SwitchSite, faults: ArmedFaults, lock: RLock) -> None:
+        self.site = site
+        self.commanded: dict[int, int] = {}
+        """What a read-back of commands shows."""
+        self.saved: dict[int, int] = {}
+        """What the box has kept in memory that outlasts a loss of power."""
+        self.moves = 0
+        self._faults = faults
+        self._lock = lock
+        self._chance = random.Random(site.seed)
+        self._loss: dict[tuple[int, int], float] = {}
+        self._mirrors: dict[int, int] = {}
+        self._settling: dict[int, object] = {}
+        self._shut: set[int] = set()
+        self._failed: set[int] = set()
+        self._attenuation: dict[int, float] = {}
+        self._dim: set[int] = set()
+        self._lit: dict[int, int] = {}
+
+    def in_use(self, pairs: Mapping[int, int]) -> dict[int, int]:
+        """Return the first port in use, by ingress, for pairs that are not connected already."""
+        used = {**self.commanded, **{e: i for i, e in self.commanded.items()}}
+        taken: dict[int, int] = {}
+        for ingress, egress in pairs.items():
+            for port, other in ((ingress, egress), (egress, ingress)):
+                if used.get(port, other) != other:
+                    taken.setdefault(ingress, port)
+        return taken
+
+    def connect(self, pairs: Mapping[int, int]) -> None:
+        """Point mirrors; each circuit carries light once its own has settled."""
+        new = {i: e for i, e in pairs.items() if self.commanded.get(i) != e}
+        moving = [i for i, e in self._done_of(new).items() if self._connect(i, e)]
+        self._move(moving)
+        self._show()
+
+    def disconnect(self, pairs: Mapping[int, int]) -> None:
+        """Take circuits down; those that are not there are down already."""
+        present = {i: e for i, e in pairs.items() if self.commanded.get(i) == e}
+        for ingress, egress in self._done_of(present).items():
+            if self._strikes("stuck", ingress, egress):
+                continue
+            del self.commanded[ingress]
+            if not self._strikes("lie", ingress, egress):
+                self._forget(ingress)
+        self._show()
+
+    def shut(self, ports: Iterable[int]) -> None:
+        """Close the shutters of ports."""
+        self._shut.update(ports)
+        self._show()
+
+    def unshut(self, ports: Iterable[int]) -> None:
+        """Open the shutters of ports."""
+        self._shut.difference_update(ports)
+        self._show()
+
+    def is_shut(self, port: int) -> bool:
+        """Tell whether a port's shutter is closed."""
+        return port in self._shut
+
+    def attenuate(self, port: int, decibels: float) -> None:
+        """Let light through a port lose that much more."""
+        self._attenuation[port] = decibels
+        self._show()
+
+    def unsteady(self) -> dict[int, str]:
+        """Return the circuits that are not in order: `moving` or `failed`, by ingress."""
+        words = dict.fromkeys(self._settling.keys() & self.commanded.keys(), "moving")
+        failed = {i for i, e in self.commanded.items() if self._failed & {i, e}}
+        return words | dict.fromkeys(failed, "failed")
+
+    def has_failed(self, port: int) -> bool:
+        """Tell whether a port is flagged as failed."""
+        return port in self._failed
+
+    def power(self, port: int) -> float | None:
+        """Return what the monitor of a port sees, in dBm; None below its floor."""
+        level: float | None
+        if port in self.site.ingress:
+            level = self.site.launched(port)
+        else:
+            ingress = next((i for i, e in self._passing().items() if e == port), None)
+            level = None if ingress is None else self._level(ingress, port)
+        return level if level is not None and level > FLOOR else None
+
+    def refresh(self) -> None:
+        """Look at the light again: what enters has changed."""
+        with self._lock:
+            self._show()
+
+    def restart(self, circuits: Mapping[int, int]) -> None:
+        """Lose power and come back with these circuits; what was shut is open then."""
+        for ingress in list(self._mirrors):
+            self._forget(ingress)
+        self.commanded.clear()
+        self._shut.clear()
+        self._show()
+        self.connect(circuits)
+
+    def meddle(self, fault: Armed) -> None:
+        """Take down the circuit of a port, as somebody at another console would."""
+        with self._lock:
+            there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
+            for ingress in there:
+                del self.commanded[ingress]
+                self._forget(ingress)
+            self._show()
+
+    def crossed(self) -> dict[int, int]:
+        """Return the circuits with their egress ports handed round: what nobody asked for."""
+        rows = sorted(self.commanded.items())
+        egress = [e for _, e in rows]
+        return dict(zip((i for i, _ in rows), egress[1:] + egress[:1], strict=True))
+
+    def _connect(self, ingress: int, egress: int) -> bool:
+        """Take one circuit into the read-back; tell whether its mirror moves."""
+        if self._strikes("stuck", ingress, egress):
+            return False
+        if self._strikes("misrouted", ingress, egress):
+            taken = {*self.commanded.values(), egress}
+            egress = min(self.site.egress - taken, default=egress)
+        self.commanded[ingress] = egress
+        if self._strikes("lie", ingress, egress):
+            return False
+        if self._strikes("failed", ingress, egress):
+            self._failed.add(ingress)
+        if vanish := self._faults.strikes("vanish", "", ingress, egress):
+            when = self.site.scheduler.now() + vanish.delay
+            self.site.scheduler.call_at(when, lambda: self.meddle(Armed("", port=ingress)))
+        self._mirrors = {i: e for i, e in self._mirrors.items() if e != egress}
+        self._mirrors[ingress] = egress
+        (self._dim.add if self._strikes("dim", ingress, egress) else self._dim.discard)(ingress)
+        return True
+
+    def _move(self, moving: Iterable[int]) -> None:
+        """Let mirrors settle; those that take equally long do so at one instant."""
+        together: dict[float, dict[int, object]] = {}
+        for ingress in moving:
+            self.moves += 1
+            mark = self._settling[ingress] = object()
+            together.setdefault(self._settle_time(ingress), {})[ingress] = mark
+        begin = self.site.scheduler.now()
+        for seconds, marks in together.items():
+            self.site.scheduler.call_at(begin + seconds, partial(self._settled, marks))
+
+    def _settle_time(self, ingress: int) -> float:
+        seconds = self.site.settle
+        if self.site.spread:
+            seconds *= min(_LONGEST, self._chance.lognormvariate(0.0, self.site.spread))
+        return seconds * (10 if self._strikes("slow", ingress) else 1)
+
+    def _settled(self, marks: Mapping[int, object]) -> None:
+        with self._lock:
+            for ingress, mark in marks.items():
+                if self._settling.get(ingress) is mark:
+                    del self._settling[ingress]
+            self._show()
+
+    def _forget(self, ingress: int) -> None:
+        self._mirrors.pop(ingress, None)
+        self._settling.pop(ingress, None)
+        self._failed.discard(ingress)
+
+    def _passing(self) -> dict[int, int]:
+        """Return the circuits whose mirrors stand still and whose shutters are open."""
+        dark = self._shut | self._failed
+        return {
+            i: e for i, e in self._mirrors.items() if i not in self._settling and not dark & {i, e}
+        }
+
+    def _level(self, ingress: int, egress: int) -> float | None:
+        launched = self.site.launched(ingress)
+        if launched is None:
+            return None
+        path = (ingress, egress)
+        if path not in self._loss:
+            self._loss[path] = random.Random(f"{self.site.seed} {path}").uniform(0.6, 1.6)
+        lost = self._loss[path] + self._attenuation.get(ingress, 0.0)
+        lost += self._attenuation.get(egress, 0.0)
+        return launched - lost - (_DIM_LOSS if ingress in self._dim else 0.0)
+
+    def _show(self) -> None:
+        """Tell the site what carries light, when that changed."""
+        lit = {i: e for i, e in self._passing().items() if self._is_enough(i, e)}
+        if lit != self._lit:
+            self._lit = lit
+            self.site.lit(dict(lit))
+
+    def _is_enough(self, ingress: int, egress: int) -> bool:
+        # A dark input is no matter of the switch: the circuit stands, whoever lights it.
+        level = self._level(ingress, egress)
+        return level is None or level >= self.site.sensitivity
+
+    def _done_of(self, pairs: Mapping[int, int]) -> dict[int, int]:
+        """Return the part of a list that is carried out."""
+        rows = sorted(pairs.items())
+        if len(rows) > 1 and self._faults.strikes("partial"):
+            rows = rows[: len(rows) // 2]
+        return dict(rows)
+
+    def _strikes(self, name: str, *ports: int) -> bool:
+        return self._faults.strikes(name, "", *ports) is not None

@@ -1,0 +1,30 @@
+"""What a switch is, on paper: its ports, what it can hold, how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+State = Mapping[int, int]
+"""The cross-connects of one switch, ingress port to egress port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a switch can do, as far as planning and verifying a change must know it.
+
+    Ports are numbered alike for every family: what light may enter is 1…N, what it may leave N+1….
+    """
+
+    ingress: frozenset[int]
+    egress: frozenset[int]
+    settle: float
+    """Seconds until light is steady after a change, as declared by the maker."""
+    settle_max: float
+    """Seconds after which light that is not steady will not become so."""
+    positions: tuple[State, ...] = ()
+    """Every state of a switch that is never dark; empty: any matching of ingress with egress."""
+    steadiness: bool = False
+    """Whether it tells which of its cross-connects are not in order."""
+    monitored: frozenset[int] = frozenset()
+    """The ports whose light level it measures."""

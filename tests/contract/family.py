@@ -1,0 +1,46 @@
+"""What the contract suite must know of a driver that the registry does not say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from testbed.plugins import kinds
+
+WIRES = {
+    "visa-tcp": ("tcp", "visa"),
+    "tcp": ("tcp", "tcp"),
+    "visa-serial": ("pty", "visa"),
+    "serial": ("pty", "serial"),
+    "http": ("tcp", ""),
+    "https": ("tls", ""),
+    "ssh": ("ssh", ""),
+}
+"""What a driver may claim: the wire that the far end is put on, and the transport option."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One driver: the size of its twin, the wires it claims, and what cannot go wrong with it."""
+
+    driver: str
+    wires: tuple[str, ...]
+    inputs: int = 8
+    outputs: int = 8
+    options: Mapping[str, Any] = field(default_factory=dict)
+    impossible: Mapping[str, str] = field(default_factory=dict)
+    """Faults that this family cannot have, each with the reason."""
+
+
+def families(role: str) -> dict[str, Family]:
+    """Return the family of every registered driver of a role; fail for one without."""
+    found = {}
+    for name, kind in kinds("drivers").items():
+        if kind.role == role:
+            module = f"families.{name.replace('-', '_')}"
+            assert (Path(__file__).parent / f"{module.replace('.', '/')}.py").exists(), (
+                f"driver {name} has no tests/contract/{module.replace('.', '/')}.py"
+            )
+            found[name] = import_module(module).FAMILY
+    return found
