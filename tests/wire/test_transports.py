@@ -251,6 +251,7 @@ def _hidden():
         return lambda self, *arguments, **named: getattr(inner, name)(*arguments, **named)
 
     names = [name for name in vars(PyVisaLibrary) if not name.startswith("_")]
+    names.append("ignore_warning")
     methods = {name: forward(name) for name in names if callable(getattr(inner, name))}
     paths = {"get_library_paths": staticmethod(PyVisaLibrary.get_library_paths)}
     return type("HiddenLibrary", (VisaLibraryBase,), methods | paths)
