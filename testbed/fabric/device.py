@@ -28,3 +28,8 @@ class Capabilities:
     """Whether it tells which of its cross-connects are not in order."""
     monitored: frozenset[int] = frozenset()
     """The ports whose light level it measures."""
+    loss: tuple[float, float] = (-1.0, 6.0)
+    """The least and the most that a good path takes from the light, in dB by its own monitors.
+
+    Less than nothing is the monitors' error: they agree to about half a decibel each.
+    """
