@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,7 @@ class ArmedFaults:
         self.known = known
         self._chance = random.Random(seed)
         self._armed: list[Armed] = []
+        self._struck: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def arm(self, fault: Armed) -> None:
@@ -61,5 +63,16 @@ class ArmedFaults:
                     continue
                 if fault.count is not None:
                     fault.count -= 1
+                self._struck[name] += 1
                 return fault
         return None
+
+    def happened(self, name: str) -> None:
+        """Count a fault that needs no arming."""
+        with self._lock:
+            self._struck[name] += 1
+
+    def struck(self, name: str) -> int:
+        """Return how often a fault has struck so far."""
+        with self._lock:
+            return self._struck[name]

@@ -38,12 +38,17 @@ class FarEnd:
         fault = Armed(name, **scope)
         if action := self.at_once.get(name):
             action(fault)
+            self.faults.happened(name)
         else:
             self.faults.arm(fault)
 
     def clear(self, name: str = "") -> None:
         """End one fault, or all of them."""
         self.faults.clear(name)
+
+    def struck(self, name: str) -> int:
+        """Return how often a fault has struck so far."""
+        return self.faults.struck(name)
 
     def wire(
         self, send: Callable[[bytes], None], hang_up: Callable[[], None], end: bytes = b""

@@ -132,6 +132,54 @@ class PowerUnit(Protocol):
         """Close the line; safe to call twice. Leaves all outlets as they are."""
 
 
+class Attenuator(Protocol):
+    """A variable optical attenuator; each channel has a fibre through it and a shutter."""
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line, check who answers and learn what each channel can do."""
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is."""
+
+    def attenuation(self, channel: int, deadline: Deadline) -> float:
+        """Read back what a channel takes from the light, in dB; its shutter does not count."""
+
+    def attenuate(self, channel: int, decibels: float, deadline: Deadline) -> float:
+        """Let a channel take that much from the light and return what then reads back, in dB.
+
+        On its way there it passes every loss between. Raise InstrumentError when it reads back
+        something else.
+        """
+
+    def is_open(self, channel: int, deadline: Deadline) -> bool:
+        """Read back whether light passes the shutter of a channel."""
+
+    def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
+        """Open or close the shutter of a channel and return when it reads back so."""
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves attenuation and shutters as they are."""
+
+
+class PowerMeter(Protocol):
+    """An optical power meter; each channel sees the light of one tapped fibre."""
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line and check who answers."""
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is."""
+
+    def power(self, channel: int, deadline: Deadline) -> float | None:
+        """Measure now and return dBm; None where the meter sees no light."""
+
+    def wavelength(self, channel: int, deadline: Deadline) -> float:
+        """Return the wavelength in nm for which a channel's readings are right."""
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+
+
 class SwitchDriver(Protocol):
     """How a switch driver is made, before any line is opened.
 
@@ -158,6 +206,20 @@ class PowerDriver(Protocol):
     ) -> PowerUnit: ...
 
 
+class ChannelDriver(Protocol):
+    """How a driver of an attenuator or a power meter is made: `channels` are those it may use."""
+
+    def __call__(
+        self,
+        name: str,
+        resource: str,
+        channels: frozenset[int],
+        identity: str | None,
+        options: Any,
+        tracer: Tracer,
+    ) -> Any: ...
+
+
 # --- the device side of the wire -----------------------------------------------------------
 
 
@@ -179,7 +241,7 @@ class FarEndSession(Protocol):
 
 
 def never() -> None:
-    """Hang up nothing: for lines that cannot be hung up."""
+    """Do nothing: for lines that cannot be hung up, for sites that nobody looks at."""
 
 
 class FarEnd(Protocol):
@@ -208,6 +270,9 @@ class FarEnd(Protocol):
     def clear(self, name: str = "") -> None:
         """End one fault, or all of them; harmless when there is none."""
 
+    def struck(self, name: str) -> int:
+        """Return how often a fault has struck so far: the proof that it was no idle threat."""
+
 
 @dataclass(slots=True)
 class SwitchSite:
@@ -230,6 +295,12 @@ class SwitchSite:
     """Returns the light that enters at an ingress port, in dBm; None when it is dark."""
     sensitivity: float = -20.0
     """The least light, in dBm, that a receiver behind an egress port still understands."""
+    beyond: Callable[[int], float] = lambda port: 0.0
+    """Returns what the fibre behind an egress port takes from the light, in dB."""
+    look_again: Callable[[], None] = never
+    """Set by the switch: to be called when what enters, or what a fibre takes, has changed."""
+    leaving: Callable[[int], float | None] = lambda port: None
+    """Set by the switch: returns the light that leaves at an egress port, in dBm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +314,30 @@ class PowerSite:
     serial: str
     scheduler: Scheduler
     turn: Callable[[str, bool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AttenuatorSite:
+    """The place an attenuator far end is put into.
+
+    `takes` hears, channel by channel, how many dB are lost on the way through each time that
+    changes. While it moves a channel passes every loss between, at `speed` dB a second.
+    """
+
+    channels: frozenset[int]
+    serial: str
+    seed: int
+    scheduler: Scheduler
+    takes: Callable[[int, float], None]
+    speed: float = 500.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeterSite:
+    """The place a power meter far end is put into: `sees` returns a channel's light in dBm."""
+
+    channels: frozenset[int]
+    serial: str
+    seed: int
+    scheduler: Scheduler
+    sees: Callable[[int], float | None]

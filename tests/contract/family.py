@@ -13,11 +13,11 @@ WIRES = {
     "tcp": ("tcp", "tcp"),
     "visa-serial": ("pty", "visa"),
     "serial": ("pty", "serial"),
-    "http": ("tcp", ""),
-    "https": ("tls", ""),
+    "http": ("http", ""),
+    "https": ("https", ""),
     "ssh": ("ssh", ""),
 }
-"""What a driver may claim: the wire that the far end is put on, and the transport option."""
+"""What a driver may claim: the place that the far end answers at, and the transport option."""
 
 
 @dataclass(frozen=True)

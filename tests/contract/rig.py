@@ -1,0 +1,266 @@
+"""A switch twin on a wire, its light, a driver for it, and somebody else's driver beside it."""
+
+import re
+import ssl
+import threading
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from family import WIRES, Family
+
+from testbed.bench.contracts import SwitchSite
+from testbed.clock import Deadline
+from testbed.fabric.change import Change
+from testbed.plugins import kind
+from testbed.twin.keys import write_certificate
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_pty, serve_tcp
+
+SETTLE = 0.003
+SERIAL = "S1"
+
+
+def soon() -> Deadline:
+    """Return a deadline that only a hang misses."""
+    return Deadline.after(5)
+
+
+def reach(switch, wanted, deadline=None):
+    """Take a switch to a state, whoever made what is there now; return what it said."""
+    return switch.apply(change(switch.state(soon()), wanted), deadline or soon())
+
+
+def change(present, wanted):
+    """Return what takes a switch from one state to another."""
+    gone = {i: e for i, e in present.items() if wanted.get(i) != e}
+    new = {i: e for i, e in wanted.items() if present.get(i) != e}
+    return Change(gone, new)
+
+
+class States:
+    """States that a switch can be in, chosen from what it says that it can do."""
+
+    def __init__(self, can):
+        ingress, egress = sorted(can.ingress), sorted(can.egress)
+        if can.positions:
+            self.one, self.other = can.positions[0], can.positions[1]
+            self.all, self.rotated = can.positions[-1], can.positions[-2]
+        elif len(ingress) == 1 or len(egress) == 1:
+            paths = [{i: e} for i in ingress for e in egress]
+            self.one, self.other = paths[:2]
+            self.all, self.rotated = paths[-1], paths[-2]
+        else:
+            self.one, self.other = {ingress[0]: egress[0]}, {ingress[0]: egress[1]}
+            self.all = dict(zip(ingress, egress, strict=False))
+            used = list(self.all.values())
+            self.rotated = dict(zip(self.all, used[1:] + used[:1], strict=True))
+
+
+class TcpPlace:
+    """A TCP port that far ends answer on, one after the other."""
+
+    tls = None
+    port = 0
+
+    def __init__(self, directory, transport):
+        self._form = "TCPIP::127.0.0.1::{}::SOCKET" if transport == "visa" else "tcp://127.0.0.1:{}"
+
+    def serve(self, far_end):
+        """Let a far end answer here until the wire returned is closed."""
+        wire = serve_tcp(far_end, port=self.port, tls=self.tls)
+        self.port = wire.port
+        return wire
+
+    @property
+    def resource(self):
+        """Return how a lab file names this place."""
+        return self._form.format(self.port)
+
+
+class HttpPlace(TcpPlace):
+    """A TCP port of a web service."""
+
+    def __init__(self, directory, transport):
+        self._form = "http://127.0.0.1:{}"
+
+
+class HttpsPlace(TcpPlace):
+    """The same, encrypted; its certificate is trusted by nobody but the driver."""
+
+    def __init__(self, directory, transport):
+        self._form = "https://127.0.0.1:{}"
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(*certificate())
+
+
+class PtyPlace:
+    """A device name that far ends answer on."""
+
+    _number = 0
+
+    def __init__(self, directory, transport):
+        PtyPlace._number += 1
+        self._path = Path(directory) / f"tty{PtyPlace._number}"
+        self.resource = f"ASRL{self._path}::INSTR"
+
+    def serve(self, far_end):
+        """Let a far end answer here until the wire returned is closed."""
+        return serve_pty(far_end, self._path)
+
+
+PLACES = {"tcp": TcpPlace, "pty": PtyPlace, "http": HttpPlace, "https": HttpsPlace}
+
+
+@cache
+def certificate():
+    """Return chain and key of a certificate for 127.0.0.1."""
+    return write_certificate(Path(mkdtemp(prefix="testbed-tls-")), ["127.0.0.1"])
+
+
+class Rig:
+    """One family's twin behind one wire. `settle` seconds pass before a new circuit is lit."""
+
+    def __init__(self, family: Family, wire: str, directory: Path, settle: float = SETTLE):
+        self.family = family
+        self.settle = settle
+        self.scheduler = WallScheduler()
+        self.lit = {}
+        self.sent = []
+        self._changed = threading.Condition()
+        self._drivers = []
+        self._directory = directory
+        self._wire_name = wire
+        self._at_order = None
+        self._reads = None
+        self.far_end = self.build(SERIAL)
+        self.place = self._new_place()
+        self._wires = [self.place.serve(self.far_end)]
+
+    # --- the box ----------------------------------------------------------------------------
+
+    def build(self, serial):
+        """Return a twin with a serial number; light of another than the first is not seen."""
+        kind_ = kind("far_ends", kind("drivers", self.family.driver).far_end)
+        site = SwitchSite(
+            frozenset(range(1, self.family.inputs + 1)),
+            frozenset(range(self.family.inputs + 1, self.family.inputs + self.family.outputs + 1)),
+            serial,
+            self.settle,
+            1,
+            self.scheduler,
+            self._hear if serial == SERIAL else lambda lit: None,
+        )
+        return kind_.load()(site, self._options(""))
+
+    def _hear(self, lit):
+        with self._changed:
+            self.lit = lit
+            self._changed.notify_all()
+
+    def wait_for_light(self, wanted):
+        """Return once exactly these circuits carry light."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.lit == wanted, 5), self.lit
+
+    def wait(self, seconds):
+        """Let time pass on the clock of the box: what was due until then has happened."""
+        passed = threading.Event()
+        self.scheduler.call_at(self.scheduler.now() + seconds, passed.set)
+        assert passed.wait(5)
+
+    def settled_light(self):
+        """Return what carries light once nothing moves any more."""
+        self.wait(3 * self.settle)
+        return self.lit
+
+    # --- its line ---------------------------------------------------------------------------
+
+    def _new_place(self):
+        place, transport = WIRES[self._wire_name]
+        return PLACES[place](self._directory, transport)
+
+    @property
+    def is_serial(self):
+        """Tell whether the wire cannot be hung up from the far side."""
+        return WIRES[self._wire_name][0] == "pty"
+
+    def cut(self, far_end=None):
+        """Break the line; afterwards the switch, or another one, answers there again."""
+        self._wires[0].close()
+        self._wires[0] = self.place.serve(far_end or self.far_end)
+
+    def unplug(self):
+        """Break the line for good."""
+        self._wires[0].close()
+
+    # --- drivers ----------------------------------------------------------------------------
+
+    def driver(self, identity=SERIAL):
+        """Return a driver at the far end's place, opened."""
+        return self._driver(self.place, identity, self._trace)
+
+    def stranger(self):
+        """Return the driver of somebody else, who has a line of his own to the same box."""
+        place = self._new_place()
+        self._wires.append(place.serve(self.far_end))
+        return self._driver(place, SERIAL, lambda way, data: None)
+
+    def _driver(self, place, identity, tracer):
+        family = self.family
+        ports = frozenset(range(1, family.inputs + family.outputs + 1))
+        options = self._options(WIRES[self._wire_name][1])
+        make = kind("drivers", family.driver).load()
+        driver = make("ocs", place.resource, ports, identity, options, tracer)
+        self._drivers.append(driver)
+        driver.open(soon())
+        return driver
+
+    def _options(self, transport):
+        options = dict(self.family.options)
+        if transport:
+            options["transport"] = transport
+        if self._wire_name == "https":
+            options["ca_file"] = str(certificate()[0])
+        return kind("drivers", self.family.driver).options(**options)
+
+    # --- what was sent ----------------------------------------------------------------------
+
+    def learn_orders(self, switch):
+        """Learn what is sent to ask; whatever else is sent from now on changes something."""
+        self._reads = None
+        switch.identify(soon())
+        switch.state(soon())
+        switch.unsteady(soon())
+        self._reads = {_shape(data) for data in self.sent}
+        self.sent.clear()
+
+    @property
+    def orders(self):
+        """Return what was sent since `learn_orders` that changes something."""
+        return [data for data in self.sent if _shape(data) not in self._reads]
+
+    def at_order(self, name, **scope):
+        """Arm a fault when the driver is about to send its next order."""
+        self._at_order = (name, scope)
+
+    def _trace(self, way, data):
+        if way != "send":
+            return
+        self.sent.append(data)
+        if self._at_order and self._reads is not None and _shape(data) not in self._reads:
+            (name, scope), self._at_order = self._at_order, None
+            self.far_end.fault(name, **scope)
+
+    def close(self):
+        """Close every driver, every wire and the box."""
+        for driver in self._drivers:
+            driver.close()
+        for wire in self._wires:
+            wire.close()
+        self.scheduler.close()
+
+
+def _shape(message):
+    """Return a message without its numbers: of two lists of ports of any length, say, one."""
+    return re.sub(rb"#(,#)*", b"#", re.sub(rb"\d+", b"#", message))

@@ -1,0 +1,154 @@
+"""The contract of an optical switch, kept by every registered driver over every wire it claims.
+
+The bytes are real: TCP on loopback, pseudo-terminals, HTTP, SSH. Only the box is a twin. Drivers
+come from the registry, faults from their far ends, and what must come of each from `outcomes`.
+"""
+
+import threading
+
+import matrix
+import pytest
+from outcomes import EXPECTED
+from rig import Rig, States, reach, soon
+
+from testbed.errors import InstrumentError, LinkLost, Rejected, UsageError
+from testbed.fabric.change import Change
+
+
+@pytest.fixture
+def rig(family, wire, tmp_path):
+    rig = Rig(family, wire, tmp_path)
+    yield rig
+    rig.close()
+
+
+@pytest.fixture
+def switch(rig):
+    return rig.driver()
+
+
+@pytest.fixture
+def states(switch):
+    return States(switch.capabilities)
+
+
+@pytest.mark.parametrize(("family", "wire"), matrix.wires())
+class TestEverySwitch:
+    def test_it_says_who_it_is_and_what_it_can_do(self, family, switch):
+        assert switch.identify(soon()).serial == "S1"
+        can = switch.capabilities
+        assert can.ingress == frozenset(range(1, family.inputs + 1))
+        assert len(can.egress) == family.outputs
+        assert min(can.egress) == family.inputs + 1
+        assert 0 < can.settle <= can.settle_max
+
+    def test_it_reads_back_what_somebody_else_made(self, rig, switch, states):
+        stranger = rig.stranger()
+        for wanted in (states.one, states.other):
+            reach(stranger, wanted)
+            assert switch.state(soon()) == wanted
+
+    def test_connecting_gives_light_once_and_twice(self, rig, switch, states):
+        for _ in range(2):
+            assert reach(switch, states.one).state == states.one
+            assert switch.apply(Change({}, states.one), soon()).state == states.one
+            rig.wait_for_light(states.one)
+
+    def test_a_circuit_of_somebody_else_is_never_ended_to_make_room(self, rig, switch, states):
+        reach(rig.stranger(), states.one)
+        try:
+            applied = switch.apply(Change({}, states.other), soon())
+        except (Rejected, UsageError) as error:
+            assert str(error)
+        else:
+            assert applied.refused
+        assert switch.state(soon()) == states.one
+
+    def test_a_move_lights_the_new_path(self, rig, switch, states):
+        reach(switch, states.one)
+        rig.wait_for_light(states.one)
+        applied = reach(switch, states.other)
+        assert applied.state == states.other
+        assert applied.commanded <= applied.answered <= applied.read_back
+        rig.wait_for_light(states.other)
+
+    def test_removing_what_is_absent_is_harmless(self, rig, switch, states):
+        reach(switch, states.one)
+        absent = dict(states.other.items() - states.one.items())
+        assert switch.apply(Change(absent, {}), soon()).state == states.one
+
+    def test_all_ports_move_at_once(self, rig, switch, states):
+        assert reach(switch, states.all).state == states.all
+        assert reach(switch, states.rotated).state == states.rotated
+        rig.wait_for_light(states.rotated)
+
+    def test_an_idle_line_that_was_cut_costs_only_a_new_line(self, rig, switch, states):
+        rig.cut()
+        assert reach(switch, states.one).state == states.one
+
+    def test_an_unplugged_switch_is_a_lost_link(self, rig, switch):
+        rig.unplug()
+        with pytest.raises(LinkLost):
+            switch.state(soon())
+
+    def test_another_switch_at_the_same_place_is_refused(self, rig, switch, states):
+        present = switch.state(soon())
+        wanted = states.one if present != states.one else states.other
+        rig.learn_orders(switch)
+        rig.cut(rig.build("S2"))
+        with pytest.raises(InstrumentError, match="S2 instead of S1"):
+            reach(switch, wanted)
+        assert not rig.orders
+
+    def test_two_drivers_on_one_switch_see_each_others_changes(self, rig, switch, states):
+        stranger = rig.stranger()
+        reach(switch, states.one)
+        assert stranger.state(soon()) == states.one
+        assert reach(stranger, states.other).state == states.other
+        assert switch.state(soon()) == states.other
+
+    def test_threads_do_not_mix_their_answers(self, switch, states):
+        reach(switch, states.one)
+        wrong = []
+
+        def ask(question, expected):
+            wrong.extend(1 for _ in range(30) if question(soon()) != expected)
+
+        questions = [(switch.identify, switch.identify(soon())), (switch.state, states.one)]
+        threads = [threading.Thread(target=ask, args=question) for question in questions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    def test_closing_twice_is_harmless_and_leaves_the_light(self, rig, switch, states):
+        reach(switch, states.one)
+        rig.wait_for_light(states.one)
+        switch.close()
+        switch.close()
+        assert rig.settled_light() == states.one
+        assert switch.state(soon()) == states.one
+
+
+@pytest.mark.parametrize(("family", "wire", "fault"), matrix.faults())
+def test_every_fault_has_its_outcome(rig, switch, fault):
+    EXPECTED[fault].check(rig, switch, fault)
+    assert rig.far_end.struck(fault) > 0
+
+
+BEHAVIOURS = [
+    name.removeprefix("test_").replace("_", " ")
+    for name in vars(TestEverySwitch)
+    if name.startswith("test_")
+]
+
+
+def test_there_is_no_hole():
+    assert matrix.holes() == []
+
+
+def test_the_page_of_the_matrix_is_current():
+    """Rewrite it with: python tests/contract/matrix.py"""
+    print("\n" + matrix.page(BEHAVIOURS))
+    assert matrix.PAGE.read_text() == matrix.page(BEHAVIOURS)

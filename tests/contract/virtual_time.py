@@ -1,0 +1,40 @@
+"""A clock for far ends that stands still until it is moved."""
+
+import heapq
+from itertools import count
+
+
+class VirtualTime:
+    """A scheduler whose time passes only in `advance` and `next`."""
+
+    def __init__(self):
+        self.time = 0.0
+        self._due = []
+        self._number = count()
+
+    def now(self):
+        """Return seconds on this clock."""
+        return self.time
+
+    def call_at(self, when, action):
+        """Run `action` at `when`, or at once when that is past and time next moves."""
+        heapq.heappush(self._due, (when, next(self._number), action))
+
+    def advance(self, seconds):
+        """Let time pass, and what is due happen."""
+        until = self.time + seconds
+        while self._due and self._due[0][0] <= until:
+            when, _, action = heapq.heappop(self._due)
+            self.time = max(self.time, when)
+            action()
+        self.time = until
+
+    def step(self, until):
+        """Move to the next thing that is due before `until`; False when there is none."""
+        if not self._due or self._due[0][0] > until:
+            self.time = max(self.time, until)
+            return False
+        when, _, action = heapq.heappop(self._due)
+        self.time = max(self.time, when)
+        action()
+        return True
