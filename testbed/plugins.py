@@ -39,6 +39,8 @@ class Kind:
     role: str = ""
     far_end: str = ""
     """For a driver: its far end, in the group `far_ends`."""
+    resource: str = ""
+    """For a driver: how its resource is usually written, with `{host}` or `{tty}` left open."""
 
     def load(self) -> Any:
         """Import and return the implementation; raise TestbedError when it cannot be had."""

@@ -65,6 +65,7 @@ POLATIS = Kind(
     options=PolatisOptions,
     role="switch",
     far_end="polatis",
+    resource="TCPIP::{host}::5025::SOCKET",
 )
 REDFISH = Kind(
     "rack power unit with switched outlets, Redfish over HTTP(S)",
@@ -72,6 +73,7 @@ REDFISH = Kind(
     options=RedfishOptions,
     role="power",
     far_end="redfish",
+    resource="https://{host}",
 )
 VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
 SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")

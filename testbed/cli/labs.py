@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, app, lab_file, print_json
+from testbed.cli.app import (
+    RESULTS,
+    JsonOption,
+    LabOption,
+    ResultsOption,
+    SetOption,
+    TwinOption,
+    app,
+    lab_file,
+    print_json,
+)
 from testbed.cli.twins import inside_twin
 from testbed.errors import EXIT_LAB, UsageError
 from testbed.schema import load_lab, split_overrides
@@ -16,13 +26,22 @@ if TYPE_CHECKING:
     from testbed.bench.doctor import Finding
 
 
-@app.command(epilog="Examples: testbed doctor; testbed doctor rack --twin")
+@app.command(
+    epilog="Examples: testbed doctor; testbed doctor rack --twin; "
+    "testbed doctor rack --wiring --twin"
+)
 def doctor(
     lab: Annotated[str, typer.Argument(metavar="[LAB]", help="Lab file or name.")] = "",
+    wiring: Annotated[
+        bool, typer.Option("--wiring", help="Light each fibre and see where it leads.")
+    ] = False,
     twin: TwinOption = "",
+    results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
     """Say whether this machine can be a twin, and whether everything in a lab answers."""
+    if not lab and wiring:
+        raise UsageError("no lab is named", hint="type: testbed doctor LAB --wiring")
     if not lab:
         from testbed.twin.doctor import examine_machine
 
@@ -31,6 +50,10 @@ def doctor(
     found = load_lab(file)
     if twin:
         return inside_twin(twin, found, file, [])
+    if wiring:
+        from testbed.cli.wiring import check_wiring
+
+        return check_wiring(found, results, json=json)
     from testbed.bench.doctor import examine
 
     return _print_findings(examine(found), json)

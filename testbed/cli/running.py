@@ -80,7 +80,7 @@ def _conduct(inputs: Inputs, results: Path, on_twin: bool) -> RunDirectory:
         inbox,
         retune_twin if on_twin else None,
     )
-    with LiveView(sys.stderr, inputs.plan) as view, _signals_to(inbox):
+    with LiveView(sys.stderr, inputs.plan) as view, signals_to(inbox):
         log.subscribe(view)
         orchestrator.run()
     log.close()
@@ -97,7 +97,7 @@ def _refuse_twin_settings(experiment: Experiment) -> None:
 
 
 @contextmanager
-def _signals_to(inbox: Inbox) -> Iterator[None]:
+def signals_to(inbox: Inbox) -> Iterator[None]:
     """Let signals end the run's wait; what follows is in the log, and so on the screen."""
     before = {
         number: signal.signal(number, lambda received, _: inbox.interrupt(received))

@@ -1,0 +1,101 @@
+"""Find instruments: ask, at an address or on a serial line, in every language that we speak.
+
+Asks only who is there; nothing is changed. Networks are never scanned: a person names the
+addresses, because a lab's network belongs to others too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from testbed.bench.contracts import Identity
+from testbed.clock import Deadline
+from testbed.errors import TestbedError
+from testbed.plugins import Kind, kinds
+
+LIMIT = 3.0
+"""Seconds that each question may take."""
+
+_BY_ID = Path("/dev/serial/by-id")
+_SERIAL_DEVICES = ("ttyUSB*", "ttyACM*", "ttyS*")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An instrument that answered, and how the lab file would name it."""
+
+    role: str
+    driver: str
+    resource: str
+    identity: Identity
+    ports: int | None
+    """How many ports a switch has."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the lab file's entry, with what it is beside it."""
+        entry: dict[str, Any] = {"driver": self.driver, "resource": self.resource}
+        entry["identity"] = self.identity.serial
+        if self.ports is not None:
+            entry["ports"] = [f"1-{self.ports}"]
+        return {"role": self.role, "what": str(self.identity), "entry": entry}
+
+
+def serial_devices() -> list[str]:
+    """Return the serial devices of this machine, by their lasting names where they have one."""
+    by_id = sorted(_BY_ID.iterdir()) if _BY_ID.is_dir() else []
+    named = {path.resolve() for path in by_id}
+    others = [path for what in _SERIAL_DEVICES for path in sorted(Path("/dev").glob(what))]
+    return [str(path) for path in (*by_id, *(p for p in others if p.resolve() not in named))]
+
+
+def discover(hosts: Iterable[str], devices: Iterable[str]) -> list[Found]:
+    """Ask at every address and on every serial device, side by side, who is there.
+
+    One device is asked in one language after the other: it has one line.
+    """
+    questions = [partial(_ask, *each) for host in hosts for each in _at_host(host)]
+    questions += [partial(_ask_device, device) for device in devices]
+    if not questions:
+        return []
+    with ThreadPoolExecutor(len(questions)) as pool:
+        answers = pool.map(lambda question: question(), questions)
+        return [found for found in answers if found is not None]
+
+
+def _at_host(host: str) -> Iterable[tuple[str, Kind, str]]:
+    for name, kind in kinds("drivers").items():
+        if "{host}" in kind.resource:
+            yield name, kind, kind.resource.format(host=host)
+
+
+def _ask_device(device: str) -> Found | None:
+    for name, kind in kinds("drivers").items():
+        if hasattr(kind.options(), "baud") and (found := _ask(name, kind, device)):
+            return found
+    return None
+
+
+def _ask(driver: str, kind: Kind, resource: str) -> Found | None:
+    """Open an instrument as this driver would; None when that is not what answers there."""
+    make, options = kind.load(), kind.options()
+    about = (driver, resource)
+    is_switch = kind.role == "switch"
+    given: tuple[Any, ...] = (frozenset(), None) if is_switch else (None,)
+    box = make(*about, *given, options, _no_tracer)
+    try:
+        identity = box.open(Deadline.after(LIMIT))
+        ports = len(box.capabilities.ingress | box.capabilities.egress) if is_switch else None
+    except TestbedError:
+        return None
+    finally:
+        box.close()
+    return Found(kind.role, driver, resource, identity, ports)
+
+
+def _no_tracer(direction: str, data: bytes) -> None:
+    """Keep no transcript: nothing here belongs to a run."""

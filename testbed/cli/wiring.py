@@ -1,0 +1,63 @@
+"""`testbed doctor LAB --wiring`: the check of the fibres, recorded like a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from testbed.cli.app import print_json
+from testbed.cli.running import signals_to
+from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
+from testbed.clock import utc
+from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.run.inbox import Inbox
+from testbed.run.wiring import PortFinding, conduct
+from testbed.schema import Lab
+
+_MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}
+
+
+def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
+    """Light one circuit after the other and print what was found of every port's fibres."""
+    directory = RunDirectory.create(results, "wiring")
+    directory.write_text("lab.yaml", lab.source.text)
+    facts: dict[str, Any] = {
+        "format": 1,
+        "run": directory.id,
+        "started": utc(),
+        "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
+        "label": "measured-twin" if is_inside_twin(lab) else "measured-hw",
+        "lab": lab.lab,
+    }
+    directory.write_json("run.json", facts)
+    log = EventLog(directory.events)
+    log.append("run.begin", "wiring", **facts)
+    inbox = Inbox()
+    with signals_to(inbox):
+        findings, left = conduct(lab, directory, log, inbox, _quiet if json else _tell)
+    log.close()
+    bad = [finding for finding in findings if finding.state != "found"]
+    reason = f"{len(findings) - len(bad)} of {len(findings)} ports are wired as the lab file says"
+    outcome = "failed" if bad else "passed"
+    rows = [finding.to_json() for finding in findings]
+    directory.write_json(
+        "summary.json", {**facts, "outcome": outcome, "reason": reason, "ports": rows}
+    )
+    if json:
+        print_json(rows)
+    else:
+        print(f"{reason}; the record is {directory.path}")
+    if left:
+        raise UnsafeError(f"not taken back: {'; '.join(left)}", hint="look at the switch")
+    return EXIT_FAILED if bad else EXIT_PASSED
+
+
+def _tell(finding: PortFinding) -> None:
+    print(f"{_MARKS[finding.state]} {finding.port}: {finding.text}", flush=True)
+
+
+def _quiet(finding: PortFinding) -> None:
+    """Print nothing: all comes at the end, as JSON."""
