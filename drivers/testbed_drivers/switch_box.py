@@ -167,6 +167,11 @@ class SwitchBox:
         self.commanded[ingress] = egress
         if self._strikes("lie", ingress, egress):
             return False
+        self._aim(ingress, egress)
+        return True
+
+    def _aim(self, ingress: int, egress: int) -> None:
+        """Point the mirror of a port, which is in the read-back already."""
         if self._strikes("failed", ingress, egress):
             self._failed.add(ingress)
         if vanish := self._faults.strikes("vanish", "", ingress, egress):
@@ -175,7 +180,6 @@ class SwitchBox:
         self._mirrors = {i: e for i, e in self._mirrors.items() if e != egress}
         self._mirrors[ingress] = egress
         (self._dim.add if self._strikes("dim", ingress, egress) else self._dim.discard)(ingress)
-        return True
 
     def _move(self, moving: Iterable[int]) -> None:
         """Let mirrors settle; those that take equally long do so at one instant."""

@@ -88,6 +88,15 @@ def exactly(count: int) -> Cut:
     return lambda data: count if len(data) >= count else 0
 
 
+def listen_out(line: Transport, seconds: float, deadline: Deadline) -> None:
+    """Drop what arrives until nothing has for so long, or the deadline passes."""
+    while not deadline.passed:
+        try:
+            line.receive(len, deadline.within(seconds))
+        except NoReply:
+            return
+
+
 def not_opened(instrument: str, resource: str, error: Exception) -> TestbedError:
     """Return what a failed open means to a person; `error` came from the library."""
     number = error.errno if isinstance(error, OSError) and error.errno else 0
