@@ -30,7 +30,8 @@ class Kind:
     """Describe one plug-in before any of its code is loaded.
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
-    `package.module:name`; `role` says what a driver drives (`switch`, `power`).
+    `package.module:name`; `role` says what a driver drives (`switch`, `power`,
+    `attenuator`, `meter`).
     """
 
     summary: str

@@ -60,6 +60,8 @@ class SwitchBox:
         self._attenuation: dict[int, float] = {}
         self._dim: set[int] = set()
         self._lit: dict[int, int] = {}
+        site.look_again = self.refresh
+        site.leaving = self._leaving
 
     def in_use(self, pairs: Mapping[int, int]) -> dict[int, int]:
         """Return the first port in use, by ingress, for pairs that are not connected already."""
@@ -129,7 +131,7 @@ class SwitchBox:
         return level if level is not None and level > FLOOR else None
 
     def refresh(self) -> None:
-        """Look at the light again: what enters has changed."""
+        """Look at the light again: what enters, or what a fibre takes, has changed."""
         with self._lock:
             self._show()
 
@@ -228,6 +230,10 @@ class SwitchBox:
         lost += self._attenuation.get(egress, 0.0)
         return launched - lost - (_DIM_LOSS if ingress in self._dim else 0.0)
 
+    def _leaving(self, egress: int) -> float | None:
+        with self._lock:
+            return self.power(egress)
+
     def _show(self) -> None:
         """Tell the site what carries light, when that changed."""
         lit = {i: e for i, e in self._passing().items() if self._is_enough(i, e)}
@@ -238,7 +244,7 @@ class SwitchBox:
     def _is_enough(self, ingress: int, egress: int) -> bool:
         # A dark input is no matter of the switch: the circuit stands, whoever lights it.
         level = self._level(ingress, egress)
-        return level is None or level >= self.site.sensitivity
+        return level is None or level - self.site.beyond(egress) >= self.site.sensitivity
 
     def _done_of(self, pairs: Mapping[int, int]) -> dict[int, int]:
         """Return the part of a list that is carried out."""

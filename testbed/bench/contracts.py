@@ -217,7 +217,7 @@ class ChannelDriver(Protocol):
         identity: str | None,
         options: Any,
         tracer: Tracer,
-    ) -> Any: ...
+    ) -> Attenuator | PowerMeter: ...
 
 
 # --- the device side of the wire -----------------------------------------------------------

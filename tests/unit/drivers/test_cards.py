@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from testbed.plugins import kinds
-from testbed_drivers import far_end_wire, redfish_far_end, scpi_far_end, switch_box
+from testbed_drivers import (
+    far_end_wire,
+    power_meters_far_end,
+    redfish_far_end,
+    scpi_far_end,
+    switch_box,
+)
 from testbed_drivers.cards import PolatisOptions, RedfishOptions
 
 README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
@@ -31,7 +37,7 @@ def test_every_description_names_code_that_is_there(group):
 
 def test_every_driver_has_a_role_and_a_far_end():
     for name, kind in kinds("drivers").items():
-        assert kind.role in ("switch", "power"), name
+        assert kind.role in ("switch", "power", "attenuator", "meter"), name
         assert kind.far_end in kinds("far_ends"), name
 
 
@@ -46,7 +52,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
     rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
     listed = {row[0].strip("| `"): row[1].strip(" |") for row in rows}
     known = {}
-    for family in (far_end_wire, scpi_far_end, switch_box, redfish_far_end):
+    for family in (far_end_wire, scpi_far_end, switch_box, redfish_far_end, power_meters_far_end):
         known |= family.FAULTS
     assert listed == known
 

@@ -1,0 +1,69 @@
+"""What the entry points name of attenuators and power meters; imports only words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.plugins import Kind
+from testbed.units import PowerLevel
+
+
+@dataclass(frozen=True, slots=True)
+class AttenuatorOptions:
+    """How an attenuator is reached."""
+
+    transport: str = ""
+    """`visa`, `tcp` or `serial`; empty: by how the resource is written."""
+    baud: int = 9600
+    write_termination: str = "\n"
+    read_termination: str = "\n"
+
+    def ends(self) -> tuple[bytes, bytes]:
+        """Return what ends a line to the instrument, and a line from it."""
+        return self.write_termination.encode("ascii"), self.read_termination.encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class MeterOptions(AttenuatorOptions):
+    """How a power meter is reached, and what it reads where there is no light."""
+
+    floor: PowerLevel = -60.0
+    """A reading of this or less is no light."""
+
+
+KEYSIGHT_VOA = Kind(
+    "Keysight / Agilent variable optical attenuator, SCPI",
+    "testbed_drivers.keysight_voa:KeysightVoa",
+    options=AttenuatorOptions,
+    role="attenuator",
+    far_end="keysight-voa",
+)
+KEYSIGHT_METER = Kind(
+    "Keysight / Agilent optical power meter, SCPI",
+    "testbed_drivers.power_meters:KeysightMeter",
+    options=MeterOptions,
+    role="meter",
+    far_end="keysight-meter",
+)
+THORLABS_METER = Kind(
+    "Thorlabs PM100 optical power meter, SCPI",
+    "testbed_drivers.power_meters:ThorlabsMeter",
+    options=MeterOptions,
+    role="meter",
+    far_end="thorlabs-meter",
+)
+KEYSIGHT_VOA_FAR_END = Kind(
+    "Keysight attenuator, device side of its SCPI",
+    "testbed_drivers.keysight_voa_far_end:KeysightVoaFarEnd",
+    options=AttenuatorOptions,
+)
+KEYSIGHT_METER_FAR_END = Kind(
+    "Keysight power meter, device side of its SCPI",
+    "testbed_drivers.power_meters_far_end:KeysightMeterFarEnd",
+    options=MeterOptions,
+)
+THORLABS_METER_FAR_END = Kind(
+    "Thorlabs power meter, device side of its SCPI",
+    "testbed_drivers.power_meters_far_end:ThorlabsMeterFarEnd",
+    options=MeterOptions,
+)

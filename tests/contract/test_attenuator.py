@@ -1,0 +1,160 @@
+"""The contract of an attenuator, kept by every driver on every wire that it claims."""
+
+import contextlib
+import time
+
+import pytest
+from light_rig import Rig, claims, soon
+
+from testbed.clock import now
+from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
+
+
+@pytest.fixture(params=claims("attenuator"), ids="-".join)
+def rig(request):
+    rig = Rig(*request.param, channels=(1, 3))
+    yield rig
+    rig.close()
+
+
+@pytest.fixture
+def voa(rig):
+    return rig.opened()
+
+
+def arrives(condition):
+    end = now() + 5
+    while not condition():
+        assert now() < end
+        time.sleep(0.001)
+
+
+def test_it_says_who_it_is_and_starts_with_what_is_there(voa):
+    assert voa.identify(soon()).serial == "L1"
+    assert [voa.attenuation(channel, soon()) for channel in (1, 3)] == [0.0, 0.0]
+    assert voa.is_open(1, soon())
+
+
+def test_what_is_set_reads_back_and_is_taken_from_the_light_of_that_channel_only(rig, voa):
+    assert voa.attenuate(3, 12.5, soon()) == 12.5
+    assert voa.attenuation(3, soon()) == 12.5
+    assert voa.attenuation(1, soon()) == 0.0
+    arrives(lambda: rig.takes == {3: 12.5})
+
+
+def test_on_its_way_it_passes_the_losses_between(rig, voa):
+    voa.attenuate(1, 5.0, soon())
+    arrives(lambda: rig.takes.get(1) == 5.0)
+    assert rig.passed == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_told_anew_while_it_moves_it_turns_round(rig, voa):
+    voa.attenuate(1, 40.0, soon())
+    voa.attenuate(1, 0.0, soon())
+    arrives(lambda: rig.takes.get(1, 0.0) == 0.0 and len(rig.passed) > 0)
+    time.sleep(0.02)
+    assert rig.takes[1] == 0.0
+    assert max(rig.passed) < 40.0
+
+
+def test_a_shutter_ends_all_light_at_once_and_keeps_the_attenuation(rig, voa):
+    voa.attenuate(1, 3.0, soon())
+    arrives(lambda: rig.takes.get(1) == 3.0)
+    voa.shutter(1, False, soon())
+    assert rig.takes[1] > 90.0
+    assert not voa.is_open(1, soon())
+    assert voa.attenuation(1, soon()) == 3.0
+    voa.shutter(1, True, soon())
+    assert rig.takes[1] == 3.0
+
+
+@pytest.mark.parametrize("decibels", [-1.0, 60.0, float("nan")])
+def test_what_it_cannot_take_is_refused_before_the_first_byte(rig, voa, decibels):
+    said = rig.sent
+    with pytest.raises(UsageError, match="it can take 0 to 45 dB"):
+        voa.attenuate(1, decibels, soon())
+    assert rig.sent == said
+
+
+def test_a_channel_that_the_lab_does_not_name_is_never_touched(rig, voa):
+    said = rig.sent
+    for act in (
+        lambda: voa.attenuate(2, 1.0, soon()),
+        lambda: voa.shutter(2, False, soon()),
+        lambda: voa.attenuation(2, soon()),
+    ):
+        with pytest.raises(UsageError, match="channel 2 is not among its channels"):
+            act()
+    assert rig.sent == said
+
+
+def test_a_refusal_carries_its_words_and_changes_nothing(rig, voa):
+    rig.far_end.fault("error", count=1)
+    with pytest.raises(Rejected, match="Execution error"):
+        voa.attenuate(1, 4.0, soon())
+    assert voa.attenuation(1, soon()) == 0.0
+
+
+def test_a_stuck_channel_is_found_by_reading_back(rig, voa):
+    rig.far_end.fault("stuck", port=1)
+    with pytest.raises(InstrumentError, match=r"told 4 dB on channel 1, .* shows 0 dB"):
+        voa.attenuate(1, 4.0, soon())
+    with pytest.raises(InstrumentError, match="reads back open"):
+        voa.shutter(1, False, soon())
+    assert rig.takes == {}
+
+
+def test_a_lie_is_beyond_what_it_can_show(rig, voa):
+    rig.far_end.fault("lie", port=1)
+    assert voa.attenuate(1, 4.0, soon()) == 4.0
+    assert rig.takes == {}
+
+
+def test_silence_ends_at_the_deadline_and_nothing_is_sent_twice(rig, voa):
+    rig.far_end.fault("silent", count=1, command="ATT")
+    deadline = soon(0.1)
+    with pytest.raises(NoReply):
+        voa.attenuate(1, 4.0, deadline)
+    assert now() < deadline.at + 1.0
+    assert voa.attenuation(1, soon()) == 4.0
+    assert rig.sent.count(":ATT 4.000") == 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["silent", "garbled", "truncated", "wrong-end", "banner", "doubled", "cut", "reset", "merged"],
+)
+def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, voa, fault):
+    voa.attenuate(1, 7.0, soon())
+    rig.far_end.fault(fault, count=1, command="ATT?", delay=0.02)
+    with contextlib.suppress(InstrumentError, ConnectionError):
+        assert voa.attenuation(1, soon(0.15)) == 7.0
+    rig.far_end.clear()
+    assert voa.attenuation(3, soon()) == 0.0
+    assert voa.attenuation(1, soon()) == 7.0
+
+
+@pytest.mark.parametrize(("fault", "delay"), [("late", 0.15), ("after-next", 0.0), ("drip", 0.01)])
+def test_a_late_answer_is_never_taken_for_another(rig, voa, fault, delay):
+    voa.attenuate(1, 7.0, soon())
+    rig.far_end.fault(fault, count=1, command="INP1:ATT?", delay=delay)
+    with pytest.raises(NoReply):
+        voa.attenuation(1, soon(0.1))
+    assert voa.attenuation(3, soon()) == 0.0
+
+
+def test_another_box_at_the_same_place_is_refused(rig):
+    with pytest.raises(InstrumentError, match="L1 instead of L2"):
+        rig.opened(identity="L2")
+
+
+def test_before_it_is_open_nothing_is_set(rig):
+    with pytest.raises(LinkLost, match="not been opened"):
+        rig.driver().attenuate(1, 1.0, soon())
+
+
+def test_closing_twice_is_harmless_and_leaves_the_light(rig, voa):
+    voa.attenuate(1, 2.0, soon())
+    voa.close()
+    voa.close()
+    assert voa.attenuation(1, soon()) == 2.0

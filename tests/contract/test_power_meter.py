@@ -1,0 +1,117 @@
+"""The contract of a power meter, kept by every driver on every wire that it claims."""
+
+import contextlib
+
+import pytest
+from light_rig import Rig, claims, soon
+
+from testbed.clock import now
+from testbed.errors import InstrumentError, NoReply, UsageError
+
+
+@pytest.fixture(params=claims("meter"), ids="-".join)
+def rig(request):
+    rig = Rig(*request.param)
+    yield rig
+    rig.close()
+
+
+@pytest.fixture
+def meter(rig):
+    return rig.opened()
+
+
+def somebody_else(rig, line):
+    rig.far_end.session(lambda said: None).receive(line.encode() + b"\n")
+
+
+def test_it_says_who_it_is(meter):
+    assert meter.identify(soon()).serial == "L1"
+
+
+def test_it_measures_what_it_sees_now(rig, meter):
+    for level in (-3.25, 4.0, -41.0):
+        rig.light[1] = level
+        assert meter.power(1, soon()) == pytest.approx(level, abs=0.1)
+
+
+@pytest.mark.parametrize("level", [None, -60.0, -95.0])
+def test_no_light_is_none_and_not_a_number(rig, meter, level):
+    rig.light[1] = level
+    assert meter.power(1, soon()) is None
+
+
+def test_a_floor_that_the_lab_file_gives_counts(rig):
+    rig.light[1] = -45.0
+    assert rig.opened(floor=-40.0).power(1, soon()) is None
+
+
+@pytest.mark.parametrize("unit", ["W", "DBM"])
+def test_the_unit_that_somebody_chose_at_its_front_panel_does_not_matter(rig, meter, unit):
+    rig.light[1] = -10.0
+    somebody_else(rig, f"SENS:POW:UNIT {unit}")
+    assert meter.power(1, soon()) == pytest.approx(-10.0, abs=0.1)
+    rig.light[1] = None
+    assert meter.power(1, soon()) is None
+
+
+def test_it_says_for_which_wavelength_it_is_right(rig, meter):
+    assert meter.wavelength(1, soon()) == pytest.approx(1310.0)
+    for header in ("SENS:POW:WAV", "SENS:CORR:WAV"):
+        somebody_else(rig, f"{header} 1550NM")
+    assert meter.wavelength(1, soon()) == pytest.approx(1550.0)
+
+
+def test_a_blind_detector_reads_no_light(rig, meter):
+    rig.light[1] = 0.0
+    rig.far_end.fault("blind", port=1)
+    assert meter.power(1, soon()) is None
+    rig.far_end.clear()
+    assert meter.power(1, soon()) == pytest.approx(0.0, abs=0.1)
+
+
+def test_a_channel_that_the_lab_does_not_name_is_not_asked_for(rig, meter):
+    with pytest.raises(UsageError, match="channel 2 is not among its channels"):
+        meter.power(2, soon())
+    assert "2" not in rig.sent
+
+
+def test_nothing_is_ever_set_on_it(rig, meter):
+    meter.power(1, soon())
+    meter.wavelength(1, soon())
+    lines = [line for line in rig.sent.splitlines() if line]
+    assert all(part.endswith("?") for line in lines for part in line.split(";")), lines
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["silent", "garbled", "truncated", "wrong-end", "banner", "doubled", "cut", "reset", "merged"],
+)
+def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, meter, fault):
+    rig.light[1] = -6.0
+    rig.far_end.fault(fault, count=1, command="POW?", delay=0.02)
+    with contextlib.suppress(InstrumentError, ConnectionError):
+        assert meter.power(1, soon(0.15)) == pytest.approx(-6.0, abs=0.1)
+    rig.far_end.clear()
+    assert meter.wavelength(1, soon()) == pytest.approx(1310.0)
+    assert meter.power(1, soon()) == pytest.approx(-6.0, abs=0.1)
+
+
+def test_silence_ends_at_the_deadline(rig, meter):
+    rig.far_end.fault("silent", command="POW?")
+    deadline = soon(0.1)
+    with pytest.raises(NoReply):
+        meter.power(1, deadline)
+    assert now() < deadline.at + 1.0
+
+
+def test_another_box_at_the_same_place_is_refused(rig):
+    with pytest.raises(InstrumentError, match="L1 instead of L2"):
+        rig.opened(identity="L2")
+
+
+def test_closing_twice_is_harmless(rig, meter):
+    meter.close()
+    meter.close()
+    rig.light[1] = -1.0
+    assert meter.power(1, soon()) == pytest.approx(-1.0, abs=0.1)
