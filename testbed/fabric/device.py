@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from testbed.fabric.mesh import Mesh
+
 State = Mapping[int, int]
 """The cross-connects of one switch, ingress port to egress port."""
 
@@ -24,6 +26,8 @@ class Capabilities:
     """Seconds after which light that is not steady will not become so."""
     positions: tuple[State, ...] = ()
     """Every state of a switch that is never dark; empty: any matching of ingress with egress."""
+    mesh: Mesh | None = None
+    """The cells of a photonic mesh, which routes a whole matching at a time, as they stand now."""
     steadiness: bool = False
     """Whether it tells which of its cross-connects are not in order."""
     monitored: frozenset[int] = frozenset()
