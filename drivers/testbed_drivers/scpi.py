@@ -112,6 +112,7 @@ class Scpi:
 
     def _drain(self, line: Transport, deadline: Deadline) -> None:
         for _ in range(_LONGEST_QUEUE):
+            self._session.expect_quiet(line)
             number, words = self._asked(line, _ERROR_QUERY, error_reply, deadline)
             if not number:
                 return
@@ -141,7 +142,10 @@ class Scpi:
     def _receive(self, line: Transport, deadline: Deadline) -> str:
         data = line.receive(self._read_end, deadline)
         self._session.tracer("receive", data)
-        return data.decode("ascii", "backslashreplace").strip()
+        text = data.decode("ascii", "backslashreplace").strip()
+        if not (data.isascii() and text.isprintable()):
+            raise Garbled(self._instrument, f"answered with {text!r}", reply=text)
+        return text
 
     def _refuse_denied(self, message: str) -> None:
         for command in commands(message):

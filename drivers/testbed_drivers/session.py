@@ -115,6 +115,11 @@ class Session(Generic[AnyLine]):
                 raise
             return ask()
 
+    def expect_quiet(self, line: AnyLine) -> None:
+        """Raise Garbled when a line in use holds what nobody asked for: it would be mistaken."""
+        if not line.quiet():
+            raise Garbled(self.instrument, "said more than it was asked, or hung up")
+
     def note(self, words: str) -> None:
         """Write a remark into the transcript."""
         self.tracer("note", words.encode())
@@ -136,6 +141,7 @@ class Session(Generic[AnyLine]):
             self.note("line opened")
             try:
                 self._greet(line, deadline)
+                self.expect_quiet(line)
             except BaseException:
                 line.close()
                 raise

@@ -229,6 +229,7 @@ class Rig:
     def learn_orders(self, switch):
         """Learn what is sent to ask; whatever else is sent from now on changes something."""
         self._reads = None
+        self.sent.clear()
         switch.identify(soon())
         switch.state(soon())
         switch.unsteady(soon())

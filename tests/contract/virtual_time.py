@@ -1,7 +1,10 @@
-"""A clock for far ends that stands still until it is moved."""
+"""A clock that stands still until it is moved, for far ends, and deadlines on it for drivers."""
 
 import heapq
+from dataclasses import dataclass
 from itertools import count
+
+from testbed.clock import Deadline
 
 
 class VirtualTime:
@@ -38,3 +41,28 @@ class VirtualTime:
         self.time = max(self.time, when)
         action()
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualDeadline(Deadline):
+    """A moment on such a clock; every deadline made of it is on the same one."""
+
+    clock: VirtualTime
+
+    def within(self, seconds):
+        """Return the earlier of this deadline and `seconds` from now."""
+        return VirtualDeadline(min(self.at, self.clock.now() + seconds), self.clock)
+
+    def later(self, seconds):
+        """Return a deadline `seconds` after this one."""
+        return VirtualDeadline(self.at + seconds, self.clock)
+
+    @property
+    def left(self):
+        """Return the seconds that are left, never negative."""
+        return max(0.0, self.at - self.clock.now())
+
+    @property
+    def passed(self):
+        """Tell whether the deadline is over."""
+        return self.clock.now() >= self.at
