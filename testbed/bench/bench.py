@@ -82,7 +82,8 @@ class Bench:
 
     def open_fabric(self, ports: Iterable[HostPort]) -> None:
         """Make the one door to the fabric, for the given host ports."""
-        self.fabric = Fabric(self.switches, self.lab.wiring(), ports, self._journal, self._log)
+        lab, limits = self.lab, self.lab.light_limits()
+        self.fabric = Fabric(self.switches, lab.wiring(), ports, self._journal, self._log, limits)
 
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
         """Start the agents of hosts and set up their networks, side by side."""
@@ -164,7 +165,7 @@ class Bench:
         if name in self.lab.switches:
             s = self.lab.switches[name]
             make = kind("drivers", s.driver).load()
-            self.switches[name] = make(name, s.resource, s.ports, s.identity, s.options, tracer)
+            self.switches[name] = make(name, s.resource, s.usable, s.identity, s.options, tracer)
         else:
             unit = self.lab.power[name]
             make = kind("drivers", unit.driver).load()

@@ -1,7 +1,7 @@
 """A switch moved by hand: the same checks as the door to the fabric, and no undo.
 
 What a person connects stays connected; so there is no journal, but there are the lock, the list
-of ports that the lab permits, and the read-back.
+of ports that the lab permits, the verification, and the roll-back of a change that failed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.bench.contracts import Applied, Identity, OpticalSwitch
+from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.crossbar import Crossbar
+from testbed.bench.moves import Move, Moved, move_all
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.circuits import (
@@ -55,29 +56,36 @@ class SwitchByHand:
             for i, e in sorted(state.items())
         ]
 
-    def connect(self, cross: frozenset[CrossConnect]) -> Applied:
-        """Add cross-connects; raise BusyError when one of their ports is in use."""
+    def connect(self, cross: frozenset[CrossConnect]) -> Moved | None:
+        """Add cross-connects and verify them; None when they are there already.
+
+        Raise BusyError when one of their ports is in use.
+        """
         return self._move(cross, add=True)
 
-    def disconnect(self, cross: frozenset[CrossConnect]) -> Applied:
-        """Remove cross-connects; those that are not there are removed already."""
+    def disconnect(self, cross: frozenset[CrossConnect]) -> Moved | None:
+        """Remove cross-connects; None when none of them is there."""
         return self._move(cross, add=False)
 
-    def _move(self, cross: frozenset[CrossConnect], *, add: bool) -> Applied:
+    def _move(self, cross: frozenset[CrossConnect], *, add: bool) -> Moved | None:
         pairs = {c.ingress: c.egress for c in cross}
+        spec = self.lab.switches[self.name]
         ports = frozenset(pairs) | frozenset(pairs.values())
-        outside = sorted(ports - self.lab.switches[self.name].ports)
+        outside = sorted(ports - spec.usable)
         if outside:
             raise UsageError(
                 f"port {outside[0]} is none of those that lab {self.lab.lab} lets be used",
-                hint=f"see switches.{self.name}.ports in its file",
+                hint=f"see switches.{self.name}.ports and .protected in its file",
             )
         deadline = Deadline.after(_LIMIT)
-        crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring())
+        if self._switch.capabilities.positions:
+            ports = spec.usable  # such a switch moves as a whole, and this one is held by us
+        limits = self.lab.light_limits()[self.name]
+        crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
         present = self._switch.state(deadline)
         crossbar.adopt({i: e for i, e in present.items() if pairs.get(i) == e}, deadline)
-        state, change = crossbar.plan(pairs if add else {}, deadline)
-        return crossbar.apply(state, change, deadline)
+        move = Move(crossbar, *crossbar.plan(pairs if add else {}, deadline))
+        return move_all([move], deadline)[0] if move.change else None
 
 
 @contextmanager
@@ -88,7 +96,7 @@ def switch_by_hand(lab: Lab, name: str, *, force: bool) -> Iterator[SwitchByHand
         if not force:
             stack.enter_context(InstrumentLock(name, spec.resource, "testbed switch"))
         make = kind("drivers", spec.driver).load()
-        switch = make(name, spec.resource, spec.ports, spec.identity, spec.options, _no_tracer)
+        switch = make(name, spec.resource, spec.usable, spec.identity, spec.options, _no_tracer)
         stack.callback(switch.close)
         yield SwitchByHand(lab, name, switch.open(Deadline.after(_LIMIT)), switch)
 

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from testbed.bench.contracts import Applied, OpticalSwitch
-from testbed.clock import Deadline
-from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError
-from testbed.fabric.change import Change, ForeignCircuit, after, plan_change
+from testbed.bench.verification import Verification, Verified, WallTime
+from testbed.clock import Deadline, now
+from testbed.errors import (
+    BusyError,
+    Garbled,
+    InstrumentError,
+    LabError,
+    LinkLost,
+    NoReply,
+    TestbedError,
+    UnsafeError,
+    UsageError,
+)
+from testbed.fabric.change import Change, Difference, ForeignCircuit, after, plan_change
 from testbed.fabric.circuits import Wiring
 from testbed.fabric.device import State
+from testbed.fabric.light import NO_LIMITS, Levels, LightLimits, LightRefused
 
-_LEARN_LIMIT = 2.0
+_LOST = (NoReply, LinkLost, Garbled)
+"""Errors after which nobody knows whether a command was carried out."""
+_BACK_LIMIT = 10.0
+"""Seconds that a roll-back may take; its own, for the change may have used up the caller's."""
+_PAUSES = (0.02, 0.06, 0.18, 0.0)
+"""Seconds after each try to bring ports back."""
 
 
 class Crossbar:
@@ -20,25 +39,39 @@ class Crossbar:
     """
 
     def __init__(
-        self, name: str, switch: OpticalSwitch, ports: frozenset[int], wiring: Wiring
+        self,
+        name: str,
+        switch: OpticalSwitch,
+        ports: frozenset[int],
+        wiring: Wiring,
+        limits: LightLimits = NO_LIMITS,
+        clock: WallTime = WallTime(),  # noqa: B008 - frozen
     ) -> None:
         self.name = name
         self.start: State = {}
-        self._switch = switch
         self.ports = ports
+        self._switch = switch
+        self._limits = limits
+        self._clock = clock
+        self._verification = Verification(name, switch, clock)
         self._made: set[tuple[int, int]] = set()
         self._shown: State = {}
         """What the last read-back showed of ours."""
+        self._before: State = {}
+        """What was ours before the last command."""
         self._tx = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self._rx = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
         """Take what is on our ports as the state to return to.
 
-        Raise BusyError when something there is not wanted: somebody else made it.
+        Raise BusyError when something there is not wanted: somebody else made it. A switch that is
+        never dark always shows something; where it points our light is ours to move.
         """
         found = self._on_our_ports(self._switch.state(deadline))
-        foreign = {i: e for i, e in found.items() if wanted.get(i) != e}
+        can = self._switch.capabilities
+        idle = self.ports if can.positions or can.mesh else frozenset[int]()
+        foreign = {i: e for i, e in found.items() if wanted.get(i) != e and i not in idle}
         if foreign:
             raise BusyError(
                 f"{self.name} holds circuits on ports of this experiment: {self._named(foreign)}",
@@ -46,63 +79,164 @@ class Crossbar:
             )
         self.start = self._shown = found
         self._made = set(found.items())
+        if idle:
+            self.ports |= set(found.values())
 
     def plan(self, wanted: State, deadline: Deadline) -> tuple[State, Change]:
         """Read back and return the state with the change that is needed.
 
-        Raise BusyError when a circuit of ours is gone or somebody else's is in the way.
+        Raise BusyError when a circuit of ours is gone or somebody else's is in the way, LabError
+        when light would break a limit, UsageError for what this switch cannot hold.
         """
         state = self._switch.state(deadline)
-        gone = {i: e for i, e in self._shown.items() if state.get(i) != e}
-        if gone:
-            raise BusyError(
-                f"{self.name} was changed behind our back: {self._named(gone)} is gone",
-                hint="find out who else uses this switch",
-            )
+        self._refuse_if_gone(Difference.between(self._shown, self._ours(state)).missing)
+        launched = self._launched(deadline)
+        can, ours = self._switch.capabilities, self._ours(state)
         try:
-            return state, plan_change(state, wanted, self._ours(state), self.ports)
+            change = plan_change(state, wanted, ours, self.ports, can, self._limits, launched)
         except ForeignCircuit as error:
             raise BusyError(
                 f"{self.name} holds circuits in the way: {self._named(error.foreign)}",
                 hint="find out who else uses this switch",
             ) from None
+        except LightRefused as error:
+            behind = self._rx.get(error.port, "an unwired receiver")
+            raise LabError(f"{self.name}: {error}; {behind} is behind it") from None
+        except ValueError as error:
+            raise UsageError(f"{self.name}: {error}") from None
+        return state, change
 
-    def apply(self, state: State, change: Change, deadline: Deadline) -> Applied:
-        """Do a change and compare the read-back of our ports."""
+    def check(self, deadline: Deadline) -> None:
+        """Read back and raise BusyError when our ports are not as we left them."""
+        state = self._switch.state(deadline)
+        drift = Difference.between(self._shown, self._on_our_ports(state))
+        self._refuse_if_gone(drift.missing)
+        if came := {i: e for i, e in drift.extra.items() if (i, e) not in self._made}:
+            raise BusyError(
+                f"{self.name} was changed behind our back: {self._named(came)} came",
+                hint="find out who else uses this switch",
+            )
+
+    def command(self, state: State, change: Change, deadline: Deadline) -> Applied:
+        """Tell the switch a change and compare the read-back of our ports.
+
+        A command whose answer was lost is never sent again: the read-back alone decides. On any
+        error `roll_back` must follow.
+        """
+        self._before = self._ours(state)
         self._made |= set(change.adds.items())
-        try:
-            applied = self._switch.apply(change, deadline)
-        except InstrumentError:
-            self._shown = self._after_failure(deadline)
-            raise
-        self._shown = self._ours(applied.state)
         expected = self._on_our_ports(after(state, change))
-        shown = self._on_our_ports(applied.state)
-        if shown != expected:
+        applied = self._told(change, expected, deadline)
+        self._made |= _astray(state, change, applied)
+        self._shown = self._ours(applied.state)
+        if applied.refused:
+            words = "; ".join(f"{i}: {word}" for i, word in sorted(applied.refused.items()))
+            raise InstrumentError(self.name, f"refused a part of {change}: {words}")
+        if gap := Difference.between(expected, self._on_our_ports(applied.state)):
             raise InstrumentError(
                 self.name,
-                f"was told {change}, reported no error, but shows {_difference(expected, shown)}",
+                f"was told {change}, reported no error, but shows {gap}",
                 hint="a port may be stuck: try it with `testbed switch`",
             )
+        self._made = set(self._shown.items())
         return applied
+
+    def verify(self, change: Change, deadline: Deadline) -> Verified:
+        """Wait until the switch says that a change is in order and its light is there."""
+        return self._verification.verify(change, self._shown, deadline)
+
+    def roll_back(self, change: Change, error: TestbedError) -> None:
+        """Bring the ports of the last change, which failed with `error`, back to what they were.
+
+        Raise UnsafeError with the difference that remains.
+        """
+        self._bring_back(self._before, change.ports, Deadline.after(_BACK_LIMIT))
+        if isinstance(error, _LOST):  # it may still be carried out, and is ours to take back then
+            self._made |= set(change.adds.items())
 
     def restore(self, deadline: Deadline) -> None:
         """Bring our ports back to the start; raise UnsafeError when they cannot be."""
+        self._bring_back(self.start, self.ports, deadline)
+
+    def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:
+        """Have a change carried out; an answer that was lost is replaced by a read."""
+        began = now()
+        try:
+            return self._switch.apply(change, deadline)
+        except _LOST:
+            with suppress(LabError):
+                state = self._switch.state(deadline)
+                if self._on_our_ports(state) == expected:
+                    return Applied(began, now(), now(), state)
+            raise
+
+    def _bring_back(self, target: State, region: frozenset[int], deadline: Deadline) -> None:
+        """Make `target` what `region` shows, reading before each try; raise UnsafeError."""
+        self._made |= set(target.items())
+        told: dict[int, int] = {}
+        for pause in _PAUSES:
+            problem = self._step_back(target, region, told, deadline)
+            if not problem:
+                self._made = set(self._shown.items())
+                return self._verify_back(told, deadline)
+            self._clock.wait(min(pause, deadline.left))
+        raise UnsafeError(
+            f"{self.name} could not be brought back: {problem}",
+            hint=f"look at it with `testbed switch {self.name} show`",
+        )
+
+    def _step_back(
+        self, target: State, region: frozenset[int], told: dict[int, int], deadline: Deadline
+    ) -> str:
+        """Go once towards a state; return what is still wrong with it, or an empty string."""
+        trouble = ""
         try:
             present = self._switch.state(deadline)
-            change = plan_change(present, self.start, self._ours(present), self.ports)
-            if change:
-                present = self._switch.apply(change, deadline).state
-        except (LabError, ForeignCircuit) as error:
-            raise UnsafeError(
-                f"{self.name} could not be brought back: {error}", hint=self._look_hint()
-            ) from error
+            try:
+                if back := self._way_back(present, target):
+                    told |= back.adds
+                    present = self._switch.apply(back, deadline).state
+            except (TestbedError, ValueError) as error:
+                trouble = f"{error}; "
+                present = self._switch.state(deadline)
+        except LabError as error:
+            self._shown = {}
+            return f"{trouble}what it shows cannot be read: {error}"
         self._shown = self._ours(present)
-        shown = self._on_our_ports(present)
-        if shown != self.start:
+        shown = {i: e for i, e in present.items() if {i, e} & region or target.get(i) == e}
+        left = Difference.between(target, shown)
+        return f"{trouble}it shows {left}" if left else ""
+
+    def _way_back(self, present: State, target: State) -> Change:
+        """Plan the way to a state, or to as much of it as nobody else is in the way of."""
+        can, ports = self._switch.capabilities, self.ports | {*target, *target.values()}
+        try:
+            return plan_change(present, target, self._ours(present), ports, can)
+        except ForeignCircuit as error:
+            blocked = {*error.foreign, *error.foreign.values()}
+            free = {i: e for i, e in target.items() if not {i, e} & blocked}
+            return plan_change(present, free, self._ours(present), ports, can)
+
+    def _verify_back(self, told: State, deadline: Deadline) -> None:
+        try:
+            self._verification.verify(Change({}, told), self._shown, deadline)
+        except InstrumentError as error:
             raise UnsafeError(
-                f"{self.name} could not be brought back: it shows {_difference(self.start, shown)}",
-                hint=self._look_hint(),
+                f"{self.name} was brought back, but {error}",
+                hint=f"look at it with `testbed switch {self.name} show`",
+            ) from error
+
+    def _launched(self, deadline: Deadline) -> Levels:
+        """Measure what enters at our ports, when there are limits to hold it against."""
+        can = self._switch.capabilities
+        ports = self.ports & can.monitored & can.ingress
+        return self._switch.power(sorted(ports), deadline) if self._limits and ports else {}
+
+    def _refuse_if_gone(self, gone: State) -> None:
+        if gone:
+            raise BusyError(
+                f"{self.name} was changed behind our back: {self._named(gone)} is gone",
+                hint="find out who else uses this switch",
             )
 
     def _on_our_ports(self, state: State) -> dict[int, int]:
@@ -110,16 +244,6 @@ class Crossbar:
 
     def _ours(self, state: State) -> dict[int, int]:
         return {i: e for i, e in state.items() if (i, e) in self._made}
-
-    def _after_failure(self, deadline: Deadline) -> State:
-        """Return what a change that failed left of ours; nothing when that cannot be read."""
-        try:
-            return self._ours(self._switch.state(deadline.within(_LEARN_LIMIT)))
-        except LabError:
-            return {}
-
-    def _look_hint(self) -> str:
-        return f"look at it with `testbed switch {self.name} show`"
 
     def _named(self, cross: State) -> str:
         """Return cross-connects with the host ports that their fibres lead to."""
@@ -129,7 +253,13 @@ class Crossbar:
         )
 
 
-def _difference(expected: State, shown: State) -> str:
-    missing = [f"no {i}→{e}" for i, e in sorted(expected.items()) if shown.get(i) != e]
-    extra = [f"{i}→{e} instead" for i, e in sorted(shown.items()) if expected.get(i) != e]
-    return ", ".join(missing + extra)
+def _astray(state: State, change: Change, applied: Applied) -> set[tuple[int, int]]:
+    """Return the cross-connects that our command made without being asked for.
+
+    A switch that refused nothing of an ingress and shows it elsewhere was led astray by us.
+    """
+    return {
+        (i, e)
+        for i, e in applied.state.items()
+        if i in change.adds and i not in applied.refused and state.get(i) != e
+    }

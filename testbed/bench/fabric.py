@@ -1,8 +1,8 @@
 """The one door to the fabric: no light moves except through `Fabric.change`.
 
-Each change goes lease check → pure planner → journal → driver → verify. Steps, policies, faults
-and undo all come through here, so what is ours, what was there before and what must be taken back
-are known in one place.
+Each change goes lease check → pure planner → journal → driver → verify, and is rolled back when
+one of its switches fails it. Steps, policies, faults and undo all come through here, so what is
+ours, what was there before and what must be taken back are known in one place.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from threading import RLock
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
+from testbed.bench.moves import Move, Moved, move_all
+from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
-from testbed.errors import UnsafeError
-from testbed.fabric.change import Change
+from testbed.errors import TestbedError, UnsafeError
 from testbed.fabric.circuits import CrossConnect, HostPort, Matching, Wiring, cross_connects
+from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 
@@ -27,8 +29,14 @@ class FabricChange:
 
     commanded: float
     read_back: float
+    steady: float | None
+    """When every switch said that its part is in order; None where one cannot tell."""
+    lit: float | None
+    """When the light that was measured was right; None where a switch measures none."""
     removed: frozenset[CrossConnect]
     added: frozenset[CrossConnect]
+    disturbed: frozenset[CrossConnect]
+    """What changed or went dark for a moment although nobody asked for it."""
 
 
 class Fabric:
@@ -41,6 +49,8 @@ class Fabric:
         ports: Iterable[HostPort],
         journal: Journal,
         log: EventLog,
+        limits: Mapping[str, LightLimits] = {},
+        clock: WallTime = WallTime(),  # noqa: B008 - frozen
     ) -> None:
         """Take the opened switches; `ports` are the host ports that the plan uses."""
         self._wiring = wiring
@@ -51,7 +61,7 @@ class Fabric:
         self.circuits: Matching = frozenset()
         """What the last change made of our ports."""
         self._crossbars = [
-            Crossbar(name, switches[name], numbers, wiring)
+            Crossbar(name, switches[name], numbers, wiring, limits.get(name, NO_LIMITS), clock)
             for name, numbers in _ports_by_switch(ports, wiring).items()
         ]
 
@@ -65,25 +75,33 @@ class Fabric:
             crossbar.adopt(_on(crossbar.name, cross), deadline)
 
     def change(self, wanted: Matching, owner: str, deadline: Deadline) -> FabricChange:
-        """Make `wanted` the circuits on our ports and return when they read back.
+        """Make `wanted` the circuits on our ports and return when that is verified.
 
-        Light follows after the switch's settle time; only the hosts can tell that it is there.
-        Raise BusyError when somebody else changed or occupies our ports, InstrumentError when a
-        switch does not show what it was told.
+        What is verified beyond the read-back is what the switches can tell; that light arrives,
+        only the hosts can. Raise BusyError when somebody else changed or occupies our ports,
+        InstrumentError when a switch failed and everything is rolled back, UnsafeError when that
+        could not be done.
         """
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
-            planned = [(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
+            planned = [Move(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
             self._promise_restore()
             began = now()
-            applied = [c.apply(state, change, deadline) for c, state, change in planned if change]
-            commanded = min((a.commanded for a in applied), default=began)
-            read_back = max((a.read_back for a in applied), default=now())
-            moved = _moved({crossbar.name: change for crossbar, _, change in planned})
-            result = FabricChange(commanded, read_back, *moved)
+            try:
+                moved = move_all([move for move in planned if move.change], deadline)
+            except TestbedError as error:
+                self._report_failure(owner, wanted, error)
+                raise
+            done = _summed(planned, moved, began)
             self.circuits = wanted
-            self._report(owner, wanted, result)
-            return result
+            self._report(owner, wanted, done)
+            return done
+
+    def check(self, deadline: Deadline) -> None:
+        """Read every switch; raise BusyError with the difference when our ports have drifted."""
+        with self._lock:
+            for crossbar in self._crossbars:
+                crossbar.check(deadline)
 
     def restore(self, deadline: Deadline) -> None:
         """Bring our ports back to what `adopt` found; raise UnsafeError when they are not.
@@ -123,8 +141,20 @@ class Fabric:
             circuits=sorted(map(str, wanted)),
             removed=sorted(map(str, done.removed)),
             added=sorted(map(str, done.added)),
+            disturbed=sorted(map(str, done.disturbed)),
             commanded=self._log.at(done.commanded),
             read_back=self._log.at(done.read_back),
+            steady=None if done.steady is None else self._log.at(done.steady),
+            lit=None if done.lit is None else self._log.at(done.lit),
+        )
+
+    def _report_failure(self, owner: str, wanted: Matching, error: TestbedError) -> None:
+        self._log.append(
+            "fabric.failed",
+            owner,
+            circuits=sorted(map(str, wanted)),
+            reason=str(error),
+            rolled_back=not isinstance(error, UnsafeError),
         )
 
 
@@ -138,9 +168,21 @@ def _on(switch: str, cross: Iterable[CrossConnect]) -> dict[int, int]:
     return {c.ingress: c.egress for c in cross if c.switch == switch}
 
 
-def _moved(
-    changes: Mapping[str, Change],
-) -> tuple[frozenset[CrossConnect], frozenset[CrossConnect]]:
-    removed = {CrossConnect(n, i, e) for n, c in changes.items() for i, e in c.removes.items()}
-    added = {CrossConnect(n, i, e) for n, c in changes.items() for i, e in c.adds.items()}
-    return frozenset(removed), frozenset(added)
+def _summed(planned: list[Move], moved: list[Moved], began: float) -> FabricChange:
+    """Return what all switches did as one change."""
+    changes = [(move.crossbar.name, move.change) for move in planned]
+    return FabricChange(
+        commanded=min((m.applied.commanded for m in moved), default=began),
+        read_back=max((m.applied.read_back for m in moved), default=now()),
+        steady=_latest([m.verified.steady for m in moved]),
+        lit=_latest([m.verified.lit for m in moved]),
+        removed=frozenset(CrossConnect(n, i, e) for n, c in changes for i, e in c.removes.items()),
+        added=frozenset(CrossConnect(n, i, e) for n, c in changes for i, e in c.adds.items()),
+        disturbed=frozenset(CrossConnect(n, i, e) for n, c in changes for i, e in c.disturbs),
+    )
+
+
+def _latest(instants: list[float | None]) -> float | None:
+    """Return the last of the instants; None when there is none, or one of them is not known."""
+    known = [instant for instant in instants if instant is not None]
+    return max(known) if known and len(known) == len(instants) else None

@@ -2,19 +2,26 @@
 
 Invariants: a port is touched only when it is listed as ours; a cross-connect that is not ours is
 never removed to make room; removes come before adds (break before make), because no switch family
-can be trusted to disconnect implicitly (reference: safety semantics of Polatis, Calient, SAI OCS).
+can be trusted to disconnect implicitly (reference: safety semantics of Polatis, Calient, SAI OCS);
+light stays within its limits. What a device cannot leave alone meanwhile is named in the change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from testbed.fabric.device import State
+from testbed.fabric.device import Capabilities, State
+from testbed.fabric.light import NO_LIMITS, Levels, LightLimits
+from testbed.fabric.mesh import Mesh
+from testbed.fabric.mesh_routes import route
+
+Pairs = frozenset[tuple[int, int]]
+"""Cross-connects of several states, as pairs of ingress and egress."""
 
 
 class ForeignCircuit(ValueError):
-    """A cross-connect that is not ours sits on a port that is wanted."""
+    """A cross-connect that is not ours sits on a port that is wanted, or would be disturbed."""
 
     def __init__(self, foreign: Mapping[int, int]) -> None:
         pairs = ", ".join(f"{i}→{e}" for i, e in sorted(foreign.items()))
@@ -26,8 +33,10 @@ class ForeignCircuit(ValueError):
 class Change:
     """What one switch must do: first the removes, then the adds; both ingress to egress."""
 
-    removes: Mapping[int, int]
-    adds: Mapping[int, int]
+    removes: State
+    adds: State
+    disturbs: Pairs = frozenset()
+    """What changes or goes dark for a moment although nobody asked for it."""
 
     def __bool__(self) -> bool:
         return bool(self.removes or self.adds)
@@ -35,20 +44,86 @@ class Change:
     def __str__(self) -> str:
         rows = [f"-{i}→{e}" for i, e in sorted(self.removes.items())]
         rows += [f"+{i}→{e}" for i, e in sorted(self.adds.items())]
+        rows += [f"~{i}→{e}" for i, e in sorted(self.disturbs)]
         return " ".join(rows) or "nothing to change"
 
+    @property
+    def ports(self) -> frozenset[int]:
+        """Return every port that the change touches."""
+        pairs = (*self.removes.items(), *self.adds.items(), *self.disturbs)
+        return frozenset(port for pair in pairs for port in pair)
 
-def plan_change(state: State, wanted: State, ours: State, ports: frozenset[int]) -> Change:
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a switch shows against what it should."""
+
+    missing: State = field(default_factory=dict)
+    extra: State = field(default_factory=dict)
+
+    @classmethod
+    def between(cls, expected: State, shown: State) -> Difference:
+        """Return what is not as expected."""
+        missing = {i: e for i, e in expected.items() if shown.get(i) != e}
+        return cls(missing, {i: e for i, e in shown.items() if expected.get(i) != e})
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.extra)
+
+    def __str__(self) -> str:
+        missing = [f"no {i}→{e}" for i, e in sorted(self.missing.items())]
+        extra = [f"{i}→{e} instead" for i, e in sorted(self.extra.items())]
+        return ", ".join(missing + extra) or "no difference"
+
+
+def plan_change(
+    state: State,
+    wanted: State,
+    ours: State,
+    ports: frozenset[int],
+    can: Capabilities,
+    limits: LightLimits = NO_LIMITS,
+    launched: Levels = {},  # noqa: B006 - never written to
+) -> Change:
     """Return the change that takes a switch from `state` to `wanted`.
 
-    `ours` is what this owner made earlier, `ports` what it may touch. Raise ForeignCircuit when a
-    cross-connect on a wanted port is not ours, ValueError when a wanted port may not be touched.
+    `ours` is what this owner made earlier, `ports` what it may touch, `launched` the light measured
+    at ingress ports. A switch that is never dark goes to its position that holds what is wanted
+    with the least that moves; a mesh finds ways for all that it holds afterwards. Raise
+    ForeignCircuit when a cross-connect that is not ours is in the way or would be disturbed,
+    LightRefused for light beyond its limits, ValueError when a wanted port may not be touched or
+    the switch cannot hold what is wanted.
     """
+    _check_wanted(wanted, ports, can)
+    if can.positions:
+        change = _to_position(state, wanted, ours, ports, can.positions)
+    else:
+        change = _port_by_port(state, wanted, ours)
+        if can.mesh is not None and change:
+            change = _through_mesh(state, change, ours, can.mesh)
+    limits.check(state, after(state, change), launched)
+    return change
+
+
+def after(state: State, change: Change) -> dict[int, int]:
+    """Return the state that a change leaves when the switch does all of it."""
+    kept = {i: e for i, e in state.items() if change.removes.get(i) != e}
+    return kept | dict(change.adds)
+
+
+def _check_wanted(wanted: State, ports: frozenset[int], can: Capabilities) -> None:
     outside = sorted((set(wanted) | set(wanted.values())) - ports)
     if outside:
         raise ValueError(f"port {outside[0]} is not among the ports that may be touched")
+    for ingress, egress in sorted(wanted.items()):
+        if ingress not in can.ingress or egress not in can.egress:
+            raise ValueError(f"there is no path {ingress}→{egress}")
     if len(set(wanted.values())) != len(wanted):
         raise ValueError("two ingress ports are wanted on one egress port")
+
+
+def _port_by_port(state: State, wanted: State, ours: State) -> Change:
+    """Plan for a switch on which every cross-connect comes and goes by itself."""
     removes = {i: e for i, e in ours.items() if state.get(i) == e and wanted.get(i) != e}
     adds = {i: e for i, e in wanted.items() if state.get(i) != e}
     busy_egress = set(adds.values())
@@ -60,7 +135,40 @@ def plan_change(state: State, wanted: State, ours: State, ports: frozenset[int])
     return Change(removes, adds)
 
 
-def after(state: State, change: Change) -> dict[int, int]:
-    """Return the state that a change leaves when the switch does all of it."""
-    kept = {i: e for i, e in state.items() if change.removes.get(i) != e}
-    return kept | dict(change.adds)
+def _through_mesh(state: State, change: Change, ours: State, mesh: Mesh) -> Change:
+    """Route what a mesh holds after a change, and name what that disturbs."""
+    disturbed = _pairs(route(mesh, after(state, change)).disturbed)
+    if others := disturbed - _pairs(ours):
+        raise ForeignCircuit(dict(sorted(others)))
+    return Change(change.removes, change.adds, disturbed)
+
+
+def _to_position(
+    state: State,
+    wanted: State,
+    ours: State,
+    ports: frozenset[int],
+    positions: tuple[State, ...],
+) -> Change:
+    """Plan for a switch that always stands in one of its positions."""
+    here, asked, mine = _pairs(state), _pairs(wanted), _pairs(ours)
+    found = []
+    for position in positions:
+        there = _pairs(position)
+        if asked <= there:
+            moved = here ^ there
+            others = {(i, e) for i, e in moved if not {i, e} <= ports} | (here - there - mine)
+            found.append((len(others), len(moved), sorted(there), others))
+    if not found:
+        circuits = ", ".join(f"{i}→{e}" for i, e in sorted(asked))
+        raise ValueError(f"no position of this switch holds {circuits} together")
+    _, _, best, others = min(found)
+    if others:
+        raise ForeignCircuit(dict(sorted(others & here or others)))
+    there = frozenset(best)
+    disturbs = (here ^ there) - asked - mine
+    return Change(dict(sorted(here - there)), dict(sorted(there - here)), disturbs)
+
+
+def _pairs(state: State) -> Pairs:
+    return frozenset(state.items())

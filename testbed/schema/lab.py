@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
+from testbed.fabric.light import LightLimits
 from testbed.plugins import kinds, nearest
 from testbed.schema.check import Checked, Document, Problem
 from testbed.schema.kinds import Described, OfKind
@@ -24,7 +25,7 @@ from testbed.schema.text import (
     Resource,
     SshTarget,
 )
-from testbed.units import BitRate, Seconds
+from testbed.units import BitRate, PowerLevel, Seconds
 
 
 class Port(Checked):
@@ -39,6 +40,8 @@ class Port(Checked):
     """The switch port that the host receives from."""
     bidi: LitPort | None = None
     """The switch port that carries both directions, instead of `tx` and `rx`."""
+    max_dbm: PowerLevel | None = None
+    """The strongest light that its receiver bears; more is never connected to it."""
 
     @model_validator(mode="after")
     def _is_wired(self) -> Self:
@@ -86,8 +89,17 @@ class Switch(Described):
     """Where it answers: a VISA name, a tty or a URL."""
     ports: Annotated[frozenset[int], PortNumbers()]
     """The ports that the testbed may use; it never touches any other."""
+    protected: Annotated[frozenset[int], PortNumbers()] = frozenset()
+    """The ports that are never touched, whatever else is said."""
+    keep_alive: Annotated[frozenset[int], PortNumbers()] = frozenset()
+    """The egress ports that are never left without the light they have."""
     identity: str | None = None
     """The serial number that must answer."""
+
+    @property
+    def usable(self) -> frozenset[int]:
+        """Return the ports that may be touched."""
+        return self.ports - self.protected
 
 
 class PowerUnit(Described):
@@ -135,6 +147,18 @@ class Lab(Document):
             for key, port in host.ports.items()
         }
 
+    def light_limits(self) -> dict[str, LightLimits]:
+        """Return what the light at each switch must respect."""
+        limits: dict[str, dict[int, float]] = {name: {} for name in self.switches}
+        for _, port in self._ports_with_steps():
+            if port.max_dbm is not None:
+                end = port.fibres.rx
+                limits[end.switch][end.number] = port.max_dbm
+        return {
+            name: LightLimits(limits[name], switch.keep_alive)
+            for name, switch in self.switches.items()
+        }
+
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Return the fabric ports of each host, in the order of the file."""
         return {name: tuple(host.ports) for name, host in self.hosts.items()}
@@ -151,6 +175,7 @@ class Lab(Document):
     def inconsistencies(self) -> Iterator[Problem]:
         """Find what is wrong between the parts of the lab."""
         yield from self._fibre_problems()
+        yield from self._keep_alive_problems()
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()
@@ -173,6 +198,21 @@ class Lab(Document):
         elif end.number not in self.switches[end.switch].ports:
             hint = f"add it to switches.{end.switch}.ports"
             yield Problem(steps, f"{end} is none of the switch's ports", hint)
+        elif end.number in self.switches[end.switch].protected:
+            hint = f"see switches.{end.switch}.protected"
+            yield Problem(steps, f"{end} is protected and can never be touched", hint)
+
+    def _keep_alive_problems(self) -> Iterator[Problem]:
+        inwards = {port.tx for _, port in self._ports_with_steps()}
+        for name, switch in self.switches.items():
+            steps = ("switches", name, "keep_alive")
+            for number in sorted(switch.keep_alive - switch.usable):
+                hint = f"only ports that may be moved can lose their light: {name}.ports"
+                yield Problem(steps, f"{number} is none of the ports that may be used", hint)
+            for number in sorted(switch.keep_alive):
+                if SwitchPort(name, number) in inwards:
+                    hint = "name the port that the light leaves by"
+                    yield Problem(steps, f"light only enters the switch at port {number}", hint)
 
     def _address_problems(self) -> Iterator[Problem]:
         ports = list(self._ports_with_steps())

@@ -3,7 +3,7 @@
 import pytest
 from optical_rig import Rack, soon
 
-from testbed.errors import BusyError, InstrumentError, NoReply, Rejected, UnsafeError
+from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
 from testbed.fabric.circuits import Circuit, CrossConnect
 
 ONE = Circuit.parse("h0.p1", "h1.p0")
@@ -159,17 +159,98 @@ def test_a_refused_change_promises_nothing(rack):
     assert rack.undone() == []
 
 
-def test_a_stuck_port_is_an_error_of_the_instrument_and_the_rest_is_brought_back(rack):
+def test_a_stuck_port_is_an_error_of_the_instrument_and_the_whole_change_is_rolled_back(rack):
     rack.fabric.adopt(frozenset(), soon())
+    change(rack, OTHER)
     rack.far_ends["ocs"].fault("stuck", port=19)
     with pytest.raises(InstrumentError) as problem:
-        change(rack, ONE, OTHER)
-    assert "no 2→19" in str(problem.value)
-    assert "3→18" not in str(problem.value).partition("but shows")[2]
-    assert rack.shown() == {3: 18} | OTHER_CROSSED
+        change(rack, ONE)
+    said = str(problem.value)
+    assert "no 2→19" in said
+    assert "3→18" not in said.partition("but shows")[2]
+    assert "rolled back" in said
+    assert rack.shown() == OTHER_CROSSED
+    assert rack.fabric.circuits == {OTHER}
+    rack.fabric.check(soon())
     rack.fabric.restore(soon())
     assert rack.shown() == {}
     assert rack.undone() == []
+
+
+def test_a_failed_change_is_in_the_log_with_its_reason(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("stuck", port=19)
+    with pytest.raises(InstrumentError):
+        change(rack, ONE, owner="recovery")
+    (event,) = rack.events()
+    assert (event.kind, event.subject) == ("fabric.failed", "recovery")
+    assert event.data["circuits"] == ["h0.p1–h1.p0"]
+    assert event.data["rolled_back"] is True
+    assert "no 2→19" in event.data["reason"]
+
+
+def test_what_cannot_be_rolled_back_is_unsafe_and_named_exactly(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("stuck", port=21)
+    rack.before_sending = lambda line: (
+        rack.far_ends["ocs"].fault("stuck", port=2) if "STAT?" in line and rack.moves else None
+    )
+    with pytest.raises(UnsafeError) as problem:
+        change(rack, ONE, OTHER)
+    said = str(problem.value)
+    assert "no 4→21" in said
+    assert said.count("could not be brought back: it shows 2→19 instead;") == 1
+    assert rack.shown() == {2: 19}
+    assert rack.events()[-1].data["rolled_back"] is False
+
+
+def test_a_circuit_that_went_elsewhere_is_taken_down_although_nobody_asked_for_it(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("misrouted", port=2, count=1)
+    with pytest.raises(InstrumentError, match="2→17 instead"):
+        change(rack, ONE)
+    assert rack.shown() == {}
+
+
+def test_half_a_list_is_rolled_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.far_ends["ocs"].fault("partial", count=2)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(rack, OTHER)
+    assert rack.shown() == CROSSED
+
+
+def test_a_circuit_that_the_switch_calls_failed_is_rolled_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, OTHER)
+    rack.far_ends["ocs"].fault("failed", port=2)
+    with pytest.raises(InstrumentError, match="says of 2→19: failed; the change was rolled back"):
+        change(rack, ONE)
+    assert rack.shown() == OTHER_CROSSED
+
+
+def test_what_the_switch_says_is_in_order_is_stamped_after_the_read_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE)
+    assert done.commanded <= done.read_back <= done.steady
+    assert rack.events()[-1].data["steady"] == rack.log.at(done.steady)
+    assert change(rack).steady is None, "nothing was made, so nothing is in order"
+
+
+def test_a_drift_is_noticed_between_changes_with_the_difference(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.fabric.check(soon())
+    rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
+    with pytest.raises(BusyError, match=r"behind our back: 2→19 \(h0.p1 to h1.p0\) is gone"):
+        rack.fabric.check(soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@19)")
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
+    rack.fabric.check(soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
+    with pytest.raises(BusyError, match=r"behind our back: 1→32 \(h0.p0 to unwired\) came"):
+        rack.fabric.check(soon())
 
 
 def test_a_port_that_stays_stuck_is_not_called_restored(rack):
@@ -186,25 +267,45 @@ def test_a_port_that_stays_stuck_is_not_called_restored(rack):
     assert rack.undone() == []
 
 
-def test_a_refusal_of_the_switch_is_passed_on_and_the_next_change_starts_from_what_is(rack):
+def test_a_refusal_of_the_switch_is_passed_on_and_what_it_had_taken_down_is_back(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("error", command="ADD", count=1)
-    with pytest.raises(Rejected):
+    with pytest.raises(
+        InstrumentError, match=r"refused .* Execution error; .* rolled back"
+    ) as said:
         change(rack, OTHER)
-    assert rack.shown() == {}
+    assert isinstance(said.value.__cause__, Rejected)
+    assert rack.shown() == CROSSED
     change(rack, OTHER)
     assert rack.shown() == OTHER_CROSSED
 
 
-def test_a_change_that_was_done_but_never_answered_is_still_ours_to_take_back(rack):
+def test_a_roll_back_that_is_refused_is_tried_again_after_another_look(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.far_ends["ocs"].fault("error", command="ADD", count=3)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(rack, OTHER)
+    assert rack.shown() == CROSSED
+    mutations_without_a_look = zip(rack.sent, rack.sent[1:], strict=False)
+    assert not any("ADD" in a and "ADD" in b for (a, _), (b, _) in mutations_without_a_look)
+
+
+def test_a_change_that_was_done_but_never_answered_is_taken_back_when_the_time_is_over(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("silent", command="ADD", count=1)
-    with pytest.raises(NoReply):
+    with pytest.raises(InstrumentError, match=r"did not answer .* rolled back"):
         rack.fabric.change(frozenset({ONE}), "job", soon().within(0.3))
-    rack.far_ends["ocs"].clear()
-    rack.fabric.restore(soon())
     assert rack.shown() == {}
+
+
+def test_a_change_whose_answer_was_lost_is_read_back_and_not_sent_again(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("reset", command="ADD", count=1)
+    change(rack, ONE)
+    assert rack.shown() == CROSSED
+    assert len(rack.moves) == 1
 
 
 def test_a_switch_that_does_not_answer_is_not_called_restored(rack):
@@ -264,3 +365,12 @@ def test_a_switch_that_cannot_be_restored_does_not_keep_the_other_from_it(two_sw
         rack.fabric.restore(soon())
     assert rack.shown("b") == {}
     assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+
+
+def test_a_switch_that_fails_takes_the_other_back_with_it(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["b"].fault("stuck", port=19)
+    with pytest.raises(InstrumentError, match="b: was told"):
+        change(rack, ONE, TWO)
+    assert rack.shown("a") == rack.shown("b") == {}

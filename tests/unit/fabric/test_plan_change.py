@@ -1,133 +1,353 @@
 """The planner of changes, held against a switch that is nothing but two rules.
 
-The rules: an ingress leads to one egress, and an egress comes from one ingress.
+The rules: an ingress leads to one egress, and an egress comes from one ingress. What the planner
+says is carried out cross-connect by cross-connect, in any order, by a checker that knows nothing of
+it; what it refuses must have a reason that the checker finds by brute force.
 """
 
-from itertools import permutations
+from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.fabric.change import Change, ForeignCircuit, after, plan_change
+from testbed.fabric.change import Change, Difference, ForeignCircuit, after, plan_change
+from testbed.fabric.device import Capabilities
+from testbed.fabric.light import NO_LIMITS, LightLimits, LightRefused
+from testbed.fabric.mesh import hexagonal
+from testbed.fabric.mesh_routes import route
 
-PORTS = 6
+SIDE = 5
+INGRESS = tuple(range(1, SIDE + 1))
+EGRESS = tuple(range(SIDE + 1, 2 * SIDE + 1))
+CAN = Capabilities(frozenset(INGRESS), frozenset(EGRESS), 0.01, 0.02)
+MANY = 10_000
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A switch, what of it is ours, what may be touched, and what is wanted there."""
+
+    state: dict
+    wanted: dict
+    ours: dict
+    ports: frozenset
+    can: Capabilities = CAN
+    limits: LightLimits = NO_LIMITS
+    launched: dict = field(default_factory=dict)
+
+    def plan(self):
+        return plan_change(
+            self.state,
+            self.wanted,
+            self.ours,
+            self.ports,
+            self.can,
+            self.limits,
+            self.launched,
+        )
 
 
 @st.composite
-def crossings(draw, ingress=range(1, PORTS + 1), egress=range(1, PORTS + 1)):
+def crossings(draw, ingress=INGRESS, egress=EGRESS, least=0):
     """Draw cross-connects in which no port is used twice."""
-    count = draw(st.integers(0, min(len(ingress), len(egress))))
+    count = draw(st.integers(least, min(len(ingress), len(egress))))
     ends = draw(st.permutations(list(egress)))
     return dict(zip(draw(st.permutations(list(ingress)))[:count], ends, strict=False))
 
 
 @st.composite
+def limited(draw):
+    """Draw limits of light, and the light that was measured at some of the ports."""
+    levels = st.none() | st.integers(-30, 10).map(float)
+    strongest = st.dictionaries(st.sampled_from(EGRESS), st.integers(-20, 5).map(float))
+    limits = LightLimits(draw(strongest), frozenset(draw(st.sets(st.sampled_from(EGRESS)))))
+    return limits, draw(st.dictionaries(st.sampled_from(INGRESS), levels))
+
+
+@st.composite
 def situations(draw):
-    """Draw a state, what of it is ours, what may be touched, and what is wanted there."""
-    ports = frozenset(draw(st.sets(st.integers(1, PORTS), min_size=1)))
+    """Draw what a switch shows, ours, stale and foreign, and what is wanted, possible or not."""
+    ports = frozenset(draw(st.sets(st.sampled_from(INGRESS + EGRESS), min_size=2)))
     state = draw(crossings())
     touchable = {i: e for i, e in state.items() if {i, e} <= ports}
-    ours = {i: touchable[i] for i in draw(st.sets(st.sampled_from(sorted(touchable) or [0]))) if i}
-    wanted = draw(crossings(sorted(ports), sorted(ports)))
-    return state, wanted, ours, ports
+    kept = draw(st.sets(st.sampled_from(sorted(touchable) or [0])))
+    ours = {i: e for i, e in touchable.items() if i in kept}
+    stale = draw(crossings(sorted(ports & set(INGRESS)), sorted(ports & set(EGRESS))))
+    ours = {**{i: e for i, e in stale.items() if state.get(i) != e}, **ours}
+    reach = ports if draw(st.integers(0, 9)) else CAN.ingress | CAN.egress
+    wanted = draw(crossings(sorted(reach & set(INGRESS)), sorted(reach & set(EGRESS))))
+    limits, launched = draw(limited()) if draw(st.booleans()) else (NO_LIMITS, {})
+    return Situation(state, wanted, ours, ports, CAN, limits, launched)
+
+
+@st.composite
+def standing(draw):
+    """Draw a switch that is never dark, in one of its positions."""
+    size = draw(st.integers(1, 3))
+    positions = draw(
+        st.lists(crossings(INGRESS[:3], EGRESS[:3], least=size), min_size=2, max_size=6)
+    )
+    positions = tuple({tuple(sorted(p.items())): p for p in positions}.values())
+    can = Capabilities(CAN.ingress, CAN.egress, 0.01, 0.02, positions=positions)
+    state = draw(st.sampled_from(positions))
+    ports = frozenset(draw(st.sets(st.sampled_from(INGRESS[:3] + EGRESS[:3]), min_size=2)))
+    mine = draw(st.sets(st.sampled_from(sorted(state) or [0])))
+    ours = {i: e for i, e in state.items() if i in mine or {i, e} <= ports}
+    there = draw(st.sampled_from(positions))
+    wanted = {i: e for i, e in there.items() if {i, e} <= ports and draw(st.booleans())}
+    return Situation(state, wanted, ours, ports, can)
 
 
 def pairs(crossing):
     return set(crossing.items())
 
 
-def in_the_way(state, wanted, ours):
+def in_the_way(given):
     """Return, by brute force, what others made where a wanted cross-connect must go."""
     return {
         (i, e)
-        for i, e in pairs(state) - pairs(ours) - pairs(wanted)
-        if any(i == wi or e == we for wi, we in wanted.items())
+        for i, e in pairs(given.state) - pairs(given.ours) - pairs(given.wanted)
+        if any(i == wi or e == we for wi, we in given.wanted.items())
     }
 
 
-def is_possible(state):
-    return len(set(state.values())) == len(state)
+def breaks_a_limit(given, end):
+    """Tell, by brute force, whether reaching a state would blind or burn a receiver."""
+    dark = {i for i, level in given.launched.items() if level is None}
+    for ingress, egress in pairs(end) - pairs(given.state):
+        most = given.limits.max_dbm.get(egress)
+        if most is not None and ingress not in dark and given.launched.get(ingress, 99) > most:
+            return True
+    had = {e for i, e in given.state.items() if i not in dark}
+    has = {e for i, e in end.items() if i not in dark}
+    return any(e in had and e not in has for e in given.limits.keep_alive)
 
 
-@given(situations())
-def test_the_result_is_what_was_wanted_and_what_others_made(situation):
-    state, wanted, ours, ports = situation
-    foreign = in_the_way(state, wanted, ours)
-    if foreign:
-        with pytest.raises(ForeignCircuit) as refusal:
-            plan_change(state, wanted, ours, ports)
-        assert pairs(refusal.value.foreign) == foreign
-        return
-    change = plan_change(state, wanted, ours, ports)
-    assert pairs(after(state, change)) == pairs(wanted) | (pairs(state) - pairs(ours))
+def carried_out(state, change, shuffled):
+    """Do a change one cross-connect at a time: all removes, then all adds, each in any order."""
+    now = dict(state)
+    for ingress, egress in shuffled(sorted(change.removes.items())):
+        assert now.pop(ingress) == egress, "a remove named what is not there"
+    for ingress, egress in shuffled(sorted(change.adds.items())):
+        assert ingress not in now, "an add needed a port that was still in use"
+        assert egress not in now.values(), "an add needed a port that was still in use"
+        now[ingress] = egress
+    return now
 
 
-@given(situations())
-def test_nothing_of_others_and_no_other_port_is_ever_touched(situation):
-    state, wanted, ours, ports = situation
+def keeps_its_word(given, shuffled):
+    """Hold one plan of a switch whose cross-connects come and go against the checker."""
+    reachable = {port for pair in given.wanted.items() for port in pair} <= given.ports
+    end = pairs(given.wanted) | (pairs(given.state) - pairs(given.ours))
     try:
-        change = plan_change(state, wanted, ours, ports)
-    except ForeignCircuit:
+        change = given.plan()
+    except ForeignCircuit as refusal:
+        assert pairs(refusal.foreign) == in_the_way(given) != set()
         return
-    assert pairs(change.removes) <= pairs(ours) & pairs(state)
-    assert pairs(change.adds) <= pairs(wanted)
-    moved = {*change.removes, *change.removes.values(), *change.adds, *change.adds.values()}
-    assert moved <= ports
+    except LightRefused:
+        assert breaks_a_limit(given, dict(end))
+        return
+    except ValueError:
+        assert not reachable
+        return
+    assert reachable
+    assert not in_the_way(given)
+    assert not breaks_a_limit(given, dict(end))
+    assert pairs(carried_out(given.state, change, shuffled)) == end
+    assert pairs(after(given.state, change)) == end
+    assert pairs(change.removes) <= pairs(given.ours), "something of others was removed"
+    assert change.ports <= given.ports
+    assert not (pairs(change.removes) | pairs(change.adds)) & (
+        pairs(given.state) & pairs(given.wanted)
+    ), "what was there already was touched"
+    assert not change.disturbs
+
+
+def stands_somewhere(given, shuffled):
+    """Hold one plan of a switch that is never dark against a search of all its positions."""
+
+    def moved(position):
+        return pairs(position) ^ pairs(given.state)
+
+    def is_allowed(position):
+        ended = pairs(given.state) - pairs(position)
+        touched = {port for pair in moved(position) for port in pair}
+        return touched <= given.ports and ended <= pairs(given.ours)
+
+    holding = [p for p in given.can.positions if pairs(given.wanted) <= pairs(p)]
+    allowed = [p for p in holding if is_allowed(p)]
+    try:
+        change = given.plan()
+    except ForeignCircuit as refusal:
+        assert holding
+        assert not allowed
+        assert pairs(refusal.foreign)
+        return
+    end = carried_out(given.state, change, shuffled)
+    assert end in allowed
+    assert len(moved(end)) == min(len(moved(p)) for p in allowed)
+    assert change.disturbs == moved(end) - pairs(given.wanted) - pairs(given.ours)
+
+
+shuffles = st.randoms(use_true_random=False).map(
+    lambda chance: lambda rows: chance.sample(rows, len(rows))
+)
+
+
+@settings(max_examples=300)
+@given(situations(), shuffles)
+def test_any_plan_ends_in_what_was_wanted_or_is_refused_for_a_reason(situation, shuffled):
+    keeps_its_word(situation, shuffled)
+
+
+@pytest.mark.soak
+@settings(max_examples=MANY, deadline=None)
+@given(situations(), shuffles)
+def test_ten_thousand_plans_end_in_what_was_wanted_or_are_refused(situation, shuffled):
+    keeps_its_word(situation, shuffled)
+
+
+@settings(max_examples=200)
+@given(standing(), shuffles)
+def test_a_switch_that_is_never_dark_moves_as_little_as_it_can(situation, shuffled):
+    stands_somewhere(situation, shuffled)
+
+
+@pytest.mark.soak
+@settings(max_examples=MANY, deadline=None)
+@given(standing(), shuffles)
+def test_ten_thousand_positions(situation, shuffled):
+    stands_somewhere(situation, shuffled)
 
 
 @given(situations())
-def test_removes_before_adds_never_use_a_port_twice_in_any_order(situation):
-    state, wanted, ours, ports = situation
+def test_what_was_reached_needs_no_further_change(situation):
     try:
-        change = plan_change(state, wanted, ours, ports)
-    except ForeignCircuit:
+        reached = after(situation.state, situation.plan())
+    except ValueError:
         return
-    kept = {i: e for i, e in state.items() if change.removes.get(i) != e}
-    for order in permutations(list(change.adds.items())[:4]):
-        passing = dict(kept)
-        for ingress, egress in order:
-            assert ingress not in passing
-            passing[ingress] = egress
-            assert is_possible(passing)
+    wanted = situation.wanted
+    assert not plan_change(reached, wanted, wanted, situation.ports, CAN)
 
 
-@given(situations())
-def test_what_is_there_already_is_left_alone(situation):
-    state, wanted, ours, ports = situation
-    try:
-        change = plan_change(state, wanted, ours, ports)
-    except ForeignCircuit:
-        return
-    stays = pairs(state) & pairs(wanted)
-    assert not stays & (pairs(change.removes) | pairs(change.adds))
-    reached = after(state, change)
-    assert not plan_change(reached, wanted, wanted, ports)
+def plan(state, wanted, ours, ports, **more):
+    return plan_change(state, wanted, ours, frozenset(ports), CAN, **more)
 
 
 def test_a_circuit_of_ours_that_is_gone_already_is_not_removed_again():
-    change = plan_change({}, {}, {1: 2}, frozenset({1, 2}))
+    change = plan({}, {}, {1: 6}, {1, 6})
     assert not change
     assert str(change) == "nothing to change"
 
 
 def test_ours_moved_elsewhere_by_somebody_is_theirs_now():
-    with pytest.raises(ForeignCircuit, match="1→3"):
-        plan_change({1: 3}, {1: 2}, {1: 2}, frozenset({1, 2, 3}))
+    with pytest.raises(ForeignCircuit, match="1→7"):
+        plan({1: 7}, {1: 6}, {1: 6}, {1, 6, 7})
 
 
-@pytest.mark.parametrize("wanted", [{1: 9}, {9: 1}])
+@pytest.mark.parametrize("wanted", [{1: 9}, {2: 6}])
 def test_a_port_that_may_not_be_touched_is_refused_at_either_end(wanted):
-    with pytest.raises(ValueError, match="port 9 is not among"):
-        plan_change({}, wanted, {}, frozenset({1, 2}))
+    with pytest.raises(ValueError, match=r"port [29] is not among"):
+        plan({}, wanted, {}, {1, 6})
+
+
+def test_light_goes_only_from_an_ingress_to_an_egress():
+    with pytest.raises(ValueError, match="no path 6→1"):
+        plan({}, {6: 1}, {}, {1, 6})
 
 
 def test_two_ingress_ports_cannot_go_to_one_egress():
     with pytest.raises(ValueError, match="two ingress ports"):
-        plan_change({}, {1: 3, 2: 3}, {}, frozenset({1, 2, 3}))
+        plan({}, {1: 6, 2: 6}, {}, {1, 2, 6})
+
+
+BAR, CROSSED = {1: 3, 2: 4}, {1: 4, 2: 3}
+TWO_BY_TWO = Capabilities(
+    frozenset({1, 2}), frozenset({3, 4}), 0.001, 0.002, positions=(BAR, CROSSED)
+)
+
+
+def test_a_two_by_two_switch_names_the_companion_that_it_brings():
+    change = plan_change(BAR, {1: 4}, BAR, frozenset({1, 2, 3, 4}), TWO_BY_TWO)
+    assert after(BAR, change) == CROSSED
+    assert change.disturbs == {(2, 3)}
+    assert str(change) == "-1→3 -2→4 +1→4 +2→3 ~2→3"
+
+
+def test_a_companion_of_somebody_else_is_named_and_left_alone():
+    with pytest.raises(ForeignCircuit, match="2→4"):
+        plan_change(BAR, {1: 4}, {1: 3}, frozenset({1, 3, 4}), TWO_BY_TWO)
+
+
+def test_what_no_position_holds_is_refused():
+    only = Capabilities(frozenset({1, 2}), frozenset({3, 4}), 0.001, 0.002, positions=(BAR,))
+    with pytest.raises(ValueError, match="no position of this switch holds 1→4 together"):
+        plan_change(BAR, {1: 4}, BAR, frozenset({1, 2, 3, 4}), only)
+
+
+def mesh_that_holds(circuits):
+    """Return a crowded mesh of four ports a side, set to hold some circuits, and what it can do."""
+    bare = hexagonal(4, 4, ingress=(0, 6, 12, 18), egress=(3, 9, 15, 21))
+    mesh = replace(bare, setting=route(bare, circuits).setting)
+    return mesh, Capabilities(frozenset(range(1, 5)), frozenset(range(5, 9)), 1.0, 2.0, mesh=mesh)
+
+
+HELD = {1: 6, 3: 8, 4: 5}
+ALL_OF_IT = frozenset(range(1, 9))
+
+
+def test_a_mesh_names_every_circuit_whose_way_changes():
+    mesh, can = mesh_that_holds(HELD)
+    change = plan_change(HELD, HELD | {2: 7}, HELD, ALL_OF_IT, can)
+    assert (change.removes, change.adds) == ({}, {2: 7})
+    setting = route(mesh, HELD | {2: 7}).setting
+    rerouted = {i for i in HELD if mesh.path(i, setting) != mesh.path(i, mesh.setting)}
+    assert rerouted
+    assert change.disturbs == {(i, HELD[i]) for i in rerouted}
+
+
+def test_a_mesh_does_not_change_the_way_of_somebody_elses_light():
+    _, can = mesh_that_holds(HELD)
+    with pytest.raises(ForeignCircuit, match="1→6"):
+        plan_change(HELD, {2: 7}, {}, ALL_OF_IT, can)
+    assert plan_change(HELD, {}, {3: 8}, ALL_OF_IT, can) == Change({3: 8}, {})
+
+
+def test_a_mesh_keeps_its_cells_when_nothing_changes():
+    _, can = mesh_that_holds(HELD)
+    assert not plan_change(HELD, HELD, HELD, ALL_OF_IT, can)
+
+
+def test_a_receiver_gets_no_light_that_is_too_strong_or_was_not_measured():
+    limits = LightLimits(max_dbm={6: -3.0})
+    ports = {1, 2, 6, 7}
+    with pytest.raises(LightRefused, match=r"bears -3 dBm and would get -2\.5 dBm from port 1"):
+        plan({}, {1: 6}, {}, ports, limits=limits, launched={1: -2.5})
+    with pytest.raises(LightRefused, match="what enters at port 2 cannot be measured"):
+        plan({}, {2: 6}, {}, ports, limits=limits, launched={1: -2.5})
+    assert plan({}, {1: 6}, {}, ports, limits=limits, launched={1: -3.0})
+    assert plan({}, {1: 6}, {}, ports, limits=limits, launched={1: None})
+    assert plan({}, {1: 7}, {}, ports, limits=limits)
+
+
+def test_a_receiver_that_needs_light_keeps_it_or_gets_another():
+    limits = LightLimits(keep_alive=frozenset({6}))
+    ports, state = {1, 2, 6, 7}, {1: 6}
+    with pytest.raises(LightRefused, match="port 6 is to be kept alight"):
+        plan(state, {}, state, ports, limits=limits)
+    with pytest.raises(LightRefused):
+        plan(state, {2: 6}, state, ports, limits=limits, launched={2: None})
+    assert plan(state, {2: 6}, state, ports, limits=limits)
+    assert plan(state, {}, state, ports, limits=limits, launched={1: None}), "it was dark before"
 
 
 def test_a_change_reads_as_a_person_would_write_it():
     assert str(Change({3: 4, 1: 2}, {1: 4})) == "-1→2 -3→4 +1→4"
     assert Change({1: 2}, {})
     assert not Change({}, {})
+
+
+def test_a_difference_reads_as_a_person_would_say_it():
+    assert str(Difference.between({1: 6, 2: 7}, {1: 7, 2: 7})) == "no 1→6, 1→7 instead"
+    assert not Difference.between({1: 6}, {1: 6})

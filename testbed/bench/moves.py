@@ -1,0 +1,73 @@
+"""Changes of several switches as one: all of them are made and verified, or none is left made.
+
+Every switch is told before any is waited for, so that their mirrors move at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.bench.contracts import Applied
+from testbed.bench.crossbar import Crossbar
+from testbed.bench.verification import Verified
+from testbed.clock import Deadline
+from testbed.errors import InstrumentError, TestbedError, UnsafeError
+from testbed.fabric.change import Change
+from testbed.fabric.device import State
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A planned change of one switch, which shows `state` now."""
+
+    crossbar: Crossbar
+    state: State
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What one switch did, and how far that is verified."""
+
+    applied: Applied
+    verified: Verified
+
+
+def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
+    """Carry out planned changes and verify each as far as its switch can tell.
+
+    When one fails, every switch told so far is brought back to what it was and that is verified;
+    InstrumentError then says what failed. UnsafeError says what could not be brought back.
+    """
+    told: list[Move] = []
+    applied: list[Applied] = []
+    try:
+        for move in moves:
+            told.append(move)
+            applied.append(move.crossbar.command(move.state, move.change, deadline))
+        verified = [move.crossbar.verify(move.change, deadline) for move in moves]
+    except TestbedError as error:
+        _take_back(told, error)
+        raise _rolled_back(error) from error
+    return [Moved(*pair) for pair in zip(applied, verified, strict=True)]
+
+
+def _take_back(told: list[Move], error: TestbedError) -> None:
+    problems: list[UnsafeError] = []
+    for move in reversed(told):
+        try:
+            move.crossbar.roll_back(move.change, error)
+        except UnsafeError as problem:
+            problems.append(problem)
+    if problems:
+        raise UnsafeError("; ".join([str(error), *map(str, problems)])) from error
+
+
+def _rolled_back(error: TestbedError) -> TestbedError:
+    """Return the error that says besides that nothing of the change is left."""
+    if not isinstance(error, InstrumentError):
+        return error
+    said = str(error.args[0]).removeprefix(f"{error.instrument}: ")
+    message = f"{said}; the change was rolled back"
+    return InstrumentError(error.instrument, message, reply=error.reply, hint=error.hint)
