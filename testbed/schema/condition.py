@@ -115,6 +115,6 @@ class Statistics(Checked):
     same_as: Annotated[str, Field(pattern=r"^[^.]+\.[a-z][a-z0-9_]*$")] | None = None
     """Every trial has the value that every trial of this `arm.metric` has, to the last bit."""
 
-    def conditions(self) -> Mapping[Statistic, Condition]:
-        """Return the conditions that the file states."""
+    def conditions(self) -> Mapping[Statistic, Condition | str]:
+        """Return the conditions that the file states; `same_as` is the other metric's name."""
         return {name: stated for name in _STATISTICS if (stated := getattr(self, name)) is not None}

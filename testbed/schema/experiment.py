@@ -188,8 +188,6 @@ class Experiment(Document):
             of = arm or self.arms()[0].name
             for statistic, condition in statistics.conditions().items():
                 yield Check(of, metric, statistic, condition)
-            if statistics.same_as is not None:
-                yield Check(of, metric, "same_as", statistics.same_as)
 
     def inconsistencies(self) -> Iterator[Problem]:
         """Find what is wrong between the parts of the experiment."""
