@@ -20,6 +20,13 @@ class Tcp:
 
 
 @dataclass(frozen=True, slots=True)
+class Ssh(Tcp):
+    """An SSH server; `user` is empty when the resource names none."""
+
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tty:
     """A serial line by its device name."""
 
@@ -60,12 +67,16 @@ def place(resource: str) -> Place:
         return OtherVisa(resource)
     url = urlsplit(resource)
     port = url.port if url.port is not None else _DEFAULT_PORTS.get(url.scheme)
+    if url.password is not None:
+        raise ValueError("a resource holds no password; name it as an option, by reference")
+    if url.scheme == "ssh" and url.hostname and port is not None:
+        return Ssh(url.hostname, _port(resource, port), user=url.username or "")
     if url.scheme in (*_DEFAULT_PORTS, "tcp") and url.hostname and port is not None:
         return Tcp(url.hostname, _port(resource, port), tls=url.scheme == "https")
     raise ValueError(
         f"{resource!r} names no instrument; write 'TCPIP::192.0.2.10::5025::SOCKET', "
-        "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0', 'tcp://192.0.2.10:3082', 'ssh://192.0.2.10' "
-        "or 'https://192.0.2.11'"
+        "'ASRL/dev/ttyUSB0::INSTR', '/dev/ttyUSB0', 'tcp://192.0.2.10:3082', "
+        "'ssh://admin@192.0.2.10' or 'https://192.0.2.11'"
     )
 
 

@@ -11,7 +11,7 @@ from testbed.bench.contracts import Cut, Transport
 from testbed.clock import Deadline
 from testbed.errors import BusyError, LinkLost, NoReply, TestbedError, UsageError
 from testbed.plugins import kind
-from testbed.resource import Tcp, Tty, is_visa, place
+from testbed.resource import Ssh, Tcp, Tty, is_visa, place
 
 
 class Dial(Protocol):
@@ -28,10 +28,11 @@ class Dial(Protocol):
 def dial_for(instrument: str, resource: str, transport: str) -> Dial:
     """Return the way to open a resource: by the transport named, else by how it is written.
 
-    VISA names go through VISA, device names through pyserial, `tcp://…` straight to a socket.
+    VISA names go through VISA, device names through pyserial, `tcp://…` straight to a socket,
+    `ssh://…` through SSH.
     """
     where = place(resource)
-    direct = "tcp" if isinstance(where, Tcp) else "serial"
+    direct = "ssh" if isinstance(where, Ssh) else "tcp" if isinstance(where, Tcp) else "serial"
     name = transport or ("visa" if is_visa(resource) else direct)
     if name == "serial" and not isinstance(where, Tty):
         raise UsageError(f"{instrument}: {resource!r} is no serial line", hint="use 'visa'")

@@ -220,6 +220,14 @@ class ChannelDriver(Protocol):
     ) -> Attenuator | PowerMeter: ...
 
 
+EXIT_MARK = b"\0"
+"""Ends a command's output where the line is SSH.
+
+There the end of an answer is no byte: it is the end of the command, with an exit status. As bytes,
+on either side of the wire, that is NUL, the status in digits, LF. No text holds a NUL.
+"""
+
+
 # --- the device side of the wire -----------------------------------------------------------
 
 
@@ -272,6 +280,16 @@ class FarEnd(Protocol):
 
     def struck(self, name: str) -> int:
         """Return how often a fault has struck so far: the proof that it was no idle threat."""
+
+
+class SshFarEnd(FarEnd, Protocol):
+    """A far end that clients reach by SSH; a session is one connection.
+
+    It hears each command as a line, and ends each answer with `EXIT_MARK` and an exit status.
+    """
+
+    def admits(self, user: str, password: str | None) -> bool:
+        """Tell whether a user may log in; `password` is None for a key that the server knows."""
 
 
 @dataclass(slots=True)

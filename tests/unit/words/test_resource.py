@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.resource import OtherVisa, Tcp, Tty, is_visa, place
+from testbed.resource import OtherVisa, Ssh, Tcp, Tty, is_visa, place
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ from testbed.resource import OtherVisa, Tcp, Tty, is_visa, place
         ("https://192.0.2.11", Tcp("192.0.2.11", 443, tls=True)),
         ("http://pdu.example:8080/redfish", Tcp("pdu.example", 8080)),
         ("https://[2001:db8::1]:8443", Tcp("2001:db8::1", 8443, tls=True)),
+        ("ssh://ocs.example", Ssh("ocs.example", 22)),
+        ("ssh://admin@[2001:db8::1]:2222", Ssh("2001:db8::1", 2222, user="admin")),
     ],
 )
 def test_a_resource_names_the_place_where_an_instrument_answers(resource, where):
@@ -42,6 +44,12 @@ def test_anything_else_is_refused_with_the_forms_there_are(resource):
 def test_a_port_that_tcp_does_not_have_is_refused(resource):
     with pytest.raises(ValueError, match=r"[Pp]ort"):
         place(resource)
+
+
+def test_a_password_is_refused_without_being_repeated():
+    with pytest.raises(ValueError, match="no password") as caught:
+        place("ssh://admin:hunter2@ocs.example")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_only_visa_names_need_a_visa_library():
