@@ -47,9 +47,14 @@ class ErrorQueue:
     def __init__(self) -> None:
         self._rows: deque[str] = deque()
 
+    @property
+    def is_full(self) -> bool:
+        """Tell whether there is no room for one more."""
+        return len(self._rows) == self.LENGTH
+
     def put(self, number: int, words: str) -> None:
         """Queue an error."""
-        if len(self._rows) == self.LENGTH:
+        if self.is_full:
             self._rows.pop()
             number, words = -350, "Queue overflow"
         self._rows.append(f'{number}, "{words}"')
@@ -83,12 +88,13 @@ class ScpiFarEnd(FarEnd):
         ends: Callable[[bool], bytes],
         scheduler: Scheduler,
         seed: int,
+        errors: ErrorQueue | None = None,
     ) -> None:
         super().__init__({**FAULTS, **faults}, scheduler, seed)
         self.at_once |= {"busy": self._be_busy, "stale": self._go_stale, "overflow": self._fill}
         self._identity = identity
         self._busy_until = 0.0
-        self._errors = ErrorQueue()
+        self._errors = errors or ErrorQueue()
         self._ends = ends
         common: dict[str, Handler] = {
             "*IDN?": lambda _: self._identity,
@@ -143,7 +149,7 @@ class ScpiFarEnd(FarEnd):
         self._errors.put(-222, "Data out of range")
 
     def _fill(self, fault: Armed) -> None:
-        for _ in range(ErrorQueue.LENGTH + 1):
+        for _ in range(self._errors.LENGTH + 1):
             self._errors.put(-113, "Undefined header")
 
 

@@ -64,8 +64,11 @@ def channels(count: int) -> tuple[State, ...]:
     return tuple({1: port} for port in range(2, count + 2))
 
 
-BAR: State = {1: 3, 2: 4}
-CROSS: State = {1: 4, 2: 3}
+def positions_of(inputs: int) -> tuple[State, State]:
+    """Return bar and cross of an element with two outputs and as many inputs."""
+    if inputs == 1:
+        return {1: 2}, {1: 3}
+    return {1: 3, 2: 4}, {1: 4, 2: 3}
 
 
 def _words(state: State) -> str:

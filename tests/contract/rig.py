@@ -196,22 +196,22 @@ class Rig:
 
     # --- drivers ----------------------------------------------------------------------------
 
-    def driver(self, identity=SERIAL):
+    def driver(self):
         """Return a driver at the far end's place, opened."""
-        return self._driver(self.place, identity, self._trace)
+        return self._driver(self.place, self._trace)
 
     def stranger(self):
         """Return the driver of somebody else, who has a line of his own to the same box."""
         place = self._new_place()
         self._wires.append(place.serve(self.far_end))
-        return self._driver(place, SERIAL, lambda way, data: None)
+        return self._driver(place, lambda way, data: None)
 
-    def _driver(self, place, identity, tracer):
+    def _driver(self, place, tracer):
         family = self.family
         ports = frozenset(range(1, family.inputs + family.outputs + 1))
         options = self._options(WIRES[self._wire_name][1])
         make = kind("drivers", family.driver).load()
-        driver = make("ocs", place.resource, ports, identity, options, tracer)
+        driver = make("ocs", place.resource, ports, family.serial, options, tracer)
         self._drivers.append(driver)
         driver.open(soon())
         return driver

@@ -35,7 +35,7 @@ def states(switch):
 @pytest.mark.parametrize(("family", "wire"), matrix.wires())
 class TestEverySwitch:
     def test_it_says_who_it_is_and_what_it_can_do(self, family, switch):
-        assert switch.identify(soon()).serial == "S1"
+        assert switch.identify(soon()).serial == (family.serial or "")
         can = switch.capabilities
         assert can.ingress == frozenset(range(1, family.inputs + 1))
         assert len(can.egress) == family.outputs
@@ -92,6 +92,8 @@ class TestEverySwitch:
             switch.state(soon())
 
     def test_another_switch_at_the_same_place_is_refused(self, rig, switch, states):
+        if rig.family.nameless:
+            pytest.skip("it does not tell its serial number")
         present = switch.state(soon())
         wanted = states.one if present != states.one else states.other
         rig.learn_orders(switch)

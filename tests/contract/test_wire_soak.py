@@ -20,7 +20,10 @@ from testbed.clock import Deadline
 from testbed.errors import InstrumentError
 from testbed.fabric.change import after
 from testbed.plugins import kind
-from testbed_drivers.switch_box import FAULTS as OF_THE_BOX
+from testbed_drivers import mzi_far_end, switch_box
+
+OF_THE_BOX = {**switch_box.FAULTS, **mzi_far_end.FAULTS}
+"""Faults of which the read-back need not know."""
 
 EVERY_DAY = 300
 SOAK = 10_000
@@ -50,7 +53,13 @@ class InMemory:
         wire = MemoryWire(self.far_end, self.time, cable=cable)
         resource = "ASRL/dev/ttyS0::INSTR" if cable else "TCPIP::192.0.2.1::5025::SOCKET"
         self.switch = driver_kind.load()(
-            "ocs", resource, ingress | egress, "S1", options, lambda way, data: None, dial=wire.dial
+            "ocs",
+            resource,
+            ingress | egress,
+            family.serial,
+            options,
+            lambda way, data: None,
+            dial=wire.dial,
         )
 
     def _hear(self, lit):

@@ -44,7 +44,8 @@ def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:
 @pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies"])
 def test_every_kind_and_its_options_are_documented(group: str) -> None:
     for name, kind in kinds(group).items():
-        assert f"`{name}`" in FORMATS and f"`{name}`" in README, name
+        for page in (DRIVERS,) if group == "drivers" else (FORMATS, README):
+            assert f"`{name}`" in page, name
         for option in fields(kind.options):
             assert f"`{option.name}`" in FORMATS, f"{name}: {option.name}"
 

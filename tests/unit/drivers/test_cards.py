@@ -9,12 +9,14 @@ import pytest
 from testbed.plugins import kinds
 from testbed_drivers import (
     far_end_wire,
+    mzi_far_end,
     power_meters_far_end,
     redfish_far_end,
     scpi_far_end,
     switch_box,
 )
-from testbed_drivers.cards import PolatisOptions, RedfishOptions
+from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.cards_rest import HttpOptions
 
 README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
 
@@ -52,7 +54,14 @@ def test_the_readme_lists_exactly_the_faults_there_are():
     rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
     listed = {row[0].strip("| `"): row[1].strip(" |") for row in rows}
     known = {}
-    for family in (far_end_wire, scpi_far_end, switch_box, redfish_far_end, power_meters_far_end):
+    for family in (
+        far_end_wire,
+        scpi_far_end,
+        switch_box,
+        mzi_far_end,
+        redfish_far_end,
+        power_meters_far_end,
+    ):
         known |= family.FAULTS
     assert listed == known
 
@@ -71,4 +80,4 @@ def test_no_option_must_be_given(group):
 
 
 def test_without_a_user_nothing_is_said_about_one():
-    assert RedfishOptions().authorization() == ""
+    assert HttpOptions().authorization() == ""

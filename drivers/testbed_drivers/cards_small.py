@@ -1,0 +1,134 @@
+"""What the entry points name of small switches: 1×N selectors and 2×2 elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.plugins import Kind
+from testbed.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class DiconOptions:
+    """How a DiCon 1×N module is reached and how long its mirror moves."""
+
+    transport: str = ""
+    """`visa` or `serial`; empty: by how the resource is written."""
+    baud: int = 115200
+    settle: Seconds = 0.01
+    settle_max: Seconds = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class DiconMxsOptions:
+    """How a DiCon MXS-9100 is reached; its size is no part of the manual's pages that are public.
+
+    `size` counts inputs and outputs.
+    """
+
+    transport: str = ""
+    """`visa`, `serial` or `tcp`; empty: by how the resource is written."""
+    baud: int = 115200
+    size: tuple[int, int] = (8, 8)
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SantecOptions:
+    """How a Santec OSX or SX1 is reached, and which of its modules this is."""
+
+    transport: str = ""
+    """`visa` or `tcp`; empty: by how the resource is written."""
+    baud: int = 115200
+    """Counts on serial lines only; these boxes have TCP."""
+    module: int = 1
+    settle: Seconds = 0.3
+    settle_max: Seconds = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ThorlabsOptions:
+    """How a Thorlabs OSW switch is reached; the box does not say which one it is."""
+
+    transport: str = ""
+    """`visa` or `serial`; empty: by how the resource is written."""
+    baud: int = 115200
+    model: Literal["OSW12", "OSW22"] = "OSW22"
+    settle: Seconds = 0.001
+    settle_max: Seconds = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class MziOptions:
+    """How a controller of 2×2 interferometers is reached, and which of its elements this is."""
+
+    transport: str = ""
+    """`visa`, `serial` or `tcp`; empty: by how the resource is written."""
+    baud: int = 115200
+    element: int = 1
+    settle: Seconds = 0.001
+    settle_max: Seconds = 0.01
+
+
+DICON = Kind(
+    "DiCon 1×N MEMS module on a serial line (experimental)",
+    "testbed_drivers.dicon:Dicon",
+    options=DiconOptions,
+    role="switch",
+    far_end="dicon",
+)
+DICON_FAR_END = Kind(
+    "DiCon 1×N module, device side of its lines",
+    "testbed_drivers.dicon_far_end:DiconFarEnd",
+    options=DiconOptions,
+)
+DICON_MXS = Kind(
+    "DiCon MXS-9100 matrix switch, SCPI over TCP or serial (experimental)",
+    "testbed_drivers.dicon_mxs:DiconMxs",
+    options=DiconMxsOptions,
+    role="switch",
+    far_end="dicon-mxs",
+)
+DICON_MXS_FAR_END = Kind(
+    "DiCon MXS-9100, device side of its SCPI",
+    "testbed_drivers.dicon_mxs_far_end:DiconMxsFarEnd",
+    options=DiconMxsOptions,
+)
+SANTEC = Kind(
+    "one 1×N module of a Santec (JGR) OSX or SX1, SCPI over TCP",
+    "testbed_drivers.santec:Santec",
+    options=SantecOptions,
+    role="switch",
+    far_end="santec",
+)
+SANTEC_FAR_END = Kind(
+    "Santec OSX with one module, device side of its SCPI",
+    "testbed_drivers.santec_far_end:SantecFarEnd",
+    options=SantecOptions,
+)
+THORLABS = Kind(
+    "Thorlabs OSW12 (1×2) or OSW22 (2×2) on a serial line",
+    "testbed_drivers.thorlabs:Thorlabs",
+    options=ThorlabsOptions,
+    role="switch",
+    far_end="thorlabs",
+)
+THORLABS_FAR_END = Kind(
+    "Thorlabs OSW switch, device side of its lines",
+    "testbed_drivers.thorlabs_far_end:ThorlabsFarEnd",
+    options=ThorlabsOptions,
+)
+MZI = Kind(
+    "generic 2×2 bar/cross element, our own SCPI over TCP or serial",
+    "testbed_drivers.mzi:Mzi",
+    options=MziOptions,
+    role="switch",
+    far_end="mzi",
+)
+MZI_FAR_END = Kind(
+    "2×2 interferometers, device side of our own SCPI",
+    "testbed_drivers.mzi_far_end:MziFarEnd",
+    options=MziOptions,
+)

@@ -1,0 +1,98 @@
+"""Driver for one 1×N module of a Santec (JGR) OSX or SX1, over its SCPI.
+
+The common fibre is port 1, channel n is port n + 1; the module always lights one of them. It
+answers before it has moved: `unsteady` asks whether it still does. A motor may sweep over the
+channels between: nothing there may mind a flash of light (drivers/README.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.cards_small import SantecOptions
+from testbed_drivers.scpi import Scpi
+from testbed_drivers.selector import Selector, channels
+from testbed_drivers.switch import Done, sides
+from testbed_drivers.transport import Dial, dial_for
+
+_MODULE = re.compile(r".*x(\d+)")
+
+
+class Santec(Selector):
+    """One module of an OSX or SX1; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: SantecOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports)
+        self._options = options
+        self._header = f":ROUT{options.module}:CHAN"
+        dial = dial or dial_for(name, resource, options.transport)
+        self._scpi = Scpi(
+            name,
+            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            tracer,
+            ends=(b"\n", b"\n"),
+            denied=("*RST", "ROUTe:CHANnel:ALL", f"ROUTe{options.module}:HOMe"),
+            serial=identity,
+        )
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._scpi.identify(deadline)
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the channel that the module was told."""
+        parse = partial(_state, self.capabilities.positions)
+        return self._scpi.ask(f"{self._header}?", parse, deadline)
+
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return the cross-connect while the box is carrying out what it was told."""
+        condition = self._scpi.ask(":STAT:OPER:COND?", int, deadline)
+        return {1: f"operation condition {condition}"} if condition else {}
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._scpi.close()
+
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        parse = partial(_count, self._options.module)
+        count = self._scpi.ask(":MOD:CAT?", parse, deadline)
+        ingress, egress = sides(1, count)
+        settle, longest = self._options.settle, self._options.settle_max
+        return Capabilities(ingress, egress, settle, longest, channels(count), steadiness=True)
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._scpi.held(deadline)
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+        return Done(*self._scpi.do([f"{self._header} {wanted[1] - 1}"], deadline))
+
+
+def _state(positions: tuple[State, ...], reply: str) -> State:
+    channel = int(reply)
+    if not 1 <= channel <= len(positions):
+        raise ValueError(f"{reply!r} is no channel from 1 to {len(positions)}")
+    return positions[channel - 1]
+
+
+def _count(module: int, reply: str) -> int:
+    """Return the channels of a module out of `"SX 1Ax24","SX 2Bx12"`."""
+    modules = [text.strip(' "') for text in reply.split(",")]
+    if module > len(modules) or not (match := _MODULE.fullmatch(modules[module - 1])):
+        raise ValueError(f"{reply!r} has no channels of module {module}")
+    return int(match[1])

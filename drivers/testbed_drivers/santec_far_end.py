@@ -1,0 +1,63 @@
+"""A Santec OSX with one module, device side: a motor that moves on after it answered, and its SCPI.
+
+What the public record leaves open is decided here, and listed in drivers/README.md: error numbers,
+channel 1 after power comes, a condition that stays when a move fails, and `CHAN?` answering the
+channel last told.
+"""
+
+from __future__ import annotations
+
+from testbed.bench.contracts import SwitchSite
+from testbed_drivers.cards_small import SantecOptions
+from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd
+from testbed_drivers.selector import channels
+from testbed_drivers.selector_box import LIT_FAULTS, SelectorBox, fan_of
+
+_MOVING = 1
+
+
+class SantecFarEnd(ScpiFarEnd):
+    """A Santec OSX at a site; of its modules only the one named in the options has fibres."""
+
+    def __init__(self, site: SwitchSite, options: SantecOptions | None = None) -> None:
+        self._module = (options or SantecOptions()).module
+        self._positions = channels(fan_of(site))
+        super().__init__(
+            f"Santec,OSX-100,{site.serial},1.0",
+            self._commands(),
+            LIT_FAULTS,
+            lambda serial: b"\n",
+            site.scheduler,
+            site.seed,
+        )
+        self._box = SelectorBox(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._box.at_once(self.hang_up)
+
+    def _commands(self) -> dict[str, Handler]:
+        route, count = f"ROUTe{self._module}", len(self._positions)
+        return {
+            "MODule:CATalog?": lambda _: ",".join([f'"SX 1Ax{count}"'] * self._module),
+            "MODule:NUMber?": lambda _: str(self._module),
+            "CFG:SWT:END?": lambda _: str(count),
+            "STATus:OPERation:CONDition?": lambda _: str(_MOVING if self._box.unsteady() else 0),
+            "CLOSe": self._close,
+            "CLOSe?": lambda _: str(self._channel),
+            f"{route}:CHANnel": self._go,
+            f"{route}:CHANnel?": lambda _: str(self._channel),
+            "ROUTe:CHANnel:ALL": self._go,
+            f"{route}:HOMe": lambda _: self._go("1"),
+            "*RST": lambda _: self._go("1"),
+        }
+
+    @property
+    def _channel(self) -> int:
+        return self._box.commanded[1] - 1
+
+    def _go(self, text: str) -> None:
+        if not text.isdecimal() or not 1 <= int(text) <= len(self._positions):
+            raise Refused(-222, "Data out of range")
+        self._box.point(self._positions[int(text) - 1])
+
+    def _close(self, text: str) -> None:
+        """Go to a channel; to the next one when none is named."""
+        self._go(text or str(self._channel % len(self._positions) + 1))

@@ -1,0 +1,14 @@
+"""DiCon 1×N module."""
+
+from family import Family
+
+FAMILY = Family(
+    "dicon",
+    ("serial", "visa-serial"),
+    inputs=1,
+    impossible={
+        "partial": "it does one thing at a time",
+        "error": "it has no words for an error",
+        "busy": "it has no words for it",
+    },
+)

@@ -1,0 +1,13 @@
+"""One module of a Santec OSX or SX1."""
+
+from family import Family
+
+FAMILY = Family(
+    "santec",
+    ("visa-tcp", "tcp"),
+    inputs=1,
+    impossible={
+        "partial": "it does one thing at a time",
+        "vanish": "it always lights something",
+    },
+)
