@@ -6,7 +6,8 @@ What an ADD on a used port does is not documented, so a change always removes fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -20,6 +21,12 @@ from testbed_drivers.scpi_syntax import port_list, port_lists
 from testbed_drivers.switch import Done, Switch, checked_state, sides
 from testbed_drivers.transport import Dial, dial_for, is_serial
 
+PORTS_PER_QUERY = 256
+"""The most ports that one query of power levels names."""
+NO_LIGHT = -50.0
+"""dBm at and below which a power monitor sees no light."""
+WITHOUT_MONITORS = "I-OST"
+"""What begins the product codes of models that have no power monitors."""
 PAIRS_PER_COMMAND = 64
 """The longest list that is sent; the switch's own limit is not public."""
 DENIED = ("*RST", "OXC:SWITch:DISConnect:ALL", "OXC:SWITch:CONNect:ONLY")
@@ -77,6 +84,16 @@ class Polatis(Switch):
             if flag != "E"
         }
 
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
+        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
+        asked = sorted(self.capabilities.monitored.intersection(ports))
+        levels: dict[int, float | None] = {}
+        for start in range(0, len(asked), PORTS_PER_QUERY):
+            some = asked[start : start + PORTS_PER_QUERY]
+            query = f":PMON:POW? {port_list(some)}"
+            levels |= self._scpi.ask(query, partial(_levels, some), deadline)
+        return levels
+
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
         self._scpi.close()
@@ -85,7 +102,10 @@ class Polatis(Switch):
         size = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
         ingress, egress = sides(*size)
         settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, steadiness=True)
+        given = self._options.monitors
+        monitors = not who.model.startswith(WITHOUT_MONITORS) if given is None else given
+        monitored = ingress | egress if monitors else frozenset()
+        return Capabilities(ingress, egress, settle, longest, steadiness=True, monitored=monitored)
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         return self._scpi.held(deadline)
@@ -126,3 +146,15 @@ def _flags(ports: list[int], reply: str) -> dict[int, str]:
     if len(letters) != len(ports) or not set(letters) <= set("DEF"):
         raise ValueError(f"{reply!r} is not {len(ports)} flags D, E or F")
     return dict(zip(ports, letters, strict=True))
+
+
+def _levels(ports: list[int], reply: str) -> dict[int, float | None]:
+    """Return the levels of `(-3.1,-40.2)`, by port."""
+    if not (reply.startswith("(") and reply.endswith(")")):
+        raise ValueError(f"{reply!r} is no list of levels")
+    levels = [float(level) for level in reply[1:-1].split(",")]
+    if len(levels) != len(ports) or not all(map(math.isfinite, levels)):
+        raise ValueError(f"{reply!r} is not {len(ports)} levels")
+    return {
+        port: level if level > NO_LIGHT else None for port, level in zip(ports, levels, strict=True)
+    }

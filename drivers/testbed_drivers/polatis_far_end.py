@@ -15,6 +15,9 @@ from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.scpi_syntax import pattern, port_list, port_lists
 from testbed_drivers.switch_box import FAULTS, SwitchBox
 
+_DARK = -60.0
+"""dBm that a power monitor without light reads."""
+_PORTS_PER_QUERY = 256
 _BOOT_MODES = ("DARK", "RESTore", "AUTosave")
 
 
@@ -25,7 +28,9 @@ class PolatisFarEnd(ScpiFarEnd):
         options = options or PolatisOptions()
         self._inputs, self._outputs = options.size or _size(site)
         self._boot_mode = "DARK"
-        model = f"I-OST-{self._inputs}x{self._outputs}-LU1-DMHNS"
+        self._monitors = bool(options.monitors)
+        line = "VST" if self._monitors else "I-OST"
+        model = f"{line}-{self._inputs}x{self._outputs}-LU1-DMHNS"
         super().__init__(
             f"Polatis,{model},{site.serial},6.5.2.18",
             self._commands(),
@@ -42,7 +47,8 @@ class PolatisFarEnd(ScpiFarEnd):
         }
 
     def _commands(self) -> dict[str, Handler]:
-        return {
+        monitors: dict[str, Handler] = {"PMON:POWer?": self._levels} if self._monitors else {}
+        return monitors | {
             "*RST": _setter(lambda _: self._box.disconnect(self._box.commanded)),
             "OXC:SWITch:SIZE?": lambda _: f"{self._inputs},{self._outputs}",
             "OXC:SWITch:CONNect:ADD": _setter(lambda text: self._add(self._pairs(text))),
@@ -92,6 +98,13 @@ class PolatisFarEnd(ScpiFarEnd):
         if self._box.has_failed(port):
             return "F"
         return "D" if self._box.is_shut(port) else "E"
+
+    def _levels(self, text: str) -> str:
+        ports = self._ports(text)
+        if len(ports) > _PORTS_PER_QUERY:
+            raise Refused(-223, "Too much data")
+        levels = (self._box.power(port) for port in ports)
+        return f"({','.join(f'{_DARK if level is None else level:.1f}' for level in levels)})"
 
     def _set_boot_mode(self, text: str) -> None:
         for mode in _BOOT_MODES:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, TypeVar
 
-from testbed.bench.contracts import Identity, OpticalSwitch, PowerUnit
+from testbed.bench.attenuation import Attenuation
+from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
 from testbed.bench.fabric import Fabric
 from testbed.bench.host import BenchHost
 from testbed.bench.link import Listener
+from testbed.bench.opening import Instrument, make_instrument
 from testbed.bench.power import Power
 from testbed.clock import Deadline
 from testbed.errors import HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
-from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.locks import InstrumentLock
 from testbed.record.log import EventLog
@@ -50,6 +51,10 @@ class Bench:
         outlets = {name: host.power for name, host in lab.hosts.items()}
         self._units: dict[str, PowerUnit] = {}
         self.power = Power(self._units, outlets, journal)
+        self.meters: dict[str, PowerMeter] = {}
+        self._attenuators: dict[str, Attenuator] = {}
+        self._instruments: dict[str, Instrument] = {}
+        self.attenuation = Attenuation(self._attenuators, lab.attenuated(), lab.wiring(), journal)
         self._run = run
         self._journal = journal
         self._log = log
@@ -64,19 +69,26 @@ class Bench:
         return self._token
 
     def open_instruments(
-        self, switches: Iterable[str], power: Iterable[str], deadline: Deadline
+        self,
+        switches: Iterable[str],
+        power: Iterable[str],
+        deadline: Deadline,
+        *,
+        optics: Iterable[str] = (),
     ) -> None:
         """Lock, open and identify instruments, side by side; the fabric is there afterwards.
 
+        `optics` are attenuators and power meters.
         Raise BusyError when another run holds one, InstrumentError when one does not answer.
         """
-        wanted = [*sorted(switches), *sorted(power)]
+        wanted = [*sorted(switches), *sorted(power), *sorted(optics)]
         for name in wanted:
-            self._locks.append(InstrumentLock(name, self._resource(name), self._run.id))
+            resource = self.lab.instruments()[name].resource
+            self._locks.append(InstrumentLock(name, resource, self._run.id))
             self._transcripts[name] = Transcript(self._run.wire(name), name)
         for name in wanted:
             self._make(name)
-        opened = side_by_side(lambda name: self._instrument(name).open(deadline), wanted)
+        opened = side_by_side(lambda name: self._instruments[name].open(deadline), wanted)
         for name, identity in opened.items():
             self._announce(name, identity)
 
@@ -134,11 +146,9 @@ class Bench:
             raise UnsafeError("; ".join(problems), hint="look at these hosts")
 
     def close_instruments(self) -> None:
-        """Close lines and transcripts and give back the locks; light and outlets stay."""
-        for switch in self.switches.values():
-            switch.close()
-        for unit in self._units.values():
-            unit.close()
+        """Close lines and transcripts and give back the locks; all is left as it is."""
+        for instrument in self._instruments.values():
+            instrument.close()
         for transcript in self._transcripts.values():
             transcript.close()
         while self._locks:
@@ -155,24 +165,17 @@ class Bench:
         changes = host.set_up_network(peers, self._token, deadline)
         self._log.append("host.ready", name, network_changes=changes, **host.facts)
 
-    def _resource(self, name: str) -> str:
-        section: Mapping[str, Any] = {**self.lab.switches, **self.lab.power}
-        resource: str = section[name].resource
-        return resource
-
     def _make(self, name: str) -> None:
-        tracer = self._transcripts[name]
-        if name in self.lab.switches:
-            s = self.lab.switches[name]
-            make = kind("drivers", s.driver).load()
-            self.switches[name] = make(name, s.resource, s.usable, s.identity, s.options, tracer)
-        else:
-            unit = self.lab.power[name]
-            make = kind("drivers", unit.driver).load()
-            self._units[name] = make(name, unit.resource, unit.identity, unit.options, tracer)
-
-    def _instrument(self, name: str) -> OpticalSwitch | PowerUnit:
-        return self.switches[name] if name in self.switches else self._units[name]
+        made: Any = make_instrument(self.lab, name, self._transcripts[name])
+        self._instruments[name] = made
+        for section, ready in (
+            (self.lab.switches, self.switches),
+            (self.lab.power, self._units),
+            (self.lab.attenuators, self._attenuators),
+            (self.lab.meters, self.meters),
+        ):
+            if name in section:
+                ready[name] = made
 
     def _announce(self, name: str, identity: Identity) -> None:
         data = asdict(identity)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from testbed.bench.host import BenchHost
+from testbed.bench.opening import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import TestbedError
-from testbed.plugins import kind
-from testbed.schema import Host, Lab, PowerUnit, Switch
+from testbed.schema import Host, Lab
 
 _LIMIT = 10.0
 
@@ -36,10 +36,8 @@ def examine(lab: Lab) -> list[Finding]:
     Changes nothing: no circuit, no outlet, no address.
     """
     questions: dict[str, Callable[[], str]] = {}
-    for name, switch in lab.switches.items():
-        questions[name] = partial(_ask_switch, name, switch)
-    for name, unit in lab.power.items():
-        questions[name] = partial(_ask_power, name, unit)
+    for name in lab.instruments():
+        questions[name] = partial(_ask_instrument, lab, name)
     for name, host in lab.hosts.items():
         questions[name] = partial(_ask_host, name, host)
     with ThreadPoolExecutor(len(questions)) as pool:
@@ -53,23 +51,28 @@ def _finding(subject: str, question: Callable[[], str]) -> Finding:
         return Finding(subject, False, str(error).removeprefix(f"{subject}: "))
 
 
-def _ask_switch(name: str, spec: Switch) -> str:
-    make = kind("drivers", spec.driver).load()
-    switch = make(name, spec.resource, spec.ports, spec.identity, spec.options, _no_tracer)
+def _ask_instrument(lab: Lab, name: str) -> str:
+    instrument: Any = make_instrument(lab, name, _no_tracer)
+    deadline = Deadline.after(_LIMIT)
     try:
-        identity = switch.open(Deadline.after(_LIMIT))
-        return f"{identity}; {len(switch.state(Deadline.after(_LIMIT)))} cross-connects"
+        return "; ".join([str(instrument.open(deadline)), *_light(lab, name, instrument, deadline)])
     finally:
-        switch.close()
+        instrument.close()
 
 
-def _ask_power(name: str, spec: PowerUnit) -> str:
-    make = kind("drivers", spec.driver).load()
-    unit = make(name, spec.resource, spec.identity, spec.options, _no_tracer)
-    try:
-        return str(unit.open(Deadline.after(_LIMIT)))
-    finally:
-        unit.close()
+def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator[str]:
+    """Say what an instrument does to light, or sees of it."""
+    if name in lab.switches:
+        yield f"{len(instrument.state(deadline))} cross-connects"
+    elif name in lab.attenuators:
+        for channel, fibre in lab.attenuators[name].fibres.items():
+            shut = "" if instrument.is_open(channel, deadline) else ", shutter closed"
+            yield f"{fibre}: {instrument.attenuation(channel, deadline):.1f} dB{shut}"
+    elif name in lab.meters:
+        for channel, fibre in lab.meters[name].taps.items():
+            level = instrument.power(channel, deadline)
+            shown = "dark" if level is None else f"{level:.1f} dBm"
+            yield f"{fibre}: {shown} at {instrument.wavelength(channel, deadline):.0f} nm"
 
 
 def _ask_host(name: str, spec: Host) -> str:

@@ -2,8 +2,29 @@
 
 from __future__ import annotations
 
-from testbed.plugins import Kind
+from dataclasses import dataclass
 
+from testbed.plugins import Kind
+from testbed.units import Loss
+
+
+@dataclass(frozen=True, slots=True)
+class AttenuateOptions:
+    """How much light is taken away."""
+
+    loss: Loss
+    """What the fibre takes beyond what it took before."""
+
+    def __post_init__(self) -> None:
+        if self.loss <= 0:
+            raise ValueError("a loss must be above 0 dB")
+
+
+ATTENUATE = Kind(
+    "a fibre of a port loses light in the lab's attenuator",
+    "testbed.faults.attenuate:Attenuate",
+    options=AttenuateOptions,
+)
 POWER_CUT = Kind(
     "the host of a rank loses power, through the lab's power unit",
     "testbed.faults.power_cut:PowerCut",

@@ -25,6 +25,8 @@ class Victim:
     slot: int
     """The rank's place on its host."""
     circuits: Matching
+    port: str = ""
+    """The port of the host that is hit, where the fault hits one."""
 
     @property
     def own_circuits(self) -> frozenset[Circuit]:

@@ -116,7 +116,9 @@ class Orchestrator:
         self._cleanup.push("instruments", lambda _: bench.close_instruments(), _RESTORE_LIMIT)
         self._wait(
             "opening the instruments",
-            lambda: bench.open_instruments(step.switches, step.power, deadline),
+            lambda: bench.open_instruments(
+                step.switches, step.power, deadline, optics=(*step.attenuators, *step.meters)
+            ),
             deadline,
         )
         hosts = self._stage.hosts
@@ -125,6 +127,8 @@ class Orchestrator:
         self._wait("reading the switches", lambda: bench.fabric.adopt(circuits, deadline), deadline)
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
+        if bench.lab.attenuators:
+            self._cleanup.push("attenuation", bench.attenuation.restore_all, _RESTORE_LIMIT)
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
         self._cleanup.push("agents", bench.close_hosts, _RESTORE_LIMIT)
         self._cleanup.push("power", bench.power.give_all, _RESTORE_LIMIT)

@@ -17,6 +17,8 @@ class OpenInstruments:
 
     switches: tuple[str, ...]
     power: tuple[str, ...]
+    attenuators: tuple[str, ...] = ()
+    meters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from testbed.errors import FileError, UsageError
-from testbed.fabric.circuits import Circuit, CrossConnect, Matching, cross_connects
+from testbed.fabric.circuits import (
+    Circuit,
+    CrossConnect,
+    HostPort,
+    Matching,
+    cross_connects,
+)
 from testbed.fabric.topology import ring, ring_link
 from testbed.jobs.words import Job
 from testbed.plugins import kind, nearest
@@ -26,6 +32,9 @@ from testbed.run.plan import (
 )
 from testbed.schema import Arm, Experiment, Fault, Lab
 
+
+_OF_A_PORT = ("attenuate",)
+"""Faults whose target is a fabric port."""
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -52,7 +61,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         _check_hosts(experiment, arm, place(arm.experiment, lab), used)
     trials = tuple(_trials(experiment, lab, random.Random(seed), repeat or experiment.trials))
     steps: tuple[Step, ...] = (
-        OpenInstruments(_switches(lab, used), _power_units(lab, used)),
+        OpenInstruments(_switches(lab, used), _power_units(lab, used), *_optics(lab, used)),
         OpenHosts(tuple(used)),
         ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab)),
         StartJob(placement.name, placement.kind, placement.hosts, placement.spares),
@@ -186,6 +195,15 @@ def _switches(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
 
 
 def _power_units(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
+def _optics(lab: Lab, hosts: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the attenuators and the power meters in the fibres of hosts."""
+    wired = lab.wiring().items()
+    ends = {end for port, f in wired if port.host in hosts for end in (f.tx, f.rx)}
+    attenuators = (n for n, a in lab.attenuators.items() if ends & set(a.fibres.values()))
+    meters = (n for n, m in lab.meters.items() if ends & set(m.taps.values()))
+    return tuple(sorted(attenuators)), tuple(sorted(meters))
+
+
     outlets = [lab.hosts[host].power for host in hosts]
     return tuple(sorted({outlet.unit for outlet in outlets if outlet is not None}))
 
@@ -207,17 +225,13 @@ def _fault(arm: Arm, lab: Lab, chance: random.Random) -> FaultPlan | None:
     experiment = arm.experiment
     if not experiment.faults:
         return None
-    if len(experiment.faults) > 1:
-        raise FileError(
-            experiment.source.where("faults", 1),
-            "a second fault in one trial cannot be injected yet",
-            hint="give it a variant of its own",
-        )
     fault = experiment.faults[0]
     placement = place(experiment, lab)
     _check_permission(experiment, lab, fault, (*placement.hosts, *placement.spares))
     rank = _victim(experiment, fault, placement, chance)
-    return FaultPlan(fault.kind, rank, fault.at.step, round(chance.random(), 6), fault.hold)
+    phase = round(chance.random(), 6)
+    return FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)
+    port = _port(experiment, lab, fault)
 
 
 def _victim(
@@ -231,7 +245,7 @@ def _victim(
         if target.rank < len(placement.hosts):
             return target.rank
         raise FileError(where, f"rank {target.rank} is none of the {len(placement.hosts)} ranks")
-    if target.host in placement.hosts and target.kind == "host":
+    if target.host in placement.hosts and (target.kind == "host" or fault.kind in _OF_A_PORT):
         return placement.hosts.index(target.host)
     raise FileError(
         where,
@@ -242,6 +256,31 @@ def _victim(
 
 def _check_permission(
     experiment: Experiment, lab: Lab, fault: Fault, hosts: tuple[str, ...]
+def _port(experiment: Experiment, lab: Lab, fault: Fault) -> str:
+    """Return the port that a fault hits; empty for one that hits a host or a rank."""
+    if fault.kind not in _OF_A_PORT:
+        return ""
+    target, where = fault.target, experiment.source.where("faults", 0, "target")
+    if target.kind != "port":
+        raise FileError(
+            where, f"{fault.kind} hits a port, and {target} is none", hint="write it as 'h0.p1'"
+        )
+    port = HostPort(target.host, target.port)
+    if port not in (wiring := lab.wiring()):
+        known = sorted(map(str, wiring))
+        raise FileError(
+            where, f"{port} is no port of lab {lab.lab}", hint=nearest(str(port), known)
+        )
+    attenuated = lab.attenuated()
+    if not {wiring[port].tx, wiring[port].rx} & attenuated.keys():
+        raise FileError(
+            where,
+            f"no fibre of {port} runs through an attenuator of lab {lab.lab}",
+            hint="name one under `attenuators:` in the lab file, or aim at another port",
+        )
+    return str(port)
+
+
 ) -> None:
     where = experiment.source.where("faults", 0, "kind")
     for host in hosts:

@@ -36,14 +36,21 @@ def predict(
     link: LinkRate,
     step: float,
     start: float,
+    hold: float = 0.0,
 ) -> dict[str, float]:
     """Return the terms of t10 - t0 and their sum as `total`, in seconds.
 
     Noticing is the loss of signal for what goes dark, the heartbeat limit for what freezes, and
     nothing for what dies: its agent sees the kernel's word. A newcomer must also start (`start`,
     0 for a warm one) while the fabric moves, and be given its state. The orchestration itself is
-    not in the prediction: it is what the measurement adds.
+    not in the prediction: it is what the measurement adds. A fibre that lost its light at an
+    attenuator is dark for as long as that is held, and no mirror moves.
     """
+    if fault == "attenuate":
+        dark = max(hold, physics.loss_of_signal)
+        terms = {"noticing": physics.loss_of_signal, "held": dark - physics.loss_of_signal}
+        terms |= {"link_up": physics.link_up, "step": step}
+        return terms | {"reconfiguration": physics.link_up, "total": sum(terms.values())}
     noticing = {"rank-freeze": heartbeat, "rank-kill": 0.0}.get(fault, physics.loss_of_signal)
     newcomer = fault != "dark-circuit"
     fabric = physics.settle + physics.link_up

@@ -10,6 +10,7 @@ from testbed.bench.bench import Bench, side_by_side
 from testbed.clock import Deadline, now
 from testbed.control.words import AgentLost
 from testbed.errors import LabError
+from testbed.fabric.circuits import HostPort
 from testbed.faults.words import Fault, Injected, Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal
@@ -91,16 +92,17 @@ class Trial:
     # --- the course of a trial with a fault -------------------------------------------------
 
     def _disturb(self, plan: FaultPlan, deadline: Deadline) -> None:
-        step_time = self._baseline(plan, deadline)
+        step_time = self._baseline(plan.step, deadline)
         if self.failure:
             return
         self._log.append("prediction", self._plan.arm, **self._predict(plan, self._job, step_time))
         fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
-        circuits = self._around.bench.fabric.circuits
-        victim = Victim(plan.rank, self._job.hosts[plan.rank], SLOT, circuits)
         self._fault, self._victim = fault, victim
         self._inbox.pause(Deadline.after(plan.phase * step_time))
         bench = self._around.bench
+        victim = self._aimed(plan)
+        if victim is None:
+            return
         undo = self._around.cleanup.push(
             f"{plan.kind} of {victim.host}",
             lambda limit: fault.undo(bench, victim, limit),

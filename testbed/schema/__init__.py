@@ -11,13 +11,23 @@ from testbed.schema.check import SchemaError
 from testbed.schema.condition import Condition
 from testbed.schema.experiment import Arm, Check, Experiment, Fault, Job, Policy, Target
 from testbed.schema.json_schema import json_schema
-from testbed.schema.lab import Host, Lab, Port, PowerUnit, Switch, TwinSettings
+from testbed.schema.lab import (
+    Attenuator,
+    Host,
+    Lab,
+    Port,
+    PowerMeter,
+    PowerUnit,
+    Switch,
+    TwinSettings,
+)
 from testbed.schema.load import load, load_experiment, load_lab, split_overrides
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
 
 __all__ = [
     "Arm",
+    "Attenuator",
     "Check",
     "Condition",
     "Experiment",
@@ -28,6 +38,7 @@ __all__ = [
     "Outlet",
     "Policy",
     "Port",
+    "PowerMeter",
     "PowerUnit",
     "SchemaError",
     "Source",

@@ -16,6 +16,7 @@ from testbed.schema.override import Override
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import (
     Address,
+    Channel,
     EnvName,
     FedBy,
     Interface,
@@ -40,6 +41,8 @@ class Port(Checked):
     """The switch port that the host receives from."""
     bidi: LitPort | None = None
     """The switch port that carries both directions, instead of `tx` and `rx`."""
+    launch: PowerLevel = 0.0
+    """The light that it sends."""
     max_dbm: PowerLevel | None = None
     """The strongest light that its receiver bears; more is never connected to it."""
 
@@ -112,6 +115,33 @@ class PowerUnit(Described):
     """The serial number that must answer."""
 
 
+class Attenuator(Described):
+    """A variable optical attenuator and the driver that speaks to it."""
+
+    driver: str
+    resource: Resource
+    """Where it answers: a VISA name, a tty or a URL."""
+    fibres: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
+    """By channel, the switch port whose fibre runs through it."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+class PowerMeter(Described):
+    """An optical power meter and the driver that speaks to it."""
+
+    driver: str
+    resource: Resource
+    """Where it answers: a VISA name, a tty or a URL."""
+    taps: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
+    """By channel, the switch port whose fibre is tapped for it."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+Instrument = Switch | PowerUnit | Attenuator | PowerMeter
+
+
 class TwinSettings(Checked):
     """How the twin of this lab behaves; ignored on hardware."""
 
@@ -121,6 +151,8 @@ class TwinSettings(Checked):
     """How long after the light went a host's carrier goes."""
     link_up: Seconds = 10e-3
     """How long after the light came a host's carrier comes."""
+    sensitivity: PowerLevel = -14.0
+    """The least light that a host's receiver understands."""
     rate: Annotated[BitRate, Field(gt=0)] = 500e6
     """Rate of every fabric port."""
     clock_skew: Seconds = 1000.0
@@ -135,6 +167,10 @@ class Lab(Document):
     hosts: Annotated[Mapping[Name, Host], Field(min_length=1)]
     switches: Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]] = {}
     power: Mapping[Name, Annotated[PowerUnit, OfKind("drivers", "driver", role="power")]] = {}
+    attenuators: Mapping[
+        Name, Annotated[Attenuator, OfKind("drivers", "driver", role="attenuator")]
+    ] = {}
+    meters: Mapping[Name, Annotated[PowerMeter, OfKind("drivers", "driver", role="meter")]] = {}
     allow: tuple[str, ...] = ()
     """The faults that this lab permits."""
     twin: TwinSettings = TwinSettings()
@@ -159,6 +195,18 @@ class Lab(Document):
             for name, switch in self.switches.items()
         }
 
+    def instruments(self) -> dict[str, Instrument]:
+        """Return every instrument by its name."""
+        return {**self.switches, **self.power, **self.attenuators, **self.meters}
+
+    def attenuated(self) -> dict[SwitchPort, tuple[str, int]]:
+        """Return the fibres that run through an attenuator, each with its name and channel."""
+        return {
+            end: (name, channel)
+            for name, attenuator in self.attenuators.items()
+            for channel, end in attenuator.fibres.items()
+        }
+
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Return the fabric ports of each host, in the order of the file."""
         return {name: tuple(host.ports) for name, host in self.hosts.items()}
@@ -174,11 +222,37 @@ class Lab(Document):
 
     def inconsistencies(self) -> Iterator[Problem]:
         """Find what is wrong between the parts of the lab."""
+        yield from self._instrument_problems()
         yield from self._fibre_problems()
+        yield from self._light_problems()
         yield from self._keep_alive_problems()
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()
+
+    def _instrument_problems(self) -> Iterator[Problem]:
+        # Locks go by resource, transcripts and far ends by name.
+        sections = ("switches", "power", "attenuators", "meters")
+        boxes = [((of, name), box) for of in sections for name, box in getattr(self, of).items()]
+        yield from self._repeats([(at, at[1]) for at, _ in boxes], "names two instruments")
+        resources = [((*at, "resource"), box.resource) for at, box in boxes]
+        yield from self._repeats(resources, "is where two instruments answer")
+
+    def _light_problems(self) -> Iterator[Problem]:
+        through = [
+            (("attenuators", name, "fibres", str(channel)), end)
+            for name, attenuator in self.attenuators.items()
+            for channel, end in attenuator.fibres.items()
+        ]
+        tapped = [
+            (("meters", name, "taps", str(channel)), end)
+            for name, meter in self.meters.items()
+            for channel, end in meter.taps.items()
+        ]
+        for steps, end in (*through, *tapped):
+            yield from self._fibre_end_problems(steps, end)
+        yield from self._repeats(through, "runs through two attenuators")
+        yield from self._repeats(tapped, "is tapped twice")
 
     def _fibre_problems(self) -> Iterator[Problem]:
         fibres = [

@@ -133,6 +133,12 @@ def _address(text: str) -> IPv4Interface:
         raise ValueError(f"{text!r} is not an IPv4 address, as '10.0.0.1/24'") from error
 
 
+def _channel(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,2}", text):
+        raise ValueError(f"{text!r} is not the number of a channel, as 1")
+    return int(text)
+
+
 def _resource(text: str) -> str:
     place(text)
     return text
@@ -155,6 +161,7 @@ SshTarget = Annotated[
 ]
 LitPort = Annotated[SwitchPort, Text(SwitchPort.parse, r"^.+\.[0-9]+$")]
 Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]
+Channel = Annotated[int, Text(_channel, r"^[1-9][0-9]{0,2}$")]
 FedBy = Annotated[Outlet, Text(Outlet.parse, r"^[^.]+\..+$")]
 Resource = Annotated[str, Text(_resource)]
 """Where an instrument answers: a VISA name, a tty or a URL."""

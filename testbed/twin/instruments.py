@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.bench.contracts import FarEnd, PowerSite, Scheduler, SwitchSite
+from testbed.bench.contracts import (
+    AttenuatorSite,
+    FarEnd,
+    MeterSite,
+    PowerSite,
+    Scheduler,
+    SwitchSite,
+)
+from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
 from testbed.resource import Tcp
 from testbed.schema import Lab
+from testbed.twin.budget import LightBudget
 from testbed.twin.hosts import VirtualHosts
 from testbed.twin.light import Light
 from testbed.twin.site import Site
@@ -17,19 +28,45 @@ from testbed.twin.wire import serve_pty, serve_tcp
 
 
 class Instruments:
-    """The far ends of a lab's switches and power units, by name."""
+    """The far ends of a lab's instruments, by name."""
 
     def __init__(self, lab: Lab, light: Light, hosts: VirtualHosts, scheduler: Scheduler) -> None:
         self.far_ends: dict[str, FarEnd] = {}
         self._switches: list[SwitchSite] = []
+        self._budget = LightBudget(lab, light.emits)
         for name, switch in lab.switches.items():
             site = _switch_site(lab, name, light, scheduler)
             self._switches.append(site)
+            self._budget.join(name, site)
             self.far_ends[name] = _far_end(switch.driver, site, switch.options)
         for name, unit in lab.power.items():
             self.far_ends[name] = _far_end(
                 unit.driver, _power_site(lab, name, hosts, scheduler), unit.options
             )
+        self._place_optics(lab, scheduler)
+        light.host_emits = self._budget.look_again
+
+    def _place_optics(self, lab: Lab, scheduler: Scheduler) -> None:
+        """Put attenuators and power meters on the fibres that the lab file names."""
+        seed, budget = lab.twin.seed, self._budget
+        for name, voa in lab.attenuators.items():
+            fibres, serial = voa.fibres, voa.identity or f"TWIN-{name}"
+            attenuator_site = AttenuatorSite(
+                frozenset(fibres), serial, seed, scheduler, partial(_take, budget, fibres)
+            )
+            self.far_ends[name] = _far_end(voa.driver, attenuator_site, voa.options)
+        for name, meter in lab.meters.items():
+            taps, serial = meter.taps, meter.identity or f"TWIN-{name}"
+            meter_site = MeterSite(
+                frozenset(taps), serial, seed, scheduler, partial(_tapped, budget, taps)
+            )
+            self.far_ends[name] = _far_end(meter.driver, meter_site, meter.options)
+
+    def receivers_need(self, level: float) -> None:
+        """Let every host's receiver understand light of `level` dBm and more."""
+        for site in self._switches:
+            site.sensitivity = level
+        self._budget.look_again()
 
     def settle_in(self, seconds: float) -> None:
         """Let every later change of a switch settle in `seconds`."""
@@ -54,9 +91,20 @@ class Instruments:
                 serve_pty(far_end, Path(place.path))
 
 
-def _far_end(driver: str, site: SwitchSite | PowerSite, options: Any) -> FarEnd:
+AnySite = SwitchSite | PowerSite | AttenuatorSite | MeterSite
+
+
+def _far_end(driver: str, site: AnySite, options: Any) -> FarEnd:
     far_end: FarEnd = kind("far_ends", kind("drivers", driver).far_end).load()(site, options)
     return far_end
+
+
+def _take(budget: LightBudget, fibres: Mapping[int, SwitchPort], channel: int, loss: float) -> None:
+    budget.take(fibres[channel], loss)
+
+
+def _tapped(budget: LightBudget, taps: Mapping[int, SwitchPort], channel: int) -> float | None:
+    return budget.tapped(taps[channel])
 
 
 def _switch_site(lab: Lab, name: str, light: Light, scheduler: Scheduler) -> SwitchSite:
@@ -71,6 +119,7 @@ def _switch_site(lab: Lab, name: str, light: Light, scheduler: Scheduler) -> Swi
         seed=lab.twin.seed,
         scheduler=scheduler,
         lit=lambda lit: light.switch_is_lit(name, lit),
+        sensitivity=lab.twin.sensitivity,
     )
 
 

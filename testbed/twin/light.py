@@ -11,11 +11,11 @@ either, as with remote-fault signalling on real Ethernet. A powered port always 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 
-from testbed.bench.contracts import Scheduler
+from testbed.bench.contracts import Scheduler, never
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
 from testbed.twin.net import Network
 
@@ -56,6 +56,12 @@ class Light:
         self._carrier: set[HostPort] = set()
         self._epoch: dict[HostPort, int] = dict.fromkeys(wiring, 0)
         self.history: list[LightEvent] = []
+        self.host_emits: Callable[[], None] = never
+        """Called, with no lock held, when a host has begun to send light."""
+
+    def emits(self, host: str) -> bool:
+        """Tell whether a host sends light."""
+        return host in self._powered
 
     def delay_by(self, loss_of_signal: float, link_up: float) -> None:
         """Let carriers follow later changes of the light after these delays."""
@@ -75,6 +81,8 @@ class Light:
             for port in self._ports_of(host):
                 self._network.accept_redirects(self._links[port])
             self._powered.add(host)
+        self.host_emits()
+        with self._lock:
             self._settle()
 
     def host_goes_dark(self, host: str) -> None:

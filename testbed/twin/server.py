@@ -86,8 +86,15 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}
             return {"name": name, "lab": twin.lab.lab, "hosts": pids}
-        case {"do": "tune", "settle": settle, "loss_of_signal": loss, "link_up": up}:
+        case {
+            "do": "tune",
+            "settle": settle,
+            "loss_of_signal": loss,
+            "link_up": up,
+            "sensitivity": sensitivity,
+        }:
             twin.instruments.settle_in(settle)
+            twin.instruments.receivers_need(sensitivity)
             twin.light.delay_by(loss, up)
             return None
         case {"do": "power", "host": host, "on": on} if host in twin.lab.hosts:

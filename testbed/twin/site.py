@@ -48,9 +48,8 @@ class HostSite:
 
 @dataclass(frozen=True, slots=True)
 class InstrumentSite:
-    """One instrument: its section and name in the lab file, where it answers, at which address."""
+    """One instrument: its name in the lab file, where it answers, at which address."""
 
-    section: str
     name: str
     place: Tcp | Tty
     address: str
@@ -100,15 +99,14 @@ def ssh_target(text: str) -> tuple[str, int]:
 
 def _instruments(lab: Lab) -> Iterator[InstrumentSite]:
     addresses = _Addresses(iter(_NAMED_INSTRUMENTS.hosts()))
-    for section, boxes in (("switches", lab.switches), ("power", lab.power)):
-        for name, box in boxes.items():
-            where = place(box.resource)
-            if isinstance(where, OtherVisa):
-                raise ValueError(
-                    f"{name}: a twin cannot answer at {where.name}; it has TCP and serial lines"
-                )
-            address = addresses.of(where.host) if isinstance(where, Tcp) else ""
-            yield InstrumentSite(section, name, where, address)
+    for name, box in lab.instruments().items():
+        where = place(box.resource)
+        if isinstance(where, OtherVisa):
+            raise ValueError(
+                f"{name}: a twin cannot answer at {where.name}; it has TCP and serial lines"
+            )
+        address = addresses.of(where.host) if isinstance(where, Tcp) else ""
+        yield InstrumentSite(name, where, address)
 
 
 class _Addresses:

@@ -201,3 +201,38 @@ def test_closing_twice_is_harmless_and_the_next_exchange_opens_again(script):
     driver.close()
     driver.close()
     assert driver.identify(soon()).serial == "S1"
+
+
+def monitored(script, *pairs, size=(200, 200), **options):
+    script.line(*OPENING[:3], *pairs)
+    driver = script.polatis(size=size, ports=range(1, sum(size) + 1), **options)
+    driver.open(soon())
+    return driver
+
+
+def test_a_model_without_monitors_is_not_asked_for_power(script):
+    driver = monitored(script)
+    assert driver.capabilities.monitored == frozenset()
+    assert driver.power([1, 2], soon()) == {}
+
+
+def test_power_is_asked_for_in_portions_and_a_dark_port_is_none(script):
+    def query(first, last, levels):
+        ports = ",".join(map(str, range(first, last + 1)))
+        return f":PMON:POW? (@{ports})\n".encode(), f"({','.join(levels)})\n".encode()
+
+    first = query(1, 256, ["-3.1", *["-50.0"] * 255])
+    driver = monitored(script, first, query(257, 300, ["-60.2"] * 44), monitors=True)
+    levels = driver.power(range(1, 301), soon())
+    assert levels[1] == -3.1
+    assert [port for port, level in levels.items() if level is not None] == [1]
+    assert len(levels) == 300
+
+
+@pytest.mark.parametrize("reply", ["(-3.1)", "-3.1,-4.0", "(-3.1,nan)", "(-3.1,x)", "(E,D)"])
+def test_levels_that_make_no_sense_are_not_believed(script, reply):
+    asked = (b":PMON:POW? (@1,2)\n", reply.encode() + b"\n")
+    driver = monitored(script, asked, monitors=True)
+    script.line(*GREETING, asked)
+    with pytest.raises(Garbled):
+        driver.power([1, 2], soon())

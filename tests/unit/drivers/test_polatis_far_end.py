@@ -1,47 +1,25 @@
 """The Polatis far end as a state machine, on a clock that only moves when told to."""
 
-import heapq
-from itertools import count
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from time_by_hand import VirtualTime
 
 from testbed.bench.contracts import SwitchSite
+from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 
 SETTLE = 0.025
 
 
-class VirtualTime:
-    """A scheduler whose clock stands still until `advance`."""
-
-    def __init__(self):
-        self.time = 0.0
-        self._due = []
-        self._number = count()
-
-    def now(self):
-        return self.time
-
-    def call_at(self, when, action):
-        heapq.heappush(self._due, (when, next(self._number), action))
-
-    def advance(self, seconds):
-        until = self.time + seconds
-        while self._due and self._due[0][0] <= until:
-            self.time, _, action = heapq.heappop(self._due)
-            action()
-        self.time = until
-
-
 class Box:
     """A 4×4 switch, its time and the light it showed."""
 
-    def __init__(self):
+    def __init__(self, **options):
         self.time = VirtualTime()
         self.lit = {}
         self.history = []
+        self.launched = dict.fromkeys(range(1, 5), 0.0)
         site = SwitchSite(
             ingress=frozenset(range(1, 5)),
             egress=frozenset(range(5, 9)),
@@ -50,8 +28,9 @@ class Box:
             seed=1,
             scheduler=self.time,
             lit=self._hear,
+            launched=lambda port: self.launched.get(port),
         )
-        self.far_end = PolatisFarEnd(site)
+        self.far_end = PolatisFarEnd(site, PolatisOptions(**options))
         self._said = []
         self._line = self.far_end.session(self._said.append)
 
@@ -315,3 +294,20 @@ def test_no_port_ever_has_two_circuits_and_none_is_lit_before_it_settled(script)
         for pair in box.lit.items():
             if pair in pointed:
                 assert box.time.now() >= pointed[pair] + SETTLE
+
+
+def test_without_monitors_there_is_no_power_to_be_asked_for(box):
+    assert box.say(":PMON:POW? (@1);:SYST:ERR?") == '-113, "Undefined header"'
+
+
+def test_monitors_show_what_enters_what_leaves_and_nothing_while_it_settles():
+    box = Box(monitors=True)
+    assert box.say("*IDN?") == "Polatis,VST-4x4-LU1-DMHNS,S1,6.5.2.18"
+    box.launched = {1: -3.0, 2: None}
+    box.say(":OXC:SWIT:CONN:ADD (@1,2),(@5,6)")
+    assert box.say(":PMON:POW? (@1,2,5,6)") == "(-3.0,-60.0,-60.0,-60.0)"
+    box.time.advance(SETTLE)
+    levels = [float(level) for level in box.say(":PMON:POW? (@1,5,6)")[1:-1].split(",")]
+    assert levels[0] == -3.0
+    assert -4.7 < levels[1] < -3.5
+    assert levels[2] == -60.0

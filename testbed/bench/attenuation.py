@@ -1,0 +1,117 @@
+"""The one door to attenuators: what we add to a fibre is promised to be taken away again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+
+from testbed.bench.contracts import Attenuator
+from testbed.clock import Deadline, now
+from testbed.errors import TestbedError, UnsafeError, UsageError
+from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
+from testbed.record.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Attenuated:
+    """A fibre that was told to take more; instants on this machine's monotonic clock."""
+
+    fibre: SwitchPort
+    before: float
+    after: float
+    commanded: float
+    read_back: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    number: int
+    before: float
+
+
+class Attenuation:
+    """The attenuators in the fibres of a lab: `through` gives name and channel of each fibre's."""
+
+    def __init__(
+        self,
+        attenuators: Mapping[str, Attenuator],
+        through: Mapping[SwitchPort, tuple[str, int]],
+        wiring: Wiring,
+        journal: Journal,
+    ) -> None:
+        self._attenuators = attenuators
+        self._through = through
+        self._wiring = wiring
+        self._journal = journal
+        self._promises: dict[SwitchPort, _Promise] = {}
+        self._lock = Lock()
+
+    def fibres(self, port: HostPort) -> tuple[SwitchPort, ...]:
+        """Return the fibres of a host port that have an attenuator, the one it sends into first."""
+        return attenuated_fibres(port, self._wiring, self._through)
+
+    def add(self, port: HostPort, loss: float, deadline: Deadline) -> Attenuated:
+        """Let a fibre of a host port take `loss` dB more than before the first addition.
+
+        Raise UsageError where no fibre of it has an attenuator, InstrumentError when it does not
+        show what it was told.
+        """
+        fibres = self.fibres(port)
+        if not fibres:
+            raise UsageError(
+                f"no fibre of {port} runs through an attenuator",
+                hint="name one under `attenuators:` in the lab file",
+            )
+        fibre = fibres[0]
+        name, channel = self._through[fibre]
+        attenuator = self._attenuators[name]
+        with self._lock:
+            if fibre not in self._promises:
+                before = attenuator.attenuation(channel, deadline)
+                number = self._journal.promise(
+                    "attenuation", attenuator=name, channel=channel, decibels=before
+                )
+                self._promises[fibre] = _Promise(number, before)
+            before = self._promises[fibre].before
+        commanded = now()
+        after = attenuator.attenuate(channel, before + loss, deadline)
+        return Attenuated(fibre, before, after, commanded, now())
+
+    def restore(self, port: HostPort, deadline: Deadline) -> None:
+        """Let the fibres of a host port take what they took before, and read that back.
+
+        Harmless when nothing was added. Raise UnsafeError when it does not come back.
+        """
+        self._restore([fibre for fibre in self.fibres(port) if fibre in self._promises], deadline)
+
+    def restore_all(self, deadline: Deadline) -> None:
+        """Do so for every fibre; one that fails does not keep the others from it."""
+        self._restore(list(self._promises), deadline)
+
+    def _restore(self, fibres: Iterable[SwitchPort], deadline: Deadline) -> None:
+        problems = [problem for fibre in fibres if (problem := self._put_back(fibre, deadline))]
+        if problems:
+            raise UnsafeError("; ".join(problems), hint="look at the attenuator")
+
+    def _put_back(self, fibre: SwitchPort, deadline: Deadline) -> str:
+        """Put one fibre's attenuation back; return what went wrong, or an empty string."""
+        name, channel = self._through[fibre]
+        promise = self._promises[fibre]
+        what = f"{name} still takes light on channel {channel}, in the fibre of {fibre}"
+        try:
+            self._attenuators[name].attenuate(channel, promise.before, deadline)
+        except TestbedError as error:
+            return f"{what}: {error}"
+        with self._lock:
+            self._journal.settle(promise.number)
+            del self._promises[fibre]
+        return ""
+
+
+def attenuated_fibres(
+    port: HostPort, wiring: Wiring, through: Mapping[SwitchPort, tuple[str, int]]
+) -> tuple[SwitchPort, ...]:
+    """Return the fibres of a host port that have an attenuator, the one it sends into first."""
+    ends = (wiring[port].tx, wiring[port].rx)
+    return tuple(dict.fromkeys(end for end in ends if end in through))

@@ -1,0 +1,47 @@
+"""The fault `attenuate`: a fibre of the victim's port takes more from the light than before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.fabric.circuits import HostPort
+from testbed.faults.cards import AttenuateOptions
+from testbed.faults.words import Injected, Undo, Victim
+
+
+class Attenuate:
+    """Add loss in a fibre of one port, through the attenuator that it runs through.
+
+    The fibre that the port sends into is taken where both have one.
+    """
+
+    loses_host = False
+
+    def __init__(self, options: AttenuateOptions) -> None:
+        self._loss = options.loss
+
+    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Promise nothing of its own: the door to the attenuators promises what was there."""
+        return None
+
+    def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
+        """Set the attenuator and read it back."""
+        done = bench.attenuation.add(HostPort.parse(victim.port), self._loss, deadline)
+        note = f"fibre of {done.fibre} takes {done.after:g} dB instead of {done.before:g} dB"
+        return Injected(done.commanded, done.read_back, note=note)
+
+    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
+        """Accept the port at either end of the circuit that lost its carrier."""
+        if message.get("event") != "carrier" or message["up"]:
+            return ""
+        port = HostPort(host, message["port"])
+        hit = HostPort.parse(victim.port)
+        ends = {end for circuit in victim.circuits if hit in circuit.ends for end in circuit.ends}
+        return f"{port} carrier" if port in ends else ""
+
+    def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
+        """Let the fibre take what it took before."""
+        bench.attenuation.restore(HostPort.parse(victim.port), deadline)

@@ -1,0 +1,65 @@
+"""The light budget: what is launched, what fibres take from it, what arrives at the far side.
+
+Levels are worked out when somebody asks for them; nothing here happens for a packet. What a switch
+itself takes is known to its far end, and whether the rest is enough for a receiver is decided
+there. Only that matters to carriers and frames, which are the business of `light`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from testbed.bench.contracts import SwitchSite
+from testbed.fabric.circuits import SwitchPort
+from testbed.schema import Lab
+
+
+class LightBudget:
+    """The fibres between hosts and switches; `emits` tells whether a host sends light.
+
+    Taking a lock here would turn round the order switch, then fabric: single values are read and
+    written, and a switch looks again after each change.
+    """
+
+    def __init__(self, lab: Lab, emits: Callable[[str], bool]) -> None:
+        self._emits = emits
+        self._launched: dict[str, dict[int, tuple[str, float]]] = {s: {} for s in lab.switches}
+        self._taken: dict[str, dict[int, float]] = {s: {} for s in lab.switches}
+        self._sites: dict[str, SwitchSite] = {}
+        for name, host in lab.hosts.items():
+            for port in host.ports.values():
+                tx = port.fibres.tx
+                self._launched[tx.switch][tx.number] = (name, port.launch)
+
+    def join(self, switch: str, site: SwitchSite) -> None:
+        """Take a switch into the budget: from now on it sees what its fibres bring."""
+        self._sites[switch] = site
+        launched, taken = self._launched[switch], self._taken[switch]
+
+        def arriving(port: int) -> float | None:
+            host, level = launched.get(port, ("", 0.0))
+            return level - taken.get(port, 0.0) if host and self._emits(host) else None
+
+        site.launched = arriving
+        site.beyond = lambda port: taken.get(port, 0.0)
+
+    def take(self, fibre: SwitchPort, loss: float) -> None:
+        """Let a fibre take so many dB from the light, both ways where light goes both ways."""
+        self._taken[fibre.switch][fibre.number] = loss
+        self._sites[fibre.switch].look_again()
+
+    def look_again(self) -> None:
+        """Have every switch look at its light: who sends, or what receivers need, has changed."""
+        for site in self._sites.values():
+            site.look_again()
+
+    def tapped(self, fibre: SwitchPort) -> float | None:
+        """Return the dBm that arrive at the far end of a fibre, where taps are; None when dark.
+
+        On a fibre both ways it is the stronger of the two.
+        """
+        site = self._sites[fibre.switch]
+        levels = [site.launched(fibre.number)] if fibre.number in site.ingress else []
+        if fibre.number in site.egress and (level := site.leaving(fibre.number)) is not None:
+            levels.append(level - site.beyond(fibre.number))
+        return max((level for level in levels if level is not None), default=None)
