@@ -32,6 +32,8 @@ class Instruments:
 
     def __init__(self, lab: Lab, light: Light, hosts: VirtualHosts, scheduler: Scheduler) -> None:
         self.far_ends: dict[str, FarEnd] = {}
+        boxes = lab.instruments()
+        self._baud = {name: getattr(box.options, "baud", 0) for name, box in boxes.items()}
         self._switches: list[SwitchSite] = []
         self._budget = LightBudget(lab, light.emits)
         for name, switch in lab.switches.items():
@@ -80,7 +82,10 @@ class Instruments:
         return self.far_ends[name]
 
     def serve(self, site: Site, tls: ssl.SSLContext) -> None:
-        """Let every far end answer where the lab file says, until the twin ends."""
+        """Let every far end answer where the lab file says, until the twin ends.
+
+        A serial line is as slow as its driver's option `baud` makes a real one.
+        """
         for instrument in site.instruments:
             far_end, place = self.far_ends[instrument.name], instrument.place
             if isinstance(place, Tcp):
@@ -88,7 +93,7 @@ class Instruments:
                 serve_tcp(far_end, instrument.address, place.port, tls=context)
             else:
                 Path(place.path).parent.mkdir(parents=True, exist_ok=True)
-                serve_pty(far_end, Path(place.path))
+                serve_pty(far_end, Path(place.path), baud=self._baud[instrument.name])
 
 
 AnySite = SwitchSite | PowerSite | AttenuatorSite | MeterSite
