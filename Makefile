@@ -32,7 +32,8 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)
 
 test: setup ## run the tests, without the full counts
-	$(BIN)/pytest -m 'not soak and not hardware' $(ARGS)
+	$(BIN)/pytest -m 'not soak and not hardware' --numprocesses 2 --ignore tests/e2e --ignore tests/docs $(ARGS)
+	$(BIN)/pytest -m 'not soak and not hardware' tests/e2e tests/docs $(ARGS)
 
 soak: setup ## run the full counts that the tests only sample
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
