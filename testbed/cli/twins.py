@@ -69,7 +69,7 @@ def list_() -> None:
 @twin_app.command(epilog="Example: testbed twin fault rack ocs silent --count 1 --command ADD")
 def fault(
     name: TwinName,
-    instrument: Annotated[str, typer.Argument(help="A switch or power unit of its lab.")],
+    instrument: Annotated[str, typer.Argument(help="An instrument of its lab.")],
     fault: Annotated[str, typer.Argument(help="What it shall do wrong; drivers/README lists all.")],
     count: Annotated[int | None, typer.Option(help="How often; until cleared by default.")] = None,
     command: Annotated[str, typer.Option(help="Only where the command contains this.")] = "",
@@ -88,7 +88,7 @@ def fault(
 @twin_app.command(epilog="Example: testbed twin clear rack ocs")
 def clear(
     name: TwinName,
-    instrument: Annotated[str, typer.Argument(help="A switch or power unit of its lab.")],
+    instrument: Annotated[str, typer.Argument(help="An instrument of its lab.")],
 ) -> int:
     """End every fault of the far end of an instrument."""
     if TWIN_VARIABLE not in os.environ:
@@ -148,6 +148,7 @@ def retune_twin(lab: Lab) -> None:
             "settle": twin.settle,
             "loss_of_signal": twin.loss_of_signal,
             "link_up": twin.link_up,
+            "sensitivity": twin.sensitivity,
         }
     )
 

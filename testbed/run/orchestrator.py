@@ -127,11 +127,11 @@ class Orchestrator:
         self._wait("reading the switches", lambda: bench.fabric.adopt(circuits, deadline), deadline)
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
-        if bench.lab.attenuators:
-            self._cleanup.push("attenuation", bench.attenuation.restore_all, _RESTORE_LIMIT)
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
         self._cleanup.push("agents", bench.close_hosts, _RESTORE_LIMIT)
         self._cleanup.push("power", bench.power.give_all, _RESTORE_LIMIT)
+        if bench.lab.attenuators:
+            self._cleanup.push("attenuation", bench.attenuation.restore_all, _RESTORE_LIMIT)
         self._wait("starting the agents", lambda: bench.open_hosts(hosts, deadline), deadline)
 
     def _program(self, step: ProgramCircuits) -> None:

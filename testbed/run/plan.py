@@ -67,6 +67,8 @@ class FaultPlan:
     step: int
     phase: float
     hold: float | None
+    port: str = ""
+    """The fabric port that is hit, where the fault hits one."""
 
 
 @dataclass(frozen=True, slots=True)

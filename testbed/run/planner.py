@@ -36,6 +36,7 @@ from testbed.schema import Arm, Experiment, Fault, Lab
 _OF_A_PORT = ("attenuate",)
 """Faults whose target is a fabric port."""
 
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A job on hosts: the ranks' hosts in rank order, then the spares."""
@@ -194,7 +195,6 @@ def _switches(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
     return tuple(sorted({end.switch for pair in ends for end in (pair.tx, pair.rx)}))
 
 
-def _power_units(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
 def _optics(lab: Lab, hosts: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the attenuators and the power meters in the fibres of hosts."""
     wired = lab.wiring().items()
@@ -204,6 +204,7 @@ def _optics(lab: Lab, hosts: list[str]) -> tuple[tuple[str, ...], tuple[str, ...
     return tuple(sorted(attenuators)), tuple(sorted(meters))
 
 
+def _power_units(lab: Lab, hosts: list[str]) -> tuple[str, ...]:
     outlets = [lab.hosts[host].power for host in hosts]
     return tuple(sorted({outlet.unit for outlet in outlets if outlet is not None}))
 
@@ -225,13 +226,19 @@ def _fault(arm: Arm, lab: Lab, chance: random.Random) -> FaultPlan | None:
     experiment = arm.experiment
     if not experiment.faults:
         return None
+    if len(experiment.faults) > 1:
+        raise FileError(
+            experiment.source.where("faults", 1),
+            "a second fault in one trial cannot be injected yet",
+            hint="give it a variant of its own",
+        )
     fault = experiment.faults[0]
     placement = place(experiment, lab)
     _check_permission(experiment, lab, fault, (*placement.hosts, *placement.spares))
+    port = _port(experiment, lab, fault)
     rank = _victim(experiment, fault, placement, chance)
     phase = round(chance.random(), 6)
     return FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)
-    port = _port(experiment, lab, fault)
 
 
 def _victim(
@@ -254,8 +261,6 @@ def _victim(
     )
 
 
-def _check_permission(
-    experiment: Experiment, lab: Lab, fault: Fault, hosts: tuple[str, ...]
 def _port(experiment: Experiment, lab: Lab, fault: Fault) -> str:
     """Return the port that a fault hits; empty for one that hits a host or a rank."""
     if fault.kind not in _OF_A_PORT:
@@ -281,6 +286,8 @@ def _port(experiment: Experiment, lab: Lab, fault: Fault) -> str:
     return str(port)
 
 
+def _check_permission(
+    experiment: Experiment, lab: Lab, fault: Fault, hosts: tuple[str, ...]
 ) -> None:
     where = experiment.source.where("faults", 0, "kind")
     for host in hosts:

@@ -197,6 +197,7 @@ class Stage:
                 link=self._link,
                 step=step,
                 start=self._start_seconds if cold else 0.0,
+                hold=fault.hold or 0.0,
             )
 
         return terms
@@ -205,7 +206,6 @@ class Stage:
         """Return the delays of the twin, or on hardware those that the switches declare."""
         if self._retune:
             twin = arm.of(self._lab).twin
-                hold=fault.hold or 0.0,
             return Physics(twin.loss_of_signal, twin.settle, twin.link_up)
         switches = self._around.bench.switches.values()
         return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)

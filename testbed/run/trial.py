@@ -92,17 +92,17 @@ class Trial:
     # --- the course of a trial with a fault -------------------------------------------------
 
     def _disturb(self, plan: FaultPlan, deadline: Deadline) -> None:
-        step_time = self._baseline(plan.step, deadline)
+        step_time = self._baseline(plan, deadline)
         if self.failure:
+            return
+        victim = self._aimed(plan)
+        if victim is None:
             return
         self._log.append("prediction", self._plan.arm, **self._predict(plan, self._job, step_time))
         fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
         self._fault, self._victim = fault, victim
         self._inbox.pause(Deadline.after(plan.phase * step_time))
         bench = self._around.bench
-        victim = self._aimed(plan)
-        if victim is None:
-            return
         undo = self._around.cleanup.push(
             f"{plan.kind} of {victim.host}",
             lambda limit: fault.undo(bench, victim, limit),
@@ -121,6 +121,18 @@ class Trial:
         if plan.hold is None:
             self._around.cleanup.keep(undo)
         self._log.append("fault.undo", victim.host, fault=plan.kind)
+
+    def _aimed(self, plan: FaultPlan) -> Victim | None:
+        """Return who is hit: whoever has the rank now, or the rank that is now at the port."""
+        circuits = self._around.bench.fabric.circuits
+        if not plan.port:
+            return Victim(plan.rank, self._job.hosts[plan.rank], SLOT, circuits)
+        host = HostPort.parse(plan.port).host
+        rank = self._job.rank_of(host)
+        if rank is None:
+            self.failure = f"the job has moved away from {host}, whose port was to be hit"
+            return None
+        return Victim(rank, host, SLOT, circuits, plan.port)
 
     def _baseline(self, plan: FaultPlan, deadline: Deadline) -> float:
         """Wait until the step to break is under way; return the median time of a step so far."""
