@@ -1,8 +1,7 @@
 """Scripted lines: a driver test is a list of (sent, reply) pairs, and leftovers fail it."""
 
 from testbed.errors import NoReply
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis import Polatis
+from testbed.plugins import kind
 from testbed_drivers.transport import after
 
 IDENTITY = (b"*IDN?\n", b"Polatis,I-OST-16x16-LU1-DMHNS,S1,6.5.2.18\n")
@@ -43,6 +42,10 @@ class Conversation:
     def close(self):
         self.closed = True
 
+    def then(self, *pairs):
+        """Expect more on this line."""
+        self._pairs.extend(pairs)
+
     @property
     def leftovers(self):
         return self._pairs
@@ -66,13 +69,18 @@ class Script:
         self.opened.append(self.lines.pop(0))
         return self.opened[-1]
 
-    def polatis(self, identity="S1", ports=range(1, 33), **options):
-        return Polatis(
+    def driver(self, name, *, serial=False, identity="S1", ports=range(1, 33), **options):
+        """Return a driver by its registered name; on a serial line, or on TCP."""
+        described = kind("drivers", name)
+        return described.load()(
             "ocs",
-            "TCPIP::192.0.2.10::5025::SOCKET",
+            "/dev/ttyUSB0" if serial else "TCPIP::192.0.2.10::5025::SOCKET",
             frozenset(ports),
             identity,
-            PolatisOptions(**options),
+            described.options(**options),
             lambda way, data: self.trace.append((way, data)),
             dial=self.dial,
         )
+
+    def polatis(self, **options):
+        return self.driver("polatis", **options)
