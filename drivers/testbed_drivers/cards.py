@@ -5,11 +5,9 @@ Importing this module loads no instrument library and no driver.
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 
 from testbed.plugins import Kind
-from testbed.secret import Secret
 from testbed.units import Seconds
 
 
@@ -42,25 +40,6 @@ class PolatisOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RedfishOptions:
-    """How a Redfish service is reached: HTTP basic authentication, TLS verified by default."""
-
-    user: str = ""
-    password: Secret | None = None
-    verify: bool = True
-    """False accepts any certificate; for boxes on a closed network that made their own."""
-    ca_file: str = ""
-    """PEM file of an authority to trust besides the system's."""
-
-    def authorization(self) -> str:
-        """Return the value of the header `Authorization`; empty when no user is named."""
-        if not self.user:
-            return ""
-        word = self.password.reveal() if self.password else ""
-        return "Basic " + base64.b64encode(f"{self.user}:{word}".encode()).decode()
-
-
 POLATIS = Kind(
     "Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
     "testbed_drivers.polatis:Polatis",
@@ -69,14 +48,6 @@ POLATIS = Kind(
     far_end="polatis",
     resource="TCPIP::{host}::5025::SOCKET",
 )
-REDFISH = Kind(
-    "rack power unit with switched outlets, Redfish over HTTP(S)",
-    "testbed_drivers.redfish:Redfish",
-    options=RedfishOptions,
-    role="power",
-    far_end="redfish",
-    resource="https://{host}",
-)
 VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
 SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")
 TCP = Kind("TCP port without VISA", "testbed_drivers.transport_tcp:dial")
@@ -84,9 +55,4 @@ POLATIS_FAR_END = Kind(
     "Polatis switch, device side of its SCPI",
     "testbed_drivers.polatis_far_end:PolatisFarEnd",
     options=PolatisOptions,
-)
-REDFISH_FAR_END = Kind(
-    "rack power unit, device side of its Redfish",
-    "testbed_drivers.redfish_far_end:RedfishFarEnd",
-    options=RedfishOptions,
 )

@@ -1,4 +1,4 @@
-"""HTTP/1.1, device side: requests out of bytes, replies as bytes; no sockets (RFC 9112).
+"""HTTP/1.1, device side: requests out of bytes, answers as bytes; no sockets (RFC 9110, 9112).
 
 Understands what drivers and `curl` send: a body of known length, kept-alive connections and
 several requests in one piece. Refuses chunked bodies (411). A connection is never closed from
@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.parser import Parser
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote
 
 from testbed_drivers.far_end_wire import Wire
 
@@ -22,9 +23,36 @@ class Request:
     """One request; header names are in lower case."""
 
     method: str
-    path: str
+    target: str
     headers: Mapping[str, str]
     body: bytes
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.target}"
+
+    @property
+    def path(self) -> str:
+        """Return the path without its query and its last slash."""
+        return unquote(self.target.partition("?")[0]).rstrip("/")
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Return what the query says, the last of each name."""
+        fields = parse_qs(self.target.partition("?")[2], keep_blank_values=True)
+        return {name: values[-1] for name, values in fields.items()}
+
+    @property
+    def content(self) -> Any:
+        """Return the body as JSON; ValueError when it is none."""
+        return json.loads(self.body)
+
+
+class Answer(NamedTuple):
+    """What is answered: `content` as JSON, bytes as they are, None as no body."""
+
+    status: int
+    content: Any = None
+    headers: Mapping[str, str] = {}
 
 
 class RequestReader:
@@ -59,14 +87,20 @@ class RequestReader:
 
 
 class HttpSession:
-    """One client's connection; `answer` turns a request into status and JSON.
+    """One client's connection; `answer` turns a request into an answer of the kind `media`.
 
-    Faults of the wire find a request by its method and path.
+    Faults of the wire find a request by its method and target.
     """
 
-    def __init__(self, answer: Callable[[Request], tuple[int, Any]], wire: Wire) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        wire: Wire,
+        media: str = "application/json",
+    ) -> None:
         self._answer = answer
         self._wire = wire
+        self._media = media
         self._reader = RequestReader()
 
     def receive(self, data: bytes) -> None:
@@ -74,20 +108,25 @@ class HttpSession:
         try:
             requests = self._reader.feed(data)
         except ValueError as error:
-            self._wire.say(reply(400, {"error": {"message": str(error)}}))
+            self._wire.say(encoded(Answer(400, {"error": {"message": str(error)}}), self._media))
             return
         for request in requests:
             chunked = "transfer-encoding" in request.headers
-            answer = (411, None) if chunked else self._answer(request)
-            self._wire.reply(reply(*answer), f"{request.method} {request.path}")
+            answer = Answer(411) if chunked else self._answer(request)
+            self._wire.reply(encoded(answer, self._media), str(request))
 
 
-def reply(status: int, content: Any) -> bytes:
-    """Return a reply with a JSON body; without any when `content` is None."""
-    body = b"" if content is None else json.dumps(content).encode()
-    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Length: {len(body)}"]
+def encoded(answer: Answer, media: str) -> bytes:
+    """Return an answer as bytes."""
+    status, content, headers = answer
+    is_page = isinstance(content, bytes)
+    body = content if is_page else b"" if content is None else json.dumps(content).encode()
+    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    if status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        head.append(f"Content-Length: {len(body)}")
     if body:
-        head.append("Content-Type: application/json")
+        head.append(f"Content-Type: {'text/html' if is_page else media}")
     if status == HTTPStatus.UNAUTHORIZED:
-        head.append('WWW-Authenticate: Basic realm="power"')
+        head.append('WWW-Authenticate: Basic realm="instrument"')
+    head += [f"{name}: {value}" for name, value in headers.items()]
     return ("\r\n".join(head) + "\r\n\r\n").encode() + body

@@ -1,25 +1,23 @@
-"""A rack power unit, device side: outlets and the part of Redfish that speaks of them.
+"""Power behind Redfish, device side: a rack unit's outlets, or a controller's systems.
 
-Paths, properties and the error object follow DMTF's DSP0266 and its schemas RackPDU and Outlet;
-no box was seen to answer so. The service root needs no login, everything else does when the
-options name a user.
+Paths, properties and the error object follow DMTF's DSP0266 and its schemas RackPDU, Outlet,
+Manager and ComputerSystem; no box was seen to answer so. The service root needs no login,
+everything else does when the options name a user.
 """
 
 from __future__ import annotations
 
-import hmac
-import json
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote
 
-from testbed.bench.contracts import PowerSite, never
-from testbed_drivers.cards import RedfishOptions
-from testbed_drivers.far_end import FarEnd
-from testbed_drivers.http_far_end import HttpSession, Request
+from testbed.bench.contracts import PowerSite
+from testbed_drivers.cards_rest import HttpOptions
+from testbed_drivers.http_far_end import Answer, Request
+from testbed_drivers.rest_far_end import RestFarEnd
 
 FAULTS = {
-    "error": "refuses a command in the device's own words",
     "stuck": "accepts a change of `port`, but neither the device nor the read-back follows",
     "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
 }
@@ -27,89 +25,83 @@ FAULTS = {
 
 _ROOT = "/redfish/v1"
 _UNIT = f"{_ROOT}/PowerEquipment/RackPDUs/1"
-_OUTLETS = f"{_UNIT}/Outlets"
-_ACTION = "Actions/Outlet.PowerControl"
+_MANAGER = f"{_ROOT}/Managers/1"
 
-Answer = tuple[int, Any]
+Resources = dict[str, dict[str, Any]]
 
 
-class RedfishFarEnd(FarEnd):
-    """A rack power unit at a site. It answers an action once `site.turn` has returned."""
+class RedfishServiceFarEnd(RestFarEnd):
+    """Outlets at a site, as a Redfish service. It answers an action once `site.turn` has returned.
 
-    def __init__(self, site: PowerSite, options: RedfishOptions | None = None) -> None:
+    `outlets` is the path of the collection they are members of, `action` the last words of the
+    path that switches one.
+    """
+
+    public = frozenset({_ROOT})
+    outlets = ""
+    action = ""
+
+    def __init__(self, site: PowerSite, options: HttpOptions | None = None) -> None:
         self._site = site
-        self._authorization = (options or RedfishOptions()).authorization()
         self._powered = dict(site.outlets)
         self._shown = dict(site.outlets)
-        super().__init__(FAULTS, site.scheduler, seed=0)
+        super().__init__(FAULTS, options or HttpOptions(), site.scheduler, seed=0)
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> HttpSession:
-        """Open a conversation whose replies go to `send`."""
-        return HttpSession(self._answer, self.wire(send, hang_up))
+    @abstractmethod
+    def _resources(self) -> Resources:
+        """Return what can be read besides the outlets, by path."""
 
-    def _answer(self, request: Request) -> Answer:
-        path = unquote(request.path.partition("?")[0]).rstrip("/")
-        with self.lock:
-            return self._route(request, path)
+    @abstractmethod
+    def _outlet(self, action: str) -> dict[str, Any]:
+        """Return what an outlet says besides its state, given the path that switches it."""
 
-    def _route(self, request: Request, path: str) -> Answer:
-        if path != _ROOT and not self._knows(request):
-            return _error(401, "a user name and a password are needed")
-        outlet, _, rest = path.removeprefix(f"{_OUTLETS}/").partition("/")
-        if outlet in self._shown and (request.method, rest) == ("POST", _ACTION):
-            return self._control(outlet, request.body)
-        resource = self._resources().get(path)
+    @abstractmethod
+    def _wanted(self, body: Mapping[str, Any]) -> tuple[bool, ...]:
+        """Return the states that an action asks for, one after the other; ValueError: why not."""
+
+    def _ports(self, request: Request) -> tuple[int | str, ...]:
+        outlet, _, _ = request.path.removeprefix(f"{self.outlets}/").partition("/")
+        return (outlet,)
+
+    def _route(self, request: Request) -> Answer:
+        path = request.path
+        outlet, _, rest = path.removeprefix(f"{self.outlets}/").partition("/")
+        if outlet in self._shown and (request.method, rest) == ("POST", self.action):
+            return self._control(outlet, request)
+        resource = self._everything().get(path)
         if resource is None:
-            return _error(404, f"there is no {path}")
+            return self._error(404, f"there is no {path}")
         if request.method != "GET":
-            return _error(405, f"{request.method} is not possible on {path}")
-        return 200, {"@odata.id": path, **resource}
+            return self._error(405, f"{request.method} is not possible on {path}")
+        return Answer(200, {"@odata.id": path, **resource})
 
-    def _resources(self) -> dict[str, dict[str, Any]]:
+    def _everything(self) -> Resources:
         """Return what can be read, by path."""
-        outlets = {f"{_OUTLETS}/{outlet}": self._outlet(outlet) for outlet in self._shown}
-        return outlets | {
-            _ROOT: {"RedfishVersion": "1.15.0", "PowerEquipment": _link(f"{_ROOT}/PowerEquipment")},
-            f"{_ROOT}/PowerEquipment": {"RackPDUs": _link(f"{_ROOT}/PowerEquipment/RackPDUs")},
-            f"{_ROOT}/PowerEquipment/RackPDUs": {"Members": [_link(_UNIT)]},
-            _UNIT: {
-                "Id": "1",
-                "EquipmentType": "RackPDU",
-                "Manufacturer": "Testbed",
-                "Model": f"Twin PDU {len(self._shown)}",
-                "SerialNumber": self._site.serial,
-                "FirmwareVersion": "1.0",
-                "Outlets": _link(_OUTLETS),
-            },
-            _OUTLETS: {"Members": [_link(path) for path in outlets]},
-        }
+        outlets = {f"{self.outlets}/{outlet}": self._whole(outlet) for outlet in self._shown}
+        collection = {self.outlets: {"Members": [link(path) for path in outlets]}}
+        return outlets | collection | self._resources()
 
-    def _outlet(self, outlet: str) -> dict[str, Any]:
-        action = {"target": f"{_OUTLETS}/{outlet}/{_ACTION}"}
+    def _whole(self, outlet: str) -> dict[str, Any]:
+        state = {"Id": outlet, "PowerState": "On" if self._shown[outlet] else "Off"}
+        return state | self._outlet(f"{self.outlets}/{outlet}/{self.action}")
+
+    def _maker(self, model: str) -> dict[str, Any]:
         return {
-            "Id": outlet,
-            "PowerState": "On" if self._shown[outlet] else "Off",
-            "Actions": {"#Outlet.PowerControl": action},
+            "Manufacturer": "Testbed",
+            "Model": f"{model} {len(self._shown)}",
+            "SerialNumber": self._site.serial,
+            "FirmwareVersion": "1.0",
         }
 
-    def _control(self, outlet: str, body: bytes) -> Answer:
+    def _control(self, outlet: str, request: Request) -> Answer:
         try:
-            wanted = json.loads(body)["PowerState"]
-        except (ValueError, KeyError, TypeError):
-            return _error(400, "the body must be an object with PowerState")
-        if wanted not in ("On", "Off"):
-            return _error(400, f"PowerState {wanted!r} is neither On nor Off")
-        if self.faults.strikes("error", "", outlet):
-            return _error(503, "the outlet's controller does not respond")
+            wanted = self._wanted(request.content)
+        except (ValueError, KeyError, TypeError) as error:
+            return self._error(400, f"the body does not say what is wanted: {error}")
         if not self.faults.strikes("stuck", "", outlet):
-            self._turn(outlet, wanted == "On")
-        return 204, None
+            for on in wanted:
+                self._turn(outlet, on)
+        return Answer(204)
 
     def _turn(self, outlet: str, on: bool) -> None:
         self._shown[outlet] = on
@@ -117,16 +109,65 @@ class RedfishFarEnd(FarEnd):
             self._powered[outlet] = on
             self._site.turn(outlet, on)
 
-    def _knows(self, request: Request) -> bool:
-        if not self._authorization:
-            return True
-        given = request.headers.get("authorization", "")
-        return hmac.compare_digest(given.encode(), self._authorization.encode())
+    def _error(self, status: int, words: str) -> Answer:
+        return Answer(status, {"error": {"code": "Base.1.0.GeneralError", "message": words}})
 
 
-def _link(path: str) -> dict[str, str]:
+class RedfishFarEnd(RedfishServiceFarEnd):
+    """A rack power unit at a site."""
+
+    outlets = f"{_UNIT}/Outlets"
+    action = "Actions/Outlet.PowerControl"
+
+    def _resources(self) -> Resources:
+        equipment = f"{_ROOT}/PowerEquipment"
+        unit = {"Id": "1", "EquipmentType": "RackPDU", "Outlets": link(self.outlets)}
+        return {
+            _ROOT: {"RedfishVersion": "1.15.0", "PowerEquipment": link(equipment)},
+            equipment: {"RackPDUs": link(f"{equipment}/RackPDUs")},
+            f"{equipment}/RackPDUs": {"Members": [link(_UNIT)]},
+            _UNIT: unit | self._maker("Twin PDU"),
+        }
+
+    def _outlet(self, action: str) -> dict[str, Any]:
+        return {"Actions": {"#Outlet.PowerControl": {"target": quote(action)}}}
+
+    def _wanted(self, body: Mapping[str, Any]) -> tuple[bool, ...]:
+        if body["PowerState"] not in ("On", "Off"):
+            raise ValueError(f"PowerState {body['PowerState']!r} is neither On nor Off")
+        return (body["PowerState"] == "On",)
+
+
+class RedfishHostFarEnd(RedfishServiceFarEnd):
+    """A management controller at a site; every outlet of the site is the power of one system."""
+
+    outlets = f"{_ROOT}/Systems"
+    action = "Actions/ComputerSystem.Reset"
+    resets: Mapping[str, tuple[bool, ...]] = {
+        "On": (True,),
+        "ForceOff": (False,),
+        "ForceRestart": (False, True),
+    }
+
+    def _resources(self) -> Resources:
+        managers = f"{_ROOT}/Managers"
+        links = {"Systems": link(self.outlets), "Managers": link(managers)}
+        return {
+            _ROOT: {"RedfishVersion": "1.15.0", **links},
+            managers: {"Members": [link(_MANAGER)]},
+            _MANAGER: {"Id": "1", "ManagerType": "BMC", **self._maker("Twin BMC")},
+        }
+
+    def _outlet(self, action: str) -> dict[str, Any]:
+        reset = {"target": quote(action), "ResetType@Redfish.AllowableValues": list(self.resets)}
+        return {"Actions": {"#ComputerSystem.Reset": reset}}
+
+    def _wanted(self, body: Mapping[str, Any]) -> tuple[bool, ...]:
+        if body["ResetType"] not in self.resets:
+            raise ValueError(f"ResetType {body['ResetType']!r} is not one of {list(self.resets)}")
+        return self.resets[body["ResetType"]]
+
+
+def link(path: str) -> dict[str, str]:
+    """Return a reference to another resource."""
     return {"@odata.id": path}
-
-
-def _error(status: int, words: str) -> Answer:
-    return status, {"error": {"code": "Base.1.0.GeneralError", "message": words}}

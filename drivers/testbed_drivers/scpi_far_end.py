@@ -20,7 +20,7 @@ from testbed_drivers.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
     "error": "refuses a command in the device's own words",
-    "busy": "refuses every command but `*IDN?` and the error queue for `delay` seconds",
+    "busy": "refuses what it is told for `delay` seconds",
     "stale": "has an error of somebody else in its queue",
     "overflow": "has its error queue filled up by somebody else",
 }

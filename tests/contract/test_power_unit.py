@@ -1,10 +1,13 @@
-"""The contract of a power unit, kept over HTTP and HTTPS to its far end."""
+"""The contract of a power unit, kept by every power driver over HTTP and HTTPS to its far end."""
 
 import datetime
 import ipaddress
 import shutil
 import ssl
 import subprocess
+import threading
+import urllib.request
+from types import MappingProxyType
 
 import pytest
 from cryptography import x509
@@ -13,13 +16,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from testbed.bench.contracts import PowerSite
 from testbed.clock import Deadline, now
-from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import RedfishOptions
-from testbed_drivers.redfish import Redfish
-from testbed_drivers.redfish_far_end import RedfishFarEnd
+from testbed_drivers.cards_rest import HttpOptions
+from testbed_drivers.redfish import Redfish, RedfishHost
+from testbed_drivers.redfish_far_end import RedfishFarEnd, RedfishHostFarEnd
+
+UNITS = {
+    "redfish": (Redfish, RedfishFarEnd, "outlet", "Twin PDU"),
+    "redfish-host": (RedfishHost, RedfishHostFarEnd, "system", "Twin BMC"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +63,8 @@ def certificate(tmp_path_factory):
 class Rig:
     """A power unit twin on a TCP port, what it feeds, and drivers for it."""
 
-    def __init__(self, scheme, certificate):
+    def __init__(self, scheme, certificate, unit="redfish"):
+        self._driver, self._far_end, self.noun, self.model = UNITS[unit]
         self.scheduler = WallScheduler()
         self.power = {"1": True, "2": True, "a b": False}
         self.turned = []
@@ -72,19 +81,19 @@ class Rig:
         self.url = f"{scheme}://127.0.0.1:{self.wire.port}"
 
     def build(self, serial, **options):
-        return RedfishFarEnd(
-            PowerSite(dict(self.power), serial, self.scheduler, self._turn),
-            RedfishOptions(**options),
+        return self._far_end(
+            PowerSite(dict(self.power), serial, self.scheduler, self.turn),
+            HttpOptions(**options),
         )
 
-    def _turn(self, outlet, on):
+    def turn(self, outlet, on):
         self.power[outlet] = on
         self.turned.append((outlet, on))
 
     def driver(self, identity="P1", **options):
-        options = RedfishOptions(**{**self.options, **options})
+        options = HttpOptions(**{**self.options, **options})
         tracer = lambda way, data: self.trace.append((way, data))  # noqa: E731
-        driver = Redfish("pdu", self.url, identity, options, tracer)
+        driver = self._driver("pdu", self.url, identity, options, tracer)
         self._drivers.append(driver)
         return driver
 
@@ -104,9 +113,12 @@ def soon():
     return Deadline.after(5)
 
 
-@pytest.fixture(params=["http", "https"])
+@pytest.fixture(
+    params=[(scheme, unit) for unit in UNITS for scheme in ("http", "https")], ids="-".join
+)
 def rig(request, certificate):
-    rig = Rig(request.param, certificate)
+    scheme, unit = request.param
+    rig = Rig(scheme, certificate, unit)
     yield rig
     rig.close()
 
@@ -119,8 +131,8 @@ def unit(rig):
 
 
 class TestPowerUnit:
-    def test_it_says_who_it_is(self, unit):
-        assert str(unit.identify(soon())) == "Testbed Twin PDU 3, serial P1, firmware 1.0"
+    def test_it_says_who_it_is(self, rig, unit):
+        assert str(unit.identify(soon())) == f"Testbed {rig.model} 3, serial P1, firmware 1.0"
 
     def test_it_starts_with_what_is_there(self, unit):
         assert [unit.is_on(outlet, soon()) for outlet in ("1", "2", "a b")] == [True, True, False]
@@ -136,15 +148,15 @@ class TestPowerUnit:
         unit.turn("1", True, soon())
         assert rig.turned == []
 
-    def test_an_outlet_that_is_not_there_is_refused(self, unit):
-        with pytest.raises(Rejected, match=r"404 .*check the outlet's id"):
+    def test_an_outlet_that_is_not_there_is_refused(self, rig, unit):
+        with pytest.raises(Rejected, match=rf"404 .*check the {rig.noun}'s id"):
             unit.turn("9", False, soon())
         with pytest.raises(Rejected, match="404"):
             unit.is_on("9", soon())
 
     def test_a_refusal_carries_the_words_of_the_unit(self, rig, unit):
         rig.far_end.fault("error", port="1")
-        with pytest.raises(Rejected, match="503 the outlet's controller"):
+        with pytest.raises(Rejected, match="503 the controller does not"):
             unit.turn("1", False, soon())
         assert unit.is_on("1", soon())
         rig.far_end.clear()
@@ -152,8 +164,8 @@ class TestPowerUnit:
 
     def test_a_stuck_outlet_is_found_by_reading_back(self, rig, unit):
         rig.far_end.fault("stuck", port="1")
-        with pytest.raises(InstrumentError, match=r"outlet 1 Off, .* reads back On"):
-            unit.turn("1", False, Deadline.after(0.05))
+        with pytest.raises(InstrumentError, match=rf"{rig.noun} 1 (Force)?Off, .* reads back On"):
+            unit.turn("1", False, Deadline.after(0.3))
         assert rig.power["1"] is True
 
     def test_a_lie_is_beyond_what_the_unit_can_show(self, rig, unit):
@@ -161,6 +173,41 @@ class TestPowerUnit:
         unit.turn("1", False, soon())
         assert unit.is_on("1", soon()) is False
         assert rig.power["1"] is True
+
+    def test_a_busy_unit_refuses_and_is_usable_afterwards(self, rig, unit):
+        rig.far_end.fault("busy", delay=0.05)
+        with pytest.raises(Rejected, match="503 busy"):
+            unit.turn("1", False, soon())
+        passed = threading.Event()
+        rig.scheduler.call_at(rig.scheduler.now() + 0.05, passed.set)
+        assert passed.wait(5)
+        unit.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+
+    def test_a_login_page_instead_of_an_answer_is_asked_again(self, rig, unit):
+        rig.far_end.fault("not-json", count=1)
+        assert unit.is_on("1", soon())
+
+    def test_an_order_that_was_answered_with_a_page_is_not_repeated(self, rig, unit):
+        rig.far_end.fault("not-json", count=1, command="POST")
+        with pytest.raises(Garbled, match="without JSON: '<html>"):
+            unit.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+
+    def test_an_answer_that_drips_ends_at_the_deadline(self, rig, unit):
+        rig.far_end.fault("drip", delay=0.01)
+        deadline = Deadline.after(0.05)
+        with pytest.raises(NoReply):
+            unit.is_on("1", deadline)
+        assert now() < deadline.at + 1.0
+
+    @pytest.mark.parametrize("fault", ["cut", "reset"])
+    def test_an_order_that_lost_its_line_is_not_repeated(self, rig, unit, fault):
+        rig.far_end.fault(fault, count=1, command="POST")
+        with pytest.raises(LinkLost):
+            unit.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+        assert unit.is_on("1", soon()) is False
 
     def test_silence_ends_at_the_deadline_and_the_next_answer_is_the_right_one(self, rig, unit):
         rig.far_end.fault("silent", count=1, command="POST")
@@ -219,12 +266,12 @@ def test_a_certificate_nobody_vouches_for_is_refused_unless_the_lab_says_so(cert
 
 def test_a_ca_file_that_is_missing_is_the_lab_files_fault():
     with pytest.raises(UsageError, match=r"'ca_file' nowhere\.pem cannot be used"):
-        Redfish("pdu", "https://192.0.2.11", None, RedfishOptions(ca_file="nowhere.pem"), print)
+        Redfish("pdu", "https://192.0.2.11", None, HttpOptions(ca_file="nowhere.pem"), print)
 
 
 def test_a_resource_that_is_no_url_is_refused():
     with pytest.raises(UsageError, match="is no URL"):
-        Redfish("pdu", "/dev/ttyUSB0", None, RedfishOptions(), print)
+        Redfish("pdu", "/dev/ttyUSB0", None, HttpOptions(), print)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -243,5 +290,38 @@ def test_curl_finds_its_way_and_turns_an_outlet_off(certificate):
         assert done.returncode == 0
         assert '"SerialNumber": "P1"' in done.stdout
         assert rig.turned == [("1", False)]
+    finally:
+        rig.close()
+
+
+class OldController(RedfishHostFarEnd):
+    """A controller that can only be asked to shut down."""
+
+    resets = MappingProxyType({"On": (True,), "GracefulShutdown": (False,)})
+
+
+def test_a_reset_that_a_controller_does_not_list_is_never_sent(certificate):
+    rig = Rig("http", certificate, "redfish-host")
+    try:
+        rig.replace(OldController(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
+        unit = rig.driver()
+        unit.open(soon())
+        with pytest.raises(Rejected, match=r"does not list ForceOff .*: On, GracefulShutdown"):
+            unit.turn("1", False, soon())
+        assert not any(way == "send" and b"POST" in data for way, data in rig.trace)
+        unit.turn("a b", True, soon())
+        assert rig.turned == [("a b", True)]
+    finally:
+        rig.close()
+
+
+def test_a_restart_asked_of_the_controller_cuts_the_power_for_a_moment(certificate):
+    rig = Rig("http", certificate, "redfish-host")
+    try:
+        url = f"{rig.url}/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
+        ask = urllib.request.Request(url, b'{"ResetType": "ForceRestart"}', method="POST")
+        with urllib.request.urlopen(ask, timeout=5) as answer:
+            assert answer.status == 204
+        assert rig.turned == [("1", False), ("1", True)]
     finally:
         rig.close()

@@ -10,7 +10,7 @@ from testbed.record.journal import Journal, open_entries
 from testbed.schema import Outlet
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import RedfishOptions
+from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.redfish import Redfish
 from testbed_drivers.redfish_far_end import RedfishFarEnd
 
@@ -32,7 +32,7 @@ class Room:
         )
         self.wire = serve_tcp(self.far_end)
         url = f"http://127.0.0.1:{self.wire.port}"
-        self.unit = Redfish("pdu", url, None, RedfishOptions(), lambda way, data: None)
+        self.unit = Redfish("pdu", url, None, HttpOptions(), lambda way, data: None)
         self.unit.open(soon())
         self.door = Power({"pdu": self.unit}, OUTLETS, self.journal)
 

@@ -12,6 +12,7 @@ from testbed_drivers import (
     mzi_far_end,
     power_meters_far_end,
     redfish_far_end,
+    rest_far_end,
     scpi_far_end,
     switch_box,
 )
@@ -59,6 +60,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
         scpi_far_end,
         switch_box,
         mzi_far_end,
+        rest_far_end,
         redfish_far_end,
         power_meters_far_end,
     ):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from testbed.bench.contracts import never
 from testbed.clock import now
 from testbed_drivers.far_end import FarEnd
-from testbed_drivers.http_far_end import HttpSession, RequestReader
+from testbed_drivers.http_far_end import Answer, HttpSession, RequestReader
 
 GET = b"GET /redfish/v1 HTTP/1.1\r\nHost: pdu\r\nAccept: */*\r\n\r\n"
 POST = b'POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: pdu\r\n\r\n{"a": 12}'
@@ -43,17 +43,42 @@ def test_header_names_are_read_in_any_case():
 )
 def test_what_cannot_be_read_is_refused_and_the_next_request_is_served(stream, status):
     said = []
-    session = HttpSession(lambda request: (200, {"path": request.path}), wire(said))
+    session = HttpSession(lambda request: Answer(200, {"path": request.path}), wire(said))
     session.receive(stream)
     session.receive(GET)
     assert said[0].split()[1] == status
     assert json.loads(said[1].partition(b"\r\n\r\n")[2]) == {"path": "/redfish/v1"}
 
 
-def test_an_answer_without_a_body_says_so():
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [
+        (Answer(204), b"HTTP/1.1 204 No Content\r\n\r\n"),
+        (Answer(304), b"HTTP/1.1 304 Not Modified\r\n\r\n"),
+        (Answer(200), b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        (
+            Answer(200, b"<p>"),
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Type: text/html\r\n\r\n<p>",
+        ),
+        (
+            Answer(200, {}, {"ETag": '"1"'}),
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/json\r\n"
+            b'ETag: "1"\r\n\r\n{}',
+        ),
+    ],
+)
+def test_an_answer_says_how_long_it_is_unless_it_cannot_have_a_body(answer, sent):
     said = []
-    HttpSession(lambda request: (204, None), wire(said)).receive(GET)
-    assert said == [b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"]
+    HttpSession(lambda request: answer, wire(said), "text/json").receive(GET)
+    assert said == [sent]
+
+
+def test_a_target_is_a_path_and_a_query():
+    (request,) = RequestReader().feed(
+        b"GET /rest/a%20b/?id=list&conn=1.1.1%3E2.1.1&x= HTTP/1.1\r\n\r\n"
+    )
+    assert request.path == "/rest/a b"
+    assert request.query == {"id": "list", "conn": "1.1.1>2.1.1", "x": ""}
 
 
 def wire(said):

@@ -1,0 +1,103 @@
+"""What the entry points name of instruments behind HTTP; imports only words."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from testbed.plugins import Kind
+from testbed.secret import Secret
+from testbed.units import PowerLevel, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """How a web service is reached: HTTP basic authentication, TLS verified by default."""
+
+    user: str = ""
+    password: Secret | None = None
+    verify: bool = True
+    """False accepts any certificate; for boxes on a closed network that made their own."""
+    ca_file: str = ""
+    """PEM file of an authority to trust besides the system's."""
+
+    def authorization(self) -> str:
+        """Return the value of the header `Authorization`; empty when no user is named."""
+        if not self.user:
+            return ""
+        word = self.password.reveal() if self.password else ""
+        return "Basic " + base64.b64encode(f"{self.user}:{word}".encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class PolatisRestconfOptions(HttpOptions):
+    """How the web service of a Polatis switch is reached, and what the switch needs."""
+
+    size: tuple[int, int] | None = None
+    """Inputs and outputs; read from the name of the model when not given."""
+    floor: PowerLevel = -50.0
+    """A monitor's reading of this or less is no light."""
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CalientRestOptions(HttpOptions):
+    """How the web service of a Calient switch is reached, and what the switch needs."""
+
+    settle: Seconds = 0.05
+    settle_max: Seconds = 0.5
+
+
+POLATIS_RESTCONF = Kind(
+    "Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
+    "testbed_drivers.polatis_restconf:PolatisRestconf",
+    options=PolatisRestconfOptions,
+    role="switch",
+    far_end="polatis-restconf",
+    resource="http://{host}:8008",
+)
+CALIENT_REST = Kind(
+    "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
+    "testbed_drivers.calient_rest:CalientRest",
+    options=CalientRestOptions,
+    role="switch",
+    far_end="calient-rest",
+    resource="https://{host}",
+)
+REDFISH = Kind(
+    "rack power unit with switched outlets, Redfish over HTTP(S)",
+    "testbed_drivers.redfish:Redfish",
+    options=HttpOptions,
+    role="power",
+    far_end="redfish",
+    resource="https://{host}",
+)
+REDFISH_HOST = Kind(
+    "power of hosts through their management controller (BMC), Redfish over HTTP(S)",
+    "testbed_drivers.redfish:RedfishHost",
+    options=HttpOptions,
+    role="power",
+    far_end="redfish-host",
+    resource="https://{host}",
+)
+POLATIS_RESTCONF_FAR_END = Kind(
+    "Polatis switch, device side of its RESTCONF",
+    "testbed_drivers.polatis_restconf_far_end:PolatisRestconfFarEnd",
+    options=PolatisRestconfOptions,
+)
+CALIENT_REST_FAR_END = Kind(
+    "Calient switch, device side of its REST",
+    "testbed_drivers.calient_rest_far_end:CalientRestFarEnd",
+    options=CalientRestOptions,
+)
+REDFISH_FAR_END = Kind(
+    "rack power unit, device side of its Redfish",
+    "testbed_drivers.redfish_far_end:RedfishFarEnd",
+    options=HttpOptions,
+)
+REDFISH_HOST_FAR_END = Kind(
+    "management controller of hosts, device side of its Redfish",
+    "testbed_drivers.redfish_far_end:RedfishHostFarEnd",
+    options=HttpOptions,
+)
