@@ -32,6 +32,8 @@ KINDS: dict[str, str] = {
     "fault.inject": "a fault was fired; data holds the interval [sent, done]",
     "fault.receipt": "an observer other than the injector saw the fault",
     "fault.undo": "a fault was undone and the undo verified",
+    "far-end.fault": "the far end of a switch was told what to do wrong",
+    "far-end.clear": "it was told to stop, and said how often it had done it",
     "symptom": "somebody noticed something: carrier, heartbeat, exit, peer, channel",
     "recovery.decided": "the policy decided what failed and what replaces it",
     "recovery.fenced": "the victim can no longer take part",

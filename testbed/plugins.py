@@ -31,7 +31,7 @@ class Kind:
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
     `package.module:name`; `role` says what a driver drives (`switch`, `power`,
-    `attenuator`, `meter`).
+    `attenuator`, `meter`), or that a fault is one of a far end (`far-end`).
     """
 
     summary: str
@@ -39,7 +39,7 @@ class Kind:
     options: type = NoOptions
     role: str = ""
     far_end: str = ""
-    """For a driver: its far end, in the group `far_ends`."""
+    """For a driver: its far end, in the group `far_ends`. For a fault: its name at far ends."""
     resource: str = ""
     """For a driver: how its resource is usually written, with `{host}` or `{tty}` left open."""
 

@@ -22,10 +22,11 @@ from testbed.cli.app import (
 )
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.record import finish, open_record
-from testbed.cli.twins import inside_twin, is_inside_twin, retune_twin
+from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
 from testbed.errors import UsageError
+from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
-from testbed.schema import Experiment
+from testbed.run.plan import Plan
 
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox
@@ -53,8 +54,10 @@ def run(
     if twin:
         return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
     on_twin = is_inside_twin(inputs.lab)
-    if not on_twin:
-        _refuse_twin_settings(inputs.experiment)
+    if on_twin:
+        _check_far_ends(inputs.plan)
+    else:
+        _refuse_what_only_twins_do(inputs)
     directory = _conduct(inputs, results, on_twin)
     summary = finish(directory, show=not json)
     if json:
@@ -78,7 +81,7 @@ def _conduct(inputs: Inputs, results: Path, on_twin: bool) -> RunDirectory:
         directory,
         log,
         inbox,
-        retune_twin if on_twin else None,
+        TwinAround() if on_twin else None,
     )
     with LiveView(sys.stderr, inputs.plan) as view, signals_to(inbox):
         log.subscribe(view)
@@ -87,12 +90,30 @@ def _conduct(inputs: Inputs, results: Path, on_twin: bool) -> RunDirectory:
     return directory
 
 
-def _refuse_twin_settings(experiment: Experiment) -> None:
-    for arm in experiment.arms():
+def _refuse_what_only_twins_do(inputs: Inputs) -> None:
+    for arm in inputs.experiment.arms():
         for key in arm.lab_overrides:
             raise UsageError(
                 f"variant {arm.name} sets {key}, which only a twin can follow",
                 hint="run it with --twin",
+            )
+    for trial in inputs.plan.trials:
+        for fault in trial.far_end_faults:
+            raise UsageError(
+                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and hardware "
+                "misbehaves by itself only",
+                hint="run it with --twin",
+            )
+
+
+def _check_far_ends(plan: Plan) -> None:
+    """Refuse a fault that the far end of its switch does not know, before anything runs."""
+    for fault in {fault for trial in plan.trials for fault in trial.far_end_faults}:
+        known = TwinAround().known_faults(fault.switch)
+        if kind("faults", fault.kind).far_end not in known:
+            raise UsageError(
+                f"the far end of {fault.switch} cannot do {fault.kind}",
+                hint=f"it knows: {', '.join(known)}",
             )
 
 

@@ -16,6 +16,7 @@ from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import registry, sandbox
 from testbed.twin.control import ask
 from testbed.twin.machine import TWIN_VARIABLE
+from testbed.units import TIME
 
 twin_app = typer.Typer(
     help="Keep a twin of a lab for several commands.", no_args_is_help=True, rich_markup_mode=None
@@ -74,11 +75,14 @@ def fault(
     count: Annotated[int | None, typer.Option(help="How often; until cleared by default.")] = None,
     command: Annotated[str, typer.Option(help="Only where the command contains this.")] = "",
     port: Annotated[str, typer.Option(help="Only for this port or outlet.")] = "",
+    probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="How likely each time.")] = 1,
+    delay: Annotated[str, typer.Option(help="How long, as '200 ms', for what takes time.")] = "0 s",
 ) -> int:
     """Have the far end of an instrument misbehave."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(_this_command())
-    scope: dict[str, Any] = {"count": count, "command": command}
+    scope: dict[str, Any] = {"count": count, "command": command, "probability": probability}
+    scope["delay"] = _seconds(delay)
     if port:
         scope["port"] = int(port) if port.isdecimal() else port
     ask({"do": "fault", "instrument": instrument, "fault": fault, "scope": scope})
@@ -93,7 +97,7 @@ def clear(
     """End every fault of the far end of an instrument."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(_this_command())
-    ask({"do": "clear", "instrument": instrument})
+    ask({"do": "clear", "instrument": instrument, "fault": ""})
     return 0
 
 
@@ -108,6 +112,13 @@ def power(
         return registry.find(name).sandbox.run(_this_command())
     ask({"do": "power", "host": host, "on": state == "on"})
     return 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        return TIME.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--delay: {error}") from error
 
 
 def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
@@ -139,18 +150,39 @@ def is_inside_twin(lab: Lab) -> bool:
     return True
 
 
-def retune_twin(lab: Lab) -> None:
-    """Bring the twin that we are in in line with a lab whose `twin` settings an arm changed."""
-    twin = lab.twin
-    ask(
-        {
-            "do": "tune",
-            "settle": twin.settle,
-            "loss_of_signal": twin.loss_of_signal,
-            "link_up": twin.link_up,
-            "sensitivity": twin.sensitivity,
-        }
-    )
+class TwinAround:
+    """The twin that this process is in, as a run inside it may use it."""
+
+    def retune(self, lab: Lab) -> None:
+        """Bring the twin in line with a lab whose `twin` settings an arm has changed."""
+        twin = lab.twin
+        ask(
+            {
+                "do": "tune",
+                "settle": twin.settle,
+                "loss_of_signal": twin.loss_of_signal,
+                "link_up": twin.link_up,
+                "sensitivity": twin.sensitivity,
+            }
+        )
+
+    def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
+        """Let a far end misbehave as `name` says, within a scope."""
+        ask({"do": "fault", "instrument": instrument, "fault": name, "scope": scope})
+
+    def clear(self, instrument: str, name: str) -> None:
+        """End a fault; harmless when there is none."""
+        ask({"do": "clear", "instrument": instrument, "fault": name})
+
+    def struck(self, instrument: str, name: str) -> int:
+        """Return how often a fault has struck since the twin started."""
+        count: int = ask({"do": "struck", "instrument": instrument, "fault": name})
+        return count
+
+    def known_faults(self, instrument: str) -> list[str]:
+        """Return the faults that a far end knows."""
+        known: list[str] = ask({"do": "known-faults", "instrument": instrument})
+        return known
 
 
 def command_line() -> str:

@@ -90,12 +90,15 @@ def _trials(trials: Sequence[RunTrial]) -> Table:
         table.add_column(column, overflow="fold")
     for trial in trials:
         table.add_row(str(trial.number), trial.arm, *_fault(trial.fault))
+        for other in trial.far_end_faults:
+            row = (f"{other.kind} of {other.switch}", "", str(other.step), "on a twin only")
+            table.add_row("", "", *row)
     return table
 
 
-def _fault(fault: FaultPlan | None) -> tuple[str, ...]:
+def _fault(fault: FaultPlan | None) -> tuple[str, str, str, str]:
     if fault is None:
-        return ("none",)
+        return "none", "", "", ""
     held = "until recovered" if fault.hold is None else f"{fault.hold:g} s"
     return fault.kind, str(fault.rank), f"{fault.step} + {fault.phase:.2f}", held
 

@@ -26,7 +26,7 @@ from testbed.run.plan import (
     Step,
 )
 from testbed.run.reports import record
-from testbed.run.stage import Stage
+from testbed.run.stage import Stage, TwinDoor
 from testbed.run.trial import Around
 from testbed.schema import Experiment, Lab
 
@@ -34,9 +34,6 @@ _T = TypeVar("_T")
 
 _OPEN_LIMIT = 20.0
 _RESTORE_LIMIT = 15.0
-
-Retune = Callable[[Lab], None]
-"""Bring the twin in line with a lab whose `twin` settings an arm has changed."""
 
 
 class Orchestrator:
@@ -50,7 +47,7 @@ class Orchestrator:
         run: RunDirectory,
         log: EventLog,
         inbox: Inbox,
-        retune: Retune | None,
+        twin: TwinDoor | None,
     ) -> None:
         self._plan = plan
         self._experiment = experiment
@@ -60,8 +57,8 @@ class Orchestrator:
         self._journal = Journal(run.journal)
         self._bench = Bench(lab, run, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
-        around = Around(self._bench, inbox, self._journal, log, self._cleanup)
-        self._stage = Stage(experiment, lab, around, plan.seed, retune)
+        around = Around(self._bench, inbox, self._journal, log, self._cleanup, twin)
+        self._stage = Stage(experiment, lab, around, plan.seed, twin)
         self._deadline = Deadline.after(experiment.limits.run)
 
     def run(self) -> None:
@@ -103,6 +100,7 @@ class Orchestrator:
                 self._stage.start_first_job()
                 self._log.append("phase", "trials")
             case RunTrial():
+                self._check_circuits()
                 self._log.trial = step.number
                 self._stage.play(step, last=step == self._plan.trials[-1])
                 self._log.trial = None
@@ -144,6 +142,11 @@ class Orchestrator:
             lambda: make_circuits(bench, wanted, self._log, deadline),
             deadline,
         )
+
+    def _check_circuits(self) -> None:
+        """Stop the run when somebody else has moved our light since our last change."""
+        fabric, deadline = self._bench.fabric, Deadline.after(_OPEN_LIMIT)
+        self._wait("reading the switches", lambda: fabric.check(deadline), deadline)
 
     def _keep_circuits(self, _: Deadline) -> None:
         self._bench.fabric.keep()

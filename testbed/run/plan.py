@@ -72,12 +72,24 @@ class FaultPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class FarEndFault:
+    """What the far end of a switch does wrong from a step on, until the trial ends; twins only."""
+
+    kind: str
+    switch: str
+    step: int
+    entry: int
+    """Which of the experiment's faults it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunTrial:
     """One trial of one arm."""
 
     number: int
     arm: str
     fault: FaultPlan | None
+    far_end_faults: tuple[FarEndFault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from testbed.fabric.circuits import (
 from testbed.fabric.topology import ring, ring_link
 from testbed.jobs.words import Job
 from testbed.plugins import kind, nearest
+from testbed.run.far_end_plan import far_end_faults, is_of_far_end
 from testbed.run.plan import (
     FaultPlan,
     Light,
@@ -31,7 +32,6 @@ from testbed.run.plan import (
     Step,
 )
 from testbed.schema import Arm, Experiment, Fault, Lab
-
 
 _OF_A_PORT = ("attenuate",)
 """Faults whose target is a fabric port."""
@@ -218,20 +218,15 @@ def _trials(
         block = list(experiment.arms())
         chance.shuffle(block)
         for arm in block:
-            yield RunTrial(number, arm.name, _fault(arm, lab, chance))
+            misbehaviour = far_end_faults(arm.experiment, lab)
+            yield RunTrial(number, arm.name, _fault(arm, lab, chance), misbehaviour)
             number += 1
 
 
 def _fault(arm: Arm, lab: Lab, chance: random.Random) -> FaultPlan | None:
     experiment = arm.experiment
-    if not experiment.faults:
+    if not experiment.faults or is_of_far_end(experiment.faults[0]):
         return None
-    if len(experiment.faults) > 1:
-        raise FileError(
-            experiment.source.where("faults", 1),
-            "a second fault in one trial cannot be injected yet",
-            hint="give it a variant of its own",
-        )
     fault = experiment.faults[0]
     placement = place(experiment, lab)
     _check_permission(experiment, lab, fault, (*placement.hosts, *placement.spares))

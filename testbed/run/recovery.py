@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from testbed.bench.bench import Bench
+from testbed.bench.fabric import FabricChange
 from testbed.clock import Deadline
 from testbed.control.words import (
     CommandFailed,
@@ -29,7 +30,8 @@ from testbed.control.words import (
     Situation,
     SpareReady,
 )
-from testbed.errors import HostError, TestbedError
+from testbed.errors import HostError, InstrumentError, TestbedError
+from testbed.fabric.circuits import Matching
 from testbed.record.log import EventLog
 from testbed.run.circuits import verify_links
 from testbed.run.inbox import Inbox
@@ -140,13 +142,25 @@ class Recovery:
             self._bench,
             wanted.verify,
             self._log,
-            lambda: self._bench.fabric.change(wanted.circuits, "recovery", deadline),
+            lambda: self._change(wanted.circuits, deadline),
         )
         bad = [verdict for verdict in verdicts if not verdict.good]
         if not bad:
             return LinksGood()
         reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
         return CommandFailed(reason, spare=wanted.newcomer in bad[0].hosts)
+
+    def _change(self, wanted: Matching, deadline: Deadline) -> FabricChange:
+        """Change the circuits; a switch that failed at it is read and told once more.
+
+        That is no repetition: the second change is planned anew, from what the switch then shows.
+        """
+        fabric = self._bench.fabric
+        try:
+            return fabric.change(wanted, "recovery", deadline)
+        except InstrumentError as error:
+            self._log.append("note", error.instrument, text=f"{error.args[0]}; telling it again")
+            return fabric.change(wanted, "recovery", deadline)
 
     def _prepare_spare(self, rank: int, host: str) -> None:
         job = self._job

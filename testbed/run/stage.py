@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from testbed.bench.bench import side_by_side
 from testbed.clock import Deadline, now
@@ -12,6 +12,7 @@ from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
 from testbed.plugins import kind
 from testbed.run.circuits import make_circuits
+from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Report
 from testbed.run.job import SLOT, RunningJob
 from testbed.run.plan import FaultPlan, RunTrial
@@ -38,6 +39,13 @@ _ENOUGH = 0.9
 _T = TypeVar("_T")
 
 
+class TwinDoor(FarEndDoor, Protocol):
+    """The twin's own door, as far as a run inside the twin uses it."""
+
+    def retune(self, lab: Lab) -> None:
+        """Bring the twin in line with a lab whose `twin` settings an arm has changed."""
+
+
 class Stage:
     """Where trials are played. `hosts` are all hosts that the plan uses."""
 
@@ -47,13 +55,13 @@ class Stage:
         lab: Lab,
         around: Around,
         seed: int,
-        retune: Callable[[Lab], None] | None,
+        twin: TwinDoor | None,
     ) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
         self._lab = lab
         self._around = around
         self._seed = seed
-        self._retune = retune
+        self._twin = twin
         first = place(experiment.arms()[0].experiment, lab)
         self.hosts = (*first.hosts, *first.spares)
         self.first_circuits: Matching = first.circuits
@@ -71,8 +79,8 @@ class Stage:
     def play(self, plan: RunTrial, *, last: bool) -> None:
         """Run one trial on a job that suits it; unless it is the last, make ready for the next."""
         arm = self._arms[plan.arm]
-        if self._retune:
-            self._retune(arm.of(self._lab))
+        if self._twin:
+            self._twin.retune(arm.of(self._lab))
         job = self._suitable_job(arm)
         self._prepare_spare(arm, job)
         recovery = self._recovery(arm, job)
@@ -130,7 +138,7 @@ class Stage:
     def _note_slow_links(self, arm: Arm) -> None:
         """Say so when this machine is too busy to carry what its twin's ports should."""
         rate = arm.of(self._lab).twin.rate
-        if self._retune and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
+        if self._twin and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
             text = (
                 f"the slowest circuit delivers {RATE.format(self._link.bits_per_second)}, where "
                 f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
@@ -204,7 +212,7 @@ class Stage:
 
     def _physics(self, arm: Arm) -> Physics:
         """Return the delays of the twin, or on hardware those that the switches declare."""
-        if self._retune:
+        if self._twin:
             twin = arm.of(self._lab).twin
             return Physics(twin.loss_of_signal, twin.settle, twin.link_up)
         switches = self._around.bench.switches.values()

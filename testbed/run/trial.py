@@ -16,6 +16,7 @@ from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.run.cleanup import Cleanup
+from testbed.run.far_ends import FarEndDoor, FarEndFaults
 from testbed.run.inbox import Inbox, Report
 from testbed.run.job import SLOT, RunningJob
 from testbed.run.pace import Pace
@@ -42,6 +43,8 @@ class Around:
     journal: Journal
     log: EventLog
     cleanup: Cleanup
+    far_ends: FarEndDoor | None = None
+    """None on hardware."""
 
 
 class Trial:
@@ -64,6 +67,8 @@ class Trial:
         self._around = around
         self._inbox, self._log = around.inbox, around.log
         self._pace = Pace(len(job.hosts))
+        self._begun = job.completed
+        self._far_ends = FarEndFaults(around)
         self._fault: Fault | None = None
         self._victim: Victim | None = None
         self._receipt = ""
@@ -76,15 +81,17 @@ class Trial:
         self._inbox.handler = self._hear
         self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
         self._measure_clocks()
+        self._upset_far_ends(deadline)
         if self._plan.fault is None:
             self._await_end(deadline)
         else:
             self._disturb(self._plan.fault, deadline)
+        have_struck = self._far_ends.end()
         self._measure_clocks()
         self._log.append(
             "trial.end",
             self._plan.arm,
-            valid=self._plan.fault is None or bool(self._receipt),
+            valid=have_struck and (self._plan.fault is None or bool(self._receipt)),
             recovered=not self.failure,
             reason=self.failure,
         )
@@ -92,7 +99,7 @@ class Trial:
     # --- the course of a trial with a fault -------------------------------------------------
 
     def _disturb(self, plan: FaultPlan, deadline: Deadline) -> None:
-        step_time = self._baseline(plan, deadline)
+        step_time = self._baseline(plan.step, deadline)
         if self.failure:
             return
         victim = self._aimed(plan)
@@ -134,9 +141,17 @@ class Trial:
             return None
         return Victim(rank, host, SLOT, circuits, plan.port)
 
-    def _baseline(self, plan: FaultPlan, deadline: Deadline) -> float:
-        """Wait until the step to break is under way; return the median time of a step so far."""
-        target = self._job.completed + plan.step
+    def _upset_far_ends(self, deadline: Deadline) -> None:
+        """Let switches misbehave, each from its step on."""
+        for fault in self._plan.far_end_faults:
+            self._baseline(fault.step, deadline)
+            if self.failure:
+                return
+            self._far_ends.begin(fault, self._experiment.faults[fault.entry].options)
+
+    def _baseline(self, step: int, deadline: Deadline) -> float:
+        """Wait until a step of the trial is under way; return the median time of those so far."""
+        target = self._begun + step
 
         def there() -> bool:
             return self._job.completed >= target or bool(self._broken)

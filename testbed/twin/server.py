@@ -105,9 +105,13 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
             twin.instruments.far_end(instrument).fault(fault, **scope)
             return None
-        case {"do": "clear", "instrument": instrument}:
-            twin.instruments.far_end(instrument).clear()
+        case {"do": "clear", "instrument": instrument, "fault": fault}:
+            twin.instruments.far_end(instrument).clear(fault)
             return None
+        case {"do": "struck", "instrument": instrument, "fault": fault}:
+            return twin.instruments.far_end(instrument).struck(fault)
+        case {"do": "known-faults", "instrument": instrument}:
+            return sorted(twin.instruments.far_end(instrument).known_faults)
     raise ValueError(f"unknown request {request}")
 
 

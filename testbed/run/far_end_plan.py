@@ -1,0 +1,50 @@
+"""Which far ends misbehave in the trials of an arm, out of the experiment's faults. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from testbed.errors import FileError
+from testbed.plugins import kind, nearest
+from testbed.run.plan import FarEndFault
+from testbed.schema import Experiment, Fault, Lab
+
+
+def is_of_far_end(fault: Fault) -> bool:
+    """Tell whether a fault is one of an instrument's far end, which only a twin has."""
+    return kind("faults", fault.kind).role == "far-end"
+
+
+def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
+    """Return what far ends do wrong in a trial, in the order of its steps.
+
+    Raise FileError for what is aimed at no switch, or would begin after the fault of the job.
+    """
+    found = tuple(_checked(experiment, lab))
+    return tuple(sorted(found, key=lambda fault: fault.step))
+
+
+def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
+    for entry, fault in enumerate(experiment.faults):
+        where = partial(experiment.source.where, "faults", entry)
+        if not is_of_far_end(fault):
+            if entry:
+                raise FileError(
+                    where(),
+                    "a second fault of a job in one trial cannot be injected yet",
+                    hint="give it a variant of its own; write faults of switches after it",
+                )
+            continue
+        name = str(fault.target)
+        if name not in lab.switches:
+            hint = nearest(name, list(lab.switches))
+            raise FileError(where("target"), f"{name!r} is no switch of lab {lab.lab}", hint=hint)
+        if fault.hold is not None:
+            hint = "say how often it strikes, with 'count'"
+            raise FileError(where("hold"), "a far end misbehaves until the trial ends", hint=hint)
+        main = experiment.faults[0]
+        if fault.at.step > main.at.step and not is_of_far_end(main):
+            message = f"it would begin after the {main.kind}, in step {main.at.step}"
+            raise FileError(where("at", "step"), message, hint="let it begin before")
+        yield FarEndFault(fault.kind, name, fault.at.step, entry)

@@ -1,0 +1,97 @@
+"""The faults of far ends in one trial: an unpleasant switch while something else breaks.
+
+They happen on the twin's side of the wire, so there are none on hardware, and no permission of the
+lab is needed. Each is proved by the far end's own count of how often it struck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed.plugins import kind
+from testbed.run.cleanup import Promise
+from testbed.run.plan import FarEndFault
+
+if TYPE_CHECKING:
+    from testbed.run.trial import Around
+
+_T = TypeVar("_T")
+
+_LIMIT = 10.0
+
+
+class FarEndDoor(Protocol):
+    """The twin's own way to its far ends, outside every wire."""
+
+    def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
+        """Let a far end misbehave as `name` says, within a scope."""
+
+    def clear(self, instrument: str, name: str) -> None:
+        """End a fault; harmless when there is none."""
+
+    def struck(self, instrument: str, name: str) -> int:
+        """Return how often a fault has struck since the twin started."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Armed:
+    fault: FarEndFault
+    name: str
+    struck_before: int
+    undo: Promise
+
+
+class FarEndFaults:
+    """Those of one trial; `begin` each, then `end` them all."""
+
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._log = around.log
+        self._armed: list[_Armed] = []
+
+    @property
+    def _door(self) -> FarEndDoor:
+        if self._around.far_ends is None:
+            raise UsageError("hardware misbehaves by itself only", hint="run it with --twin")
+        return self._around.far_ends
+
+    def begin(self, fault: FarEndFault, options: Any) -> None:
+        """Let a far end misbehave from now on; its undo is journalled first."""
+        name = kind("faults", fault.kind).far_end
+        door = self._door
+        before = self._asked(lambda: door.struck(fault.switch, name))
+        entry = self._around.journal.promise("far-end-fault", switch=fault.switch, fault=name)
+
+        def undo(_: Deadline) -> None:
+            door.clear(fault.switch, name)
+            self._around.journal.settle(entry)
+
+        promise = self._around.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
+        self._armed.append(_Armed(fault, name, before, promise))
+        scope = asdict(options)
+        self._asked(lambda: door.fault(fault.switch, name, scope))
+        self._log.append("far-end.fault", fault.switch, fault=fault.kind, scope=scope)
+
+    def end(self) -> bool:
+        """End them all; tell whether each has struck."""
+        have_struck = True
+        while self._armed:
+            armed = self._armed.pop()
+            count = self._strikes_of(armed)
+            self._around.cleanup.keep(armed.undo)
+            fault = armed.fault
+            self._log.append("far-end.clear", fault.switch, fault=fault.kind, struck=count)
+            have_struck = have_struck and count > 0
+        return have_struck
+
+    def _strikes_of(self, armed: _Armed) -> int:
+        switch = armed.fault.switch
+        return self._asked(lambda: self._door.struck(switch, armed.name)) - armed.struck_before
+
+    def _asked(self, question: Callable[[], _T]) -> _T:
+        inbox = self._around.inbox
+        return inbox.result(inbox.submit(question), Deadline.after(_LIMIT), "asking the twin")
