@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from testbed.plugins import Kind
+from testbed.secret import Secret
+from testbed.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SonicOcsOptions:
+    """How a SONiC optical circuit switch is reached.
+
+    The resource names the user, as in `ssh://admin@192.0.2.10`.
+    """
+
+    password: Secret | None = None
+    """Without one, the SSH agent and the keys of whoever runs the testbed log in."""
+    settle: Seconds = 0.1
+    settle_max: Seconds = 5.0
+
 
 SSH = Kind("command lines over SSH", "testbed_drivers.transport_ssh:dial")
+SONIC_OCS = Kind(
+    "optical circuit switch under SONiC, text of its command line over SSH (experimental)",
+    "testbed_drivers.sonic_ocs:SonicOcs",
+    options=SonicOcsOptions,
+    role="switch",
+    far_end="sonic-ocs",
+)
+SONIC_OCS_FAR_END = Kind(
+    "optical circuit switch under SONiC, device side of its command line",
+    "testbed_drivers.sonic_ocs_far_end:SonicOcsFarEnd",
+    options=SonicOcsOptions,
+)

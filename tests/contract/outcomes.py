@@ -112,6 +112,18 @@ def is_busy(rig, switch, name):
     assert reach(switch, states.other).state == states.other
 
 
+def refuses_login(rig, switch, name):
+    """A fresh line is refused in the words of the switch, as long as it lasts."""
+    one = States(switch.capabilities).one
+    reach(switch, one)
+    rig.far_end.fault(name)
+    rig.cut()
+    with pytest.raises(Rejected) as caught:
+        switch.state(soon())
+    assert caught.value.reply
+    _is_right_again(rig, switch, one)
+
+
 def left_by_others(rig, switch, name):
     """What somebody else left behind before the line was opened is not blamed on an order."""
     switch.close()
@@ -119,6 +131,16 @@ def left_by_others(rig, switch, name):
     states = States(switch.capabilities)
     assert reach(switch, states.one).state == states.one
     rig.wait_for_light(states.one)
+
+
+def unseen(rig, switch, name):
+    """What the language is made to live with is nothing that a caller sees."""
+    states = States(switch.capabilities)
+    for wanted in (states.one, states.all, states.other):
+        rig.far_end.fault(name, delay=0.01)
+        assert reach(switch, wanted).state == wanted
+    assert rig.far_end.struck(name)
+    _is_right_again(rig, switch, states.other)
 
 
 # --- faults of the box ----------------------------------------------------------------------------
@@ -274,6 +296,8 @@ _LEFT = Expected(
     "forgotten when the line is opened, and blamed on no order", left_by_others, "an error queue"
 )
 
+_UNSEEN = Expected("", unseen, "TL1")
+
 EXPECTED = {
     "silent": _SILENT,
     "late": _SILENT,
@@ -296,11 +320,16 @@ EXPECTED = {
     "refuse": Expected("`LinkLost` when the line is opened", refuses_connections),
     "error": Expected("`Rejected` in the words of the switch; nothing changed", refuses),
     "busy": Expected("`Rejected`, or waits; done afterwards", is_busy),
+    "login-rejected": Expected("`Rejected` for a fresh line", refuses_login, only="a login"),
+    "kicked": replace(_UNSEEN, words="logs in again; repeats only what was refused for that"),
+    "alarms": replace(_UNSEEN, words="written into the transcript, never taken for an answer"),
+    "in-progress": replace(_UNSEEN, words="waits for the answer"),
     "stale": _LEFT,
     "overflow": _LEFT,
     "stuck": _READ_BACK,
     "partial": _READ_BACK,
     "misrouted": _READ_BACK,
+    "stale-circuit": replace(_READ_BACK, only="a configuration of its own"),
     "lie": _LIGHT,
     "dim": _LIGHT,
     "half-switched": replace(_LIGHT, only="interferometers"),

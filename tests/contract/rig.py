@@ -13,9 +13,10 @@ from testbed.bench.contracts import SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.plugins import kind
-from testbed.twin.keys import write_certificate
+from testbed.twin.keys import write_certificate, write_ssh_key
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_pty, serve_tcp
+from testbed.twin.wire_ssh import serve_ssh
 
 SETTLE = 0.003
 SERIAL = "S1"
@@ -109,7 +110,42 @@ class PtyPlace:
         return serve_pty(far_end, self._path)
 
 
-PLACES = {"tcp": TcpPlace, "pty": PtyPlace, "http": HttpPlace, "https": HttpsPlace}
+class SshPlace:
+    """An SSH server whose host key is known, and that knows the key of whoever runs the tests."""
+
+    port = 0
+
+    def __init__(self, directory, transport):
+        self._home = Path(directory) / ".ssh"
+        self._home.mkdir(exist_ok=True)
+        public = self._home / "id_ed25519.pub"
+        if not public.exists():
+            public.write_text(write_ssh_key(self._home / "id_ed25519"))
+        self._client_key = public.read_text()
+        self._key = self._home / f"server{len(list(self._home.iterdir()))}"
+        self._known = write_ssh_key(self._key)
+
+    def serve(self, far_end):
+        """Let a far end answer here until the wire returned is closed."""
+        wire = serve_ssh(far_end, port=self.port, host_key=self._key, client_key=self._client_key)
+        self.port = wire.port
+        with (self._home / "known_hosts").open("a") as known:
+            known.write(f"[127.0.0.1]:{self.port} {self._known}\n")
+        return wire
+
+    @property
+    def resource(self):
+        """Return how a lab file names this place."""
+        return f"ssh://admin@127.0.0.1:{self.port}"
+
+
+PLACES = {
+    "tcp": TcpPlace,
+    "pty": PtyPlace,
+    "http": HttpPlace,
+    "https": HttpsPlace,
+    "ssh": SshPlace,
+}
 
 
 @cache
@@ -227,9 +263,13 @@ class Rig:
     # --- what was sent ----------------------------------------------------------------------
 
     def learn_orders(self, switch):
-        """Learn what is sent to ask; whatever else is sent from now on changes something."""
+        """Learn what is sent to ask; whatever else is sent from now on changes something.
+
+        What greets a fresh line, as a login, changes nothing either.
+        """
         self._reads = None
         self.sent.clear()
+        switch.close()
         switch.identify(soon())
         switch.state(soon())
         switch.unsteady(soon())

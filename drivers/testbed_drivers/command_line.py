@@ -1,0 +1,128 @@
+"""The dialect of a command line over SSH, host side: a command, its output, its exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple, TypeVar
+
+from testbed.bench.contracts import EXIT_MARK, Identity, Tracer, Transport
+from testbed.clock import Deadline
+from testbed.errors import Garbled, NoReply, Rejected
+from testbed_drivers.session import SerialNumber, Session
+
+Answer = TypeVar("Answer")
+
+
+class Output(NamedTuple):
+    """What a command wrote, and its exit status."""
+
+    text: str
+    status: int
+
+    @property
+    def last_line(self) -> str:
+        """Return the last line with anything on it, or an empty string."""
+        return next(filter(None, map(str.strip, self.text.splitlines()[::-1])), "")
+
+
+class CommandLine:
+    """Run commands over a session.
+
+    `introduction` is the command that says who answers, `identity` understands it; a fresh line
+    begins with it. `serial` is the serial number that must answer, or None. No command may take
+    longer than `limit` seconds.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        introduction: str,
+        identity: Callable[[str], Identity],
+        serial: str | None,
+        limit: float,
+    ) -> None:
+        self._instrument = instrument
+        self._session = Session(instrument, dial, self._greet, tracer)
+        self._introduction = introduction
+        self._identity = identity
+        self._serial = SerialNumber(instrument, serial)
+        self._limit = limit
+
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several commands in a row."""
+        return self._session.held(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+        self._session.close()
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._serial.check(self.ask(self._introduction, self._identity, deadline))
+
+    def ask(self, command: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
+        """Return the parsed output of a command that changes nothing.
+
+        It may run twice. `parse` raises ValueError for what the output cannot be.
+        """
+
+        def once() -> Answer:
+            budget = deadline.within(self._limit)
+            with self._session.exchange(budget) as line:
+                return self._asked(line, command, parse, budget)
+
+        return self._session.read(once, deadline)
+
+    def order(self, command: str, deadline: Deadline) -> Output:
+        """Run a command once that changes something; the caller judges its output."""
+        budget = deadline.within(self._limit)
+        with self._session.exchange(budget) as line:
+            return self._run(line, command, budget)
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        budget = deadline.within(self._limit)
+        self._serial.check(self._asked(line, self._introduction, self._identity, budget))
+
+    def _asked(
+        self, line: Transport, command: str, parse: Callable[[str], Answer], deadline: Deadline
+    ) -> Answer:
+        output = self._run(line, command, deadline)
+        if output.status:
+            words = output.last_line
+            raise Rejected(self._instrument, f"refused {command}: {words}", reply=words)
+        try:
+            return parse(output.text)
+        except ValueError as error:
+            raise Garbled(
+                self._instrument, f"answered {command} with: {error}", reply=output.text
+            ) from error
+
+    def _run(self, line: Transport, command: str, deadline: Deadline) -> Output:
+        sent = command.encode() + b"\n"
+        self._session.tracer("send", sent)
+        try:
+            line.send(sent, deadline)
+            data = line.receive(_whole_answer, deadline)
+        except NoReply as error:
+            hint = "whether it was done shows only in a read-back; check the line to it"
+            raise NoReply(
+                self._instrument, f"did not finish {command} in time", hint=hint
+            ) from error
+        self._session.tracer("receive", data)
+        text, _, status = data.rpartition(EXIT_MARK)
+        try:
+            return Output(text.decode(), int(status))
+        except ValueError as error:
+            raise Garbled(
+                self._instrument, f"answered {command} with: {error}", reply=repr(data)
+            ) from error
+
+
+def _whole_answer(data: bytes) -> int:
+    """Cut off an answer with its exit status."""
+    mark = data.find(EXIT_MARK)
+    return 0 if mark < 0 else data.find(b"\n", mark) + 1
