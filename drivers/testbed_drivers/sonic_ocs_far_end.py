@@ -26,7 +26,7 @@ from testbed_drivers.switch_box import SwitchBox
 FAULTS = {
     "error": "refuses a command in the device's own words",
     "busy": "refuses what it is told for `delay` seconds",
-    "login-rejected": "refuses the user's name and password",
+    "login-rejected": "refuses every login",
     "stale-circuit": "deletes a circuit of `port` from its configuration, not from its hardware",
 }
 """What the command line of such a switch can do wrong."""

@@ -14,6 +14,7 @@ from testbed_drivers import (
     redfish_far_end,
     rest_far_end,
     scpi_far_end,
+    sonic_ocs_far_end,
     switch_box,
 )
 from testbed_drivers.cards import PolatisOptions
@@ -26,7 +27,7 @@ def test_describing_every_driver_loads_no_instrument_library():
     script = (
         "import sys; from testbed.plugins import kinds;"
         "[kinds(group) for group in ('drivers', 'transports', 'far_ends')];"
-        "print(sorted({'serial', 'pyvisa', 'pyvisa_py'} & set(sys.modules)))"
+        "print(sorted({'serial', 'pyvisa', 'pyvisa_py', 'paramiko'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
@@ -62,6 +63,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
         mzi_far_end,
         rest_far_end,
         redfish_far_end,
+        sonic_ocs_far_end,
         power_meters_far_end,
     ):
         known |= family.FAULTS
