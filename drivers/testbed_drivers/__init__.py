@@ -7,6 +7,7 @@ transport_visa       VISA resources: TCP sockets and serial lines (imports pyvis
 transport_serial     serial devices (imports pyserial)
 session              one line, one lock, one exchange at a time, a fresh line after any doubt
 scpi_syntax, scpi    the SCPI dialect: words of the language; the host's manners
+tl1_syntax, tl1      the TL1 dialect: words of the language; replies paired by their tags
 polatis, redfish     drivers, one per family of devices
 armed_faults    what a far end can be told to do wrong
 scpi_far_end, http_far_end          a dialect, seen from the device

@@ -26,7 +26,7 @@ class PolatisFarEnd(ScpiFarEnd):
 
     def __init__(self, site: SwitchSite, options: PolatisOptions | None = None) -> None:
         options = options or PolatisOptions()
-        self._inputs, self._outputs = options.size or _size(site)
+        self._inputs, self._outputs = options.size or size_at(site)
         self._boot_mode = "DARK"
         self._monitors = bool(options.monitors)
         line = "VST" if self._monitors else "I-OST"
@@ -165,7 +165,7 @@ def _two_lists(pairs: dict[int, int]) -> str:
     return f"{port_list(i for i, _ in rows)},{port_list(e for _, e in rows)}"
 
 
-def _size(site: SwitchSite) -> tuple[int, int]:
+def size_at(site: SwitchSite) -> tuple[int, int]:
     """Return inputs and outputs of the smallest Polatis switch that has the site's ports."""
     inputs = max(site.ingress)
     outputs = max(site.egress) - inputs

@@ -16,6 +16,7 @@ from testbed_drivers import (
     scpi_far_end,
     sonic_ocs_far_end,
     switch_box,
+    tl1_far_end,
 )
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.cards_rest import HttpOptions
@@ -65,6 +66,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
         redfish_far_end,
         sonic_ocs_far_end,
         power_meters_far_end,
+        tl1_far_end,
     ):
         known |= family.FAULTS
     assert listed == known

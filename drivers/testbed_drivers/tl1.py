@@ -1,0 +1,311 @@
+"""The TL1 dialect, host side: a login, and every reply paired with its request by its tag.
+
+What a switch says of its own accord may come at any moment, a slow command is acknowledged first
+and a long reply comes in blocks. So a reply is never "what comes next": `Tl1Line` hands out whole
+replies to the tags that are awaited and writes everything else into the transcript.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Sequence
+from contextlib import AbstractContextManager
+from itertools import cycle
+from typing import TypeVar
+
+from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.clock import Deadline
+from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from testbed.secret import Secret
+from testbed_drivers.session import SerialNumber, Session
+from testbed_drivers.tl1_syntax import (
+    MEANINGS,
+    NOT_LOGGED_IN,
+    Alarm,
+    Message,
+    Reply,
+    Request,
+    message,
+    message_end,
+)
+
+QUERY_SECONDS = 2.0
+"""The longest silence on a query: each block and acknowledgement of its reply starts it anew."""
+PIPELINE = 16
+"""Commands on their way at once; at least one lab's controller does so, the limit is not public."""
+
+_TAGS = 999_999
+"""Tags have up to six characters."""
+_ALARM_SECONDS = 0.1
+"""How long an idle line may go on with alarms until it counts as one that is not quiet."""
+
+Rows = tuple[str, ...]
+Answer = TypeVar("Answer")
+
+
+class Tl1Line:
+    """One line on which whole messages come; ValueError for what TL1 does not allow."""
+
+    def __init__(self, transport: Transport, tracer: Tracer) -> None:
+        self._transport = transport
+        self._tracer = tracer
+        self._begun: dict[str, Reply] = {}
+
+    def send(self, text: str, shown: str, deadline: Deadline) -> None:
+        """Send commands; the transcript has them as `shown`."""
+        self._tracer("send", shown.encode("ascii"))
+        self._transport.send(text.encode("ascii"), deadline)
+
+    def reply(self, awaited: Container[str], deadline: Deadline, patience: float) -> Reply:
+        """Return the next whole reply to one of the tags that are awaited.
+
+        Raise NoReply after `patience` seconds without a sign that one of them is worked on.
+        """
+        limit = deadline.within(patience)
+        while True:
+            spoken = self._message(limit)
+            if isinstance(spoken, Alarm) or spoken.ctag not in awaited:
+                self._pass_over(spoken)
+                continue
+            limit = deadline.within(patience)
+            if isinstance(spoken, Reply):
+                begun = self._begun.pop(spoken.ctag, None)
+                reply = begun.then(spoken) if begun else spoken
+                if not reply.more:
+                    return reply
+                self._begun[reply.ctag] = reply
+            elif spoken.code in MEANINGS or spoken.code == "NA":
+                return Reply(spoken.ctag, spoken.code)
+
+    def quiet(self) -> bool:
+        """Tell whether the idle line is up, with nothing but alarms to be read."""
+        limit = Deadline.after(_ALARM_SECONDS)
+        while not self._transport.quiet():
+            try:
+                spoken = self._message(limit)
+            except (InstrumentError, ValueError):
+                return False
+            if not isinstance(spoken, Alarm):
+                return False
+            self._pass_over(spoken)
+        return True
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+        self._transport.close()
+
+    def _message(self, deadline: Deadline) -> Message:
+        data = self._transport.receive(message_end, deadline)
+        self._tracer("receive", data)
+        before, spoken = message(data)
+        if before:
+            self._note(f"passed over: {before}")
+        return spoken
+
+    def _pass_over(self, spoken: Message) -> None:
+        if isinstance(spoken, Alarm):
+            self._note(f"alarm {spoken.severity}: {spoken.words}")
+        else:
+            self._note(f"nobody waits for the tag {spoken.ctag}")
+
+    def _note(self, words: str) -> None:
+        self._tracer("note", words.encode("ascii"))
+
+
+class Tl1:
+    """Speak TL1 over a session.
+
+    `user` and `password` log in on each fresh line. `introduction` are the queries that tell who
+    answers, and `who` makes an identity of their rows. `serial` is the serial number that must
+    answer, or None.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        user: str,
+        password: Secret | None,
+        introduction: Sequence[Request],
+        who: Callable[[Sequence[Rows]], Identity],
+        serial: str | None,
+    ) -> None:
+        self._instrument = instrument
+        self._user = user
+        self._password = password
+        self._introduction = introduction
+        self._who = who
+        self._serial = SerialNumber(instrument, serial)
+        self._tags = cycle(range(1, _TAGS + 1))
+        self._session: Session[Tl1Line] = Session(
+            instrument, lambda deadline: Tl1Line(dial(deadline), tracer), self._greet, tracer
+        )
+
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several exchanges in a row."""
+        return self._session.held(deadline)
+
+    def close(self) -> None:
+        """Close the line, and with it the login; safe to call twice."""
+        self._session.close()
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._serial.check(self.ask(self._introduction, self._who, deadline))
+
+    def ask(
+        self,
+        queries: Sequence[Request],
+        parse: Callable[[Sequence[Rows]], Answer],
+        deadline: Deadline,
+    ) -> Answer:
+        """Return what `parse` makes of the rows that each query brought.
+
+        `parse` raises ValueError for what they cannot be. Raise Rejected when a query is refused.
+        """
+        for query in queries:
+            self._refuse_denied(query)
+
+        def once() -> Answer:
+            with self._session.exchange(deadline) as line:
+                return self._asked(line, queries, parse, deadline)
+
+        return self._session.read(once, deadline)
+
+    def do(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
+        """Send commands and return the reply to each, refusals among them.
+
+        One that was refused because the login had ended was not carried out; it is sent again
+        after a new login, once.
+        """
+        for request in requests:
+            self._refuse_denied(request)
+        with self._session.held(deadline):
+            replies = self._done(requests, deadline)
+            again = [n for n, reply in enumerate(replies) if reply.code == NOT_LOGGED_IN]
+            if again:
+                self._session.note("the login has ended")
+                self._session.close()
+                retried = self._done([requests[n] for n in again], deadline)
+                for number, reply in zip(again, retried, strict=True):
+                    replies[number] = reply
+        return replies
+
+    def _done(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
+        with self._session.exchange(deadline) as line:
+            return self._exchanged(line, requests, deadline, math.inf)
+
+    def _greet(self, line: Tl1Line, deadline: Deadline) -> None:
+        """Log in on a fresh line and check who is there."""
+        login = Request("ACT-USER", self._user, ("", self._revealed()))
+        (reply,) = self._exchanged(line, [login], deadline, QUERY_SECONDS)
+        if refusal := refusal_of(reply):
+            raise Rejected(
+                self._instrument,
+                f"refused the login of {self._user!r}: {refusal}",
+                reply=reply.words,
+                hint="check 'user' and 'password' in the lab file",
+            )
+        self._serial.check(self._asked(line, self._introduction, self._who, deadline))
+
+    def _revealed(self) -> str:
+        if not self._user:
+            raise UsageError(f"{self._instrument} has no 'user' in the lab file; TL1 needs a login")
+        word = self._password.reveal() if self._password else ""
+        for text, what in ((self._user, "user"), (word, "password")):
+            if not (text.isascii() and text.isprintable()) or set(text) & set(':;,"'):
+                raise UsageError(f"{self._instrument}: TL1 cannot carry this {what}")
+        return word
+
+    def _asked(
+        self,
+        line: Tl1Line,
+        queries: Sequence[Request],
+        parse: Callable[[Sequence[Rows]], Answer],
+        deadline: Deadline,
+    ) -> Answer:
+        replies = self._exchanged(line, queries, deadline, QUERY_SECONDS)
+        for query, reply in zip(queries, replies, strict=True):
+            if reply.code == NOT_LOGGED_IN:
+                raise LinkLost(self._instrument, "has ended the login")
+            if refusal := refusal_of(reply):
+                raise Rejected(self._instrument, f"refused {query}: {refusal}", reply=reply.words)
+        try:
+            return parse([reply.rows for reply in replies])
+        except ValueError as error:
+            asked = ", ".join(map(str, queries[:3]))
+            raise Garbled(self._instrument, f"answered {asked} with: {error}") from error
+
+    def _exchanged(
+        self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, patience: float
+    ) -> list[Reply]:
+        replies: list[Reply] = []
+        for start in range(0, len(requests), PIPELINE):
+            some = requests[start : start + PIPELINE]
+            replies += self._paired(line, some, deadline, patience)
+        return replies
+
+    def _paired(
+        self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, patience: float
+    ) -> list[Reply]:
+        """Send requests at once; return their replies, in whatever order they come, in ours."""
+        tagged = {str(next(self._tags)): request for request in requests}
+        text = "".join(request.text(tag) for tag, request in tagged.items())
+        shown = "".join(_masked(request).text(tag) for tag, request in tagged.items())
+        replies: dict[str, Reply] = {}
+        try:
+            line.send(text, shown, deadline)
+            while len(replies) < len(tagged):
+                reply = line.reply(tagged.keys() - replies.keys(), deadline, patience)
+                replies[reply.ctag] = reply
+        except NoReply as error:
+            missing = next(str(tagged[tag]) for tag in tagged if tag not in replies)
+            hint = "whether it was done shows only in a read-back; check the line to it"
+            raise NoReply(
+                self._instrument, f"did not answer {missing} in time", hint=hint
+            ) from error
+        except ValueError as error:
+            raise Garbled(self._instrument, f"sent what is no TL1: {error}") from error
+        for tag, reply in replies.items():
+            if reply.status not in _STATUSES:
+                words = f"answered {tagged[tag]} with {reply.words}: nobody knows if it was done"
+                raise InstrumentError(self._instrument, words, reply=reply.words)
+        return [replies[tag] for tag in tagged]
+
+    def _refuse_denied(self, request: Request) -> None:
+        """Refuse what would end circuits of others, or overrule what protects them."""
+        if _is_denied(request):
+            raise UsageError(
+                f"{self._instrument}: {request} is never sent",
+                hint="it would end circuits of others; remove circuits by name",
+            )
+
+
+def refusal_of(reply: Reply) -> str:
+    """Return why a request was not, or only in part, carried out; empty when it was."""
+    if reply.status == "COMPLD":
+        return ""
+    meaning = MEANINGS.get(reply.code, "in part" if reply.status == "PRTL" else "no reason given")
+    return f"{meaning} ({reply.words})"
+
+
+_STATUSES = {"COMPLD", "DENY", "PRTL", "NG", "RL"}
+"""How a request may end; after anything else nobody knows."""
+
+
+def _is_denied(request: Request) -> bool:
+    if request.verb.startswith("RTRV-"):
+        return False
+    named = {*request.aid.upper().replace(",", "&").split("&")}
+    parts = {part.strip() for block in request.blocks for part in block.upper().split(",")}
+    words = {*request.verb.split("-"), *named, *parts}
+    return request.verb == "INIT-SYS" or bool(words & {"ALL", "FRCD"})
+
+
+def _masked(request: Request) -> Request:
+    """Return a request as the transcript may have it."""
+    if request.verb != "ACT-USER":
+        return request
+    return Request(request.verb, request.aid, ("", "***"))

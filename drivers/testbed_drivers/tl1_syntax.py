@@ -1,0 +1,236 @@
+"""The words of TL1, used by both ends: requests, replies, acknowledgements, alarms. Pure.
+
+Grammar: TL1 as Telcordia GR-831 has it, as far as it is described in public. A message ends with
+`;` (the last), `>` (more blocks follow) or `<` (an acknowledgement), but names such as
+`1.1.1>2.1.1` hold these characters too, inside quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+MEANINGS = {
+    "ENEQ": "not equipped",
+    "ICNV": "command is not valid",
+    "IDNV": "data is not valid",
+    "IEAE": "exists already or is in use",
+    "IENE": "does not exist",
+    "IIAC": "no such port or object",
+    "IICT": "bad correlation tag",
+    "IISP": "syntax error",
+    "IITA": "no such target",
+    "IPMS": "parameter is missing",
+    "NG": "cannot be done now",
+    "PIUC": "that user may not do this",
+    "PIUI": "wrong user or password",
+    "PLNA": "not logged in",
+    "RL": "has too much to do; repeat later",
+    "SARB": "busy",
+    "SROF": "the operation failed",
+}
+"""What the codes mean that come with a refusal; the generic list, not one box's."""
+
+NOT_LOGGED_IN = "PLNA"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command; `blocks` are what follows the correlation tag: general block, then payload."""
+
+    verb: str
+    aid: str = ""
+    blocks: tuple[str, ...] = ()
+
+    def text(self, ctag: str) -> str:
+        """Return the command as it is sent, with an empty target."""
+        return ":".join((self.verb, "", self.aid, ctag, *self.blocks)) + ";"
+
+    def block(self, number: int) -> str:
+        """Return a block, empty when it was left out."""
+        return self.blocks[number] if number < len(self.blocks) else ""
+
+    def __str__(self) -> str:
+        """Return what may be told of it: blocks may hold a password."""
+        return f"{self.verb} {self.aid}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One command as it arrived: with its target and its correlation tag."""
+
+    target: str
+    ctag: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """What is said before the reply: `IP` in progress, `OK`; or instead of it: `NG`, `RL`, `NA`."""
+
+    code: str
+    ctag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """An autonomous message: nobody asked for it."""
+
+    severity: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to one request, or a block of it when `more` of it follows."""
+
+    ctag: str
+    status: str
+    lines: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    more: bool = False
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Return the quoted lines without their quotes; raise ValueError for any other line."""
+        return tuple(_unquoted(line) for line in self.lines)
+
+    @property
+    def code(self) -> str:
+        """Return the code of a refusal, or an empty string."""
+        if self.status in MEANINGS:
+            return self.status
+        return next((line[:4] for line in self.lines if _CODE.match(line)), "")
+
+    @property
+    def words(self) -> str:
+        """Return what the device itself says of it."""
+        return " ".join((self.status, *self.lines, *self.comments))
+
+    def then(self, block: Reply) -> Reply:
+        """Return this reply with its next block; the worse status of the two counts."""
+        fine = self.status in ("COMPLD", "RTRV")
+        status = block.status if fine else self.status
+        lines, comments = self.lines + block.lines, self.comments + block.comments
+        return Reply(self.ctag, status, lines, comments, block.more)
+
+
+Message = Acknowledgement | Alarm | Reply
+
+
+def message_end(data: bytes) -> int:
+    """Cut off the first whole message of a device, in the sense of `Cut`.
+
+    A string ends with its line even when its closing quote was lost.
+    """
+    match = _MESSAGE.match(data)
+    return match.end() if match else 0
+
+
+def command_end(data: bytes) -> int:
+    """Cut off the first whole command of a host, in the sense of `Cut`."""
+    match = _COMMAND.match(data)
+    return match.end() if match else 0
+
+
+def message(data: bytes) -> tuple[str, Message]:
+    """Return a message with what stands before it, which is none of TL1's, and may be a banner.
+
+    Raise ValueError for what TL1 does not allow, as two messages in one.
+    """
+    text, end = data[:-1].decode("ascii"), data[-1:]
+    if end == b"<":
+        match = _ACKNOWLEDGEMENT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no acknowledgement")
+        return match["before"].strip(), Acknowledgement(match["code"], match["ctag"])
+    match = _HEADED.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} has no header")
+    lines, comments = _content(match["text"])
+    if match["kind"] != "M":
+        words = " ".join((match["tag"], match["status"], *lines))
+        return match["before"].strip(), Alarm(match["kind"], words)
+    reply = Reply(match["tag"], match["status"].strip(), lines, comments, more=end == b">")
+    return match["before"].strip(), reply
+
+
+def command(data: bytes) -> Received:
+    """Return a command that arrived; what it left out is empty."""
+    text = data.decode("ascii", "replace").strip().removesuffix(";")
+    fields = _fields(text, ":")
+    verb, target, aid, ctag = (part.strip() for part in [*fields, "", "", ""][:4])
+    return Received(target, ctag, Request(verb.upper(), aid, tuple(fields[4:])))
+
+
+def listed(items: Iterable[int]) -> str:
+    """Return ports as TL1 lists them: `1&2&5`."""
+    return "&".join(map(str, items))
+
+
+def unlisted(text: str) -> list[int]:
+    """Return the ports of a list such as `1&2&&5`, ranges written out; ValueError for another."""
+    if not _LIST.fullmatch(text):
+        raise ValueError(f"{text!r} is not a list of ports")
+    return list(_expanded(text))
+
+
+def keyed(text: str) -> dict[str, str]:
+    """Return `A=1,B=2` by key; a value goes on until the next key."""
+    return {match[1]: match[2] for match in _KEYED.finditer(text)}
+
+
+def _content(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the lines and the comments below a header; ValueError for another message there."""
+    comments = tuple(" ".join(comment.split()) for comment in _COMMENT.findall(text))
+    lines = [line for line in _COMMENT.sub("", text).splitlines() if line.strip()]
+    for line in lines:
+        if not line.replace("\t", "").isprintable():
+            raise ValueError(f"{line!r} is no line of text")
+        if not line[0].isspace() and not line.startswith('"'):
+            raise ValueError(f"{line!r} is not part of the message that it stands in")
+    return tuple(line.strip() for line in lines), comments
+
+
+def _unquoted(line: str) -> str:
+    match = _STRING.fullmatch(line)
+    if match is None:
+        raise ValueError(f"{line!r} is not a quoted line")
+    return re.sub(r"\\(.)", r"\1", match[1])
+
+
+def _fields(text: str, separator: str) -> list[str]:
+    """Return what a separator parts outside quotes."""
+    fields = [""]
+    for piece in re.findall(rf'"[^"]*"|{separator}|[^"{separator}]+|"', text):
+        if piece == separator:
+            fields.append("")
+        else:
+            fields[-1] += piece
+    return fields
+
+
+def _expanded(text: str) -> Iterator[int]:
+    for part in re.findall(r"\d+(?:&&\d+)?", text):
+        first, _, last = part.partition("&&")
+        yield from range(int(first), int(last or first) + 1)
+
+
+_TEXT = rb'"(?:\\[^\r\n]|[^"\\\r\n])*["\r\n]|/\*(?s:.*?)\*/'
+# Possessive, so that a message which is not whole yet is not tried in every other way.
+_MESSAGE = re.compile(rb'(?:[^;<>"/]++|%s|/(?!\*))*+[;<>]' % _TEXT)
+_COMMAND = re.compile(rb'(?:[^;"]++|"[^"]*+")*+;')
+_STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+_COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
+_CODE = re.compile(r"[A-Z]{4}\b")
+_LIST = re.compile(r"\d{1,5}(?:&&?\d{1,5})*")
+_KEYED = re.compile(r"(?:^|,)\s*([A-Z]+\d*)=(.*?)(?=,\s*[A-Z]+\d*=|$)")
+_ACKNOWLEDGEMENT = re.compile(
+    r"(?P<before>.*?)(?:^|[\r\n])(?P<code>IP|PF|OK|NA|NG|RL) +(?P<ctag>\S+)\s*", re.DOTALL
+)
+_HEADED = re.compile(
+    r"(?P<before>.*?)(?:^|[\r\n])[ \t]+\S[^\r\n]* \d{2,4}-\d\d-\d\d \d\d:\d\d:\d\d[ \t]*\r?\n"
+    r"(?P<kind>M|A|\*C|\*\*|\*) +(?P<tag>\S+) +(?P<status>[^\r\n]*)(?P<text>.*)",
+    re.DOTALL,
+)

@@ -1,0 +1,19 @@
+"""Calient over TL1."""
+
+from pathlib import Path
+
+from family import Family
+
+from testbed.secret import Secret
+
+FAMILY = Family(
+    "calient",
+    ("visa-tcp", "tcp"),
+    inputs=32,
+    outputs=32,
+    options={
+        "user": "lab",
+        "password": Secret(file=str(Path(__file__).with_name("password.txt"))),
+        "shape": "1x8x4",
+    },
+)

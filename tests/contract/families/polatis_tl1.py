@@ -1,0 +1,15 @@
+"""Polatis over TL1."""
+
+from pathlib import Path
+
+from family import Family
+
+from testbed.secret import Secret
+
+FAMILY = Family(
+    "polatis-tl1",
+    ("visa-tcp", "tcp"),
+    inputs=70,
+    outputs=70,
+    options={"user": "lab", "password": Secret(file=str(Path(__file__).with_name("password.txt")))},
+)
