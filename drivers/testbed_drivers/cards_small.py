@@ -72,6 +72,18 @@ class MziOptions:
     settle_max: Seconds = 0.01
 
 
+@dataclass(frozen=True, slots=True)
+class AgiltronOptions:
+    """How an Agiltron FF switch is reached; the box does not say how many channels it has."""
+
+    transport: str = ""
+    """`visa` or `serial`; empty: by how the resource is written."""
+    baud: int = 9600
+    channels: int = 8
+    settle: Seconds = 0.01
+    settle_max: Seconds = 0.1
+
+
 DICON = Kind(
     "DiCon 1×N MEMS module on a serial line (experimental)",
     "testbed_drivers.dicon:Dicon",
@@ -131,4 +143,16 @@ MZI_FAR_END = Kind(
     "2×2 interferometers, device side of our own SCPI",
     "testbed_drivers.mzi_far_end:MziFarEnd",
     options=MziOptions,
+)
+AGILTRON = Kind(
+    "Agiltron FF 1×N switch on a serial line",
+    "testbed_drivers.agiltron:Agiltron",
+    options=AgiltronOptions,
+    role="switch",
+    far_end="agiltron",
+)
+AGILTRON_FAR_END = Kind(
+    "Agiltron FF switch, device side of its frames",
+    "testbed_drivers.agiltron_far_end:AgiltronFarEnd",
+    options=AgiltronOptions,
 )

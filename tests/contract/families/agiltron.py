@@ -1,0 +1,16 @@
+"""Agiltron FF 1×8."""
+
+from family import Family
+
+FAMILY = Family(
+    "agiltron",
+    ("serial", "visa-serial"),
+    inputs=1,
+    impossible={
+        "partial": "it does one thing at a time",
+        "vanish": "it always lights something",
+        "error": "it has no words for an error",
+        "busy": "it has no words for it",
+    },
+    nameless=True,
+)
