@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.plugins import Kind
-from testbed.units import PowerLevel
+from testbed.units import PowerLevel, Seconds
 
 
 @dataclass(frozen=True, slots=True)
-class AttenuatorOptions:
-    """How an attenuator is reached."""
+class LineOptions:
+    """How an instrument is reached over SCPI."""
 
     transport: str = ""
     """`visa`, `tcp` or `serial`; empty: by how the resource is written."""
@@ -24,7 +24,15 @@ class AttenuatorOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class MeterOptions(AttenuatorOptions):
+class AttenuatorOptions(LineOptions):
+    """How an attenuator is reached, and how long its filters may move."""
+
+    settle_max: Seconds = 1.0
+    """Seconds after which an attenuation that reads otherwise will not come right."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeterOptions(LineOptions):
     """How a power meter is reached, and what it reads where there is no light."""
 
     floor: PowerLevel = -60.0

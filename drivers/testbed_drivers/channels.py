@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
-from testbed_drivers.cards_light import AttenuatorOptions
+from testbed_drivers.cards_light import LineOptions
 from testbed_drivers.scpi import Scpi
 from testbed_drivers.transport import Dial, dial_for
 
@@ -25,7 +25,7 @@ class ScpiChannels:
         resource: str,
         channels: frozenset[int],
         identity: str | None,
-        options: AttenuatorOptions,
+        options: LineOptions,
         tracer: Tracer,
         *,
         dial: Dial | None = None,

@@ -1,20 +1,24 @@
 """Driver for Keysight (Agilent, HP) variable optical attenuators, over their SCPI.
 
-Commands used and their evidence: drivers/README.md. What a channel takes from the light is read
-back as the instrument was told; the light follows once its filter has moved.
+Commands used and their evidence: drivers/README.md. Filters take their time, so an attenuation is
+read back until it is what was told.
 """
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
-from testbed.bench.contracts import Identity
+from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, LinkLost, UsageError
+from testbed_drivers.cards_light import AttenuatorOptions
 from testbed_drivers.channels import ScpiChannels
+from testbed_drivers.transport import Dial
 
 SET_SECONDS = 10.0
-"""The longest that setting and reading back may take; one lab waits 5 s for the slowest boxes."""
+"""The longest that setting and reading back may take, whatever the caller's deadline."""
+_FIRST_POLL, _LONGEST_POLL = 0.002, 0.05
 TOLERANCE = 0.05
 """dB by which a read-back may be rounded."""
 
@@ -29,7 +33,20 @@ class Range(NamedTuple):
 class KeysightVoa(ScpiChannels):
     """A Keysight attenuator; an `Attenuator`."""
 
-    _ranges: dict[int, Range] | None = None
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        channels: frozenset[int],
+        identity: str | None,
+        options: AttenuatorOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, resource, channels, identity, options, tracer, dial=dial)
+        self._settle_max = options.settle_max
+        self._ranges: dict[int, Range] | None = None
 
     def open(self, deadline: Deadline) -> Identity:
         """Open the line, check who answers and learn what each channel can be set to."""
@@ -53,16 +70,7 @@ class KeysightVoa(ScpiChannels):
         budget = deadline.within(SET_SECONDS)
         with self._scpi.held(budget):
             self._scpi.do([f":INP{channel}:ATT {decibels:.3f}"], budget)
-            shown = self.attenuation(channel, budget)
-        if not abs(shown - decibels) <= TOLERANCE:
-            raise InstrumentError(
-                self._name,
-                f"was told {decibels:g} dB on channel {channel}, reported no error, "
-                f"but shows {shown:g} dB",
-                reply=f"{shown}",
-                hint="look at its front panel; somebody may use it by hand",
-            )
-        return shown
+            return self._reached(channel, decibels, budget)
 
     def is_open(self, channel: int, deadline: Deadline) -> bool:
         """Read back whether light passes the shutter of a channel."""
@@ -82,6 +90,22 @@ class KeysightVoa(ScpiChannels):
                     f"{channel}, but it reads back {'closed' if is_open else 'open'}",
                     hint="look at its front panel",
                 )
+
+    def _reached(self, channel: int, decibels: float, deadline: Deadline) -> float:
+        """Read back, ever more slowly, until the filter is where it was told to go."""
+        limit, pause = deadline.within(self._settle_max), _FIRST_POLL
+        while not abs((shown := self.attenuation(channel, deadline)) - decibels) <= TOLERANCE:
+            if limit.left < pause:
+                raise InstrumentError(
+                    self._name,
+                    f"was told {decibels:g} dB on channel {channel}, reported no error, "
+                    f"but shows {shown:g} dB",
+                    reply=f"{shown}",
+                    hint="look at its front panel; somebody may use it by hand",
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_POLL)
+        return shown
 
     def _check_range(self, channel: int, decibels: float) -> None:
         """Refuse, before the first byte, what the channel cannot be set to."""

@@ -1,7 +1,7 @@
 """A Keysight attenuator, device side: filters that move, shutters that do not, and its SCPI.
 
 What the public record leaves open is decided here, and listed in drivers/README.md: channels take
-0 to 45 dB, and start with 0 dB and open shutters.
+0 to 45 dB, start with 0 dB and open shutters, and read back where their filters are.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _WORDS = {"MINimum": 0.0, "MAXimum": _MOST, "DEFault": 0.0}
 
 
 class Filter:
-    """One channel: what it was told, where its filter is on the way there, and its shutter."""
+    """One channel: where its filter is on the way to where it was told, and its shutter."""
 
     def __init__(self) -> None:
-        self.told = 0.0
         self.at = 0.0
+        self.shown: float | None = None
+        """What it reads back when that is not where its filter is."""
         self.shown_open = True
         self.is_open = True
         self.move: object = None
@@ -72,7 +73,8 @@ class KeysightVoaFarEnd(ScpiFarEnd):
         }
 
     def _attenuation(self, channel: int, text: str) -> str:
-        decibels = _word(text) if text else self._filters[channel].told
+        one = self._filters[channel]
+        decibels = _word(text) if text else one.at if one.shown is None else one.shown
         if decibels is None:
             raise Refused(-224, "Illegal parameter value")
         return f"{decibels:+.8E}"
@@ -81,9 +83,11 @@ class KeysightVoaFarEnd(ScpiFarEnd):
         decibels = _decibels(text)
         if self._strikes("stuck", channel):
             return
-        self._filters[channel].told = decibels
-        if not self._strikes("lie", channel):
-            self._move(channel, decibels)
+        if self._strikes("lie", channel):
+            self._filters[channel].shown = decibels
+            return
+        self._filters[channel].shown = None
+        self._move(channel, decibels)
 
     def _move(self, channel: int, goal: float) -> None:
         """Go a step towards the goal, and on from there unless told otherwise meanwhile."""

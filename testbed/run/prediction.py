@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_FIRST_RESENDING = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class LinkRate:
@@ -44,13 +46,13 @@ def predict(
     nothing for what dies: its agent sees the kernel's word. A newcomer must also start (`start`,
     0 for a warm one) while the fabric moves, and be given its state. The orchestration itself is
     not in the prediction: it is what the measurement adds. A fibre that lost its light at an
-    attenuator is dark for as long as that is held, and no mirror moves.
+    attenuator is dark for as long as that is held, and no mirror moves; what was under way then
+    waits for TCP to send it again.
     """
     if fault == "attenuate":
-        dark = max(hold, physics.loss_of_signal)
-        terms = {"noticing": physics.loss_of_signal, "held": dark - physics.loss_of_signal}
-        terms |= {"link_up": physics.link_up, "step": step}
-        return terms | {"reconfiguration": physics.link_up, "total": sum(terms.values())}
+        dark = hold + physics.link_up
+        terms = {"held": hold, "link_up": physics.link_up, "resending": _sent_again(dark) - dark}
+        return terms | {"step": step, "total": sum(terms.values()) + step}
     noticing = {"rank-freeze": heartbeat, "rank-kill": 0.0}.get(fault, physics.loss_of_signal)
     newcomer = fault != "dark-circuit"
     fabric = physics.settle + physics.link_up
@@ -63,3 +65,15 @@ def predict(
         "step": step,
     }
     return terms | {"reconfiguration": fabric, "total": sum(terms.values())}
+
+
+def _sent_again(dark: float) -> float:
+    """Return when TCP next sends again what was lost in `dark` seconds without light.
+
+    It waits 200 ms on Linux where the round trip is short, and twice as long each time (RFC 6298).
+    """
+    wait, sent = _FIRST_RESENDING, _FIRST_RESENDING
+    while sent < dark:
+        wait *= 2
+        sent += wait
+    return sent

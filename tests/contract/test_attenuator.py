@@ -1,7 +1,6 @@
 """The contract of an attenuator, kept by every driver on every wire that it claims."""
 
 import contextlib
-import time
 
 import pytest
 from light_rig import Rig, claims, soon
@@ -22,13 +21,6 @@ def voa(rig):
     return rig.opened()
 
 
-def arrives(condition):
-    end = now() + 5
-    while not condition():
-        assert now() < end
-        time.sleep(0.001)
-
-
 def test_it_says_who_it_is_and_starts_with_what_is_there(voa):
     assert voa.identify(soon()).serial == "L1"
     assert [voa.attenuation(channel, soon()) for channel in (1, 3)] == [0.0, 0.0]
@@ -39,27 +31,16 @@ def test_what_is_set_reads_back_and_is_taken_from_the_light_of_that_channel_only
     assert voa.attenuate(3, 12.5, soon()) == 12.5
     assert voa.attenuation(3, soon()) == 12.5
     assert voa.attenuation(1, soon()) == 0.0
-    arrives(lambda: rig.takes == {3: 12.5})
+    assert rig.takes == {3: 12.5}
 
 
 def test_on_its_way_it_passes_the_losses_between(rig, voa):
     voa.attenuate(1, 5.0, soon())
-    arrives(lambda: rig.takes.get(1) == 5.0)
     assert rig.passed == [1.0, 2.0, 3.0, 4.0, 5.0]
-
-
-def test_told_anew_while_it_moves_it_turns_round(rig, voa):
-    voa.attenuate(1, 40.0, soon())
-    voa.attenuate(1, 0.0, soon())
-    arrives(lambda: rig.takes.get(1, 0.0) == 0.0 and len(rig.passed) > 0)
-    time.sleep(0.02)
-    assert rig.takes[1] == 0.0
-    assert max(rig.passed) < 40.0
 
 
 def test_a_shutter_ends_all_light_at_once_and_keeps_the_attenuation(rig, voa):
     voa.attenuate(1, 3.0, soon())
-    arrives(lambda: rig.takes.get(1) == 3.0)
     voa.shutter(1, False, soon())
     assert rig.takes[1] > 90.0
     assert not voa.is_open(1, soon())
@@ -95,7 +76,8 @@ def test_a_refusal_carries_its_words_and_changes_nothing(rig, voa):
     assert voa.attenuation(1, soon()) == 0.0
 
 
-def test_a_stuck_channel_is_found_by_reading_back(rig, voa):
+def test_a_stuck_channel_is_found_by_reading_back(rig):
+    voa = rig.opened(settle_max=0.05)
     rig.far_end.fault("stuck", port=1)
     with pytest.raises(InstrumentError, match=r"told 4 dB on channel 1, .* shows 0 dB"):
         voa.attenuate(1, 4.0, soon())

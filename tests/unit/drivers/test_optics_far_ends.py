@@ -1,7 +1,7 @@
 """Attenuator and power meter far ends as state machines, on a clock that only moves when told."""
 
 import pytest
-from time_by_hand import VirtualTime
+from virtual_time import VirtualTime
 
 from testbed.bench.contracts import AttenuatorSite, MeterSite
 from testbed_drivers.keysight_voa_far_end import BLOCKED, KeysightVoaFarEnd
@@ -33,12 +33,33 @@ def voa():
     return Voa()
 
 
-def test_a_filter_moves_through_every_loss_at_its_speed_and_reads_back_at_once(voa):
+def test_a_filter_moves_through_every_loss_at_its_speed_and_reads_back_where_it_is(voa):
     voa.say(":INP2:ATT 2.5 dB")
-    assert float(voa.say(":inp2:att?")) == 2.5
-    assert voa.taken == []
+    assert float(voa.say(":inp2:att?")) == 0.0
+    voa.time.advance(0.02)
+    assert float(voa.say(":inp2:att?")) == 2.0
     voa.time.advance(1.0)
+    assert float(voa.say(":inp2:att?")) == 2.5
     assert voa.taken == [(0.01, 2, 1.0), (0.02, 2, 2.0), (0.025, 2, 2.5)]
+
+
+def test_told_anew_while_it_moves_it_turns_round(voa):
+    voa.say(":INP1:ATT 40")
+    voa.time.advance(0.03)
+    voa.say(":INP1:ATT 0")
+    voa.time.advance(1.0)
+    assert [loss for _, _, loss in voa.taken] == [1.0, 2.0, 3.0, 2.0, 1.0, 0.0]
+
+
+def test_a_lying_channel_reads_back_what_its_filter_does_not_do_until_it_is_told_again(voa):
+    voa.far_end.fault("lie", port=1)
+    voa.say(":INP1:ATT 7")
+    voa.time.advance(1.0)
+    assert (float(voa.say(":INP1:ATT?")), voa.taken) == (7.0, [])
+    voa.far_end.clear()
+    voa.say(":INP1:ATT 1")
+    voa.time.advance(1.0)
+    assert (float(voa.say(":INP1:ATT?")), voa.taken) == (1.0, [(1.01, 1, 1.0)])
 
 
 def test_a_shutter_is_not_a_filter(voa):
@@ -52,8 +73,10 @@ def test_a_shutter_is_not_a_filter(voa):
 def test_words_stand_for_numbers_and_no_number_for_the_first_channel(voa):
     assert float(voa.say(":INP2:ATT? MAX")) == 45.0
     voa.say(":INPUT:ATTENUATION MAXIMUM")
+    voa.time.advance(1.0)
     assert [float(voa.say(f":INP{n}:ATT?")) for n in (1, 2)] == [45.0, 0.0]
     voa.say(":INP1:ATT DEF")
+    voa.time.advance(1.0)
     assert float(voa.say(":INP1:ATT?")) == 0.0
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from time_by_hand import VirtualTime
+from virtual_time import VirtualTime
 
 from testbed.bench.contracts import SwitchSite
 from testbed_drivers.cards import PolatisOptions

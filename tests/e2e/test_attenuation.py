@@ -1,0 +1,77 @@
+"""Light as a quantity: attenuators take it, power meters see it, receivers need enough of it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from commandline import CommandLine
+
+HERE = Path(__file__).parent
+LAB = str(HERE / "attenuation" / "lab.yaml")
+EXPERIMENT = str(HERE / "attenuation" / "experiment.yaml")
+
+
+def test_a_meter_sees_what_an_attenuator_takes_and_a_receiver_loses_its_carrier(
+    testbed: CommandLine,
+) -> None:
+    done = testbed.inside("../tests/e2e/attenuation/lab", HERE / "inside" / "measure_light.py")
+    found = json.loads(done.out)
+    near = pytest.approx
+    assert found["no circuit"] == [near(1.0, abs=0.1), None, None, None]
+    assert found["circuit"][0] == near(1.0, abs=0.1)
+    arriving = found["circuit"][1]
+    assert -0.8 < arriving < 0.6  # 1 dBm less what a switch takes
+    assert found["10 dB less"] == [near(-9, abs=0.1), near(arriving - 10, abs=0.1), *_rest(found)]
+    assert found["20 dB less"][1] == near(arriving - 20, abs=0.1)
+    assert found["20 dB less"][3] == "carrier-lost"
+    assert found["light again"] == [near(level, abs=0.1) for level in found["circuit"][:3]] + [
+        "carrier"
+    ]
+    assert found["shut"][:2] == [None, None]
+    assert found["shut"][3] == "carrier-lost"
+    assert found["open"][3] == "carrier"
+    assert found["12 dB less at the other receiver"][2] == near(found["open"][2] - 12, abs=0.1)
+    assert found["no power"][:3] == [None, None, None]
+
+
+def _longest_pause(run: Path) -> float:
+    """Return the longest time between two steps of rank 0, of the trial where it was shortest."""
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    pauses = []
+    for number in (0, 1):
+        ends = [
+            event["data"]["mono"]
+            for event in events
+            if event["kind"] == "step" and (event["trial"], event["data"]["rank"]) == (number, 0)
+        ]
+        pauses.append(max(later - earlier for earlier, later in pairwise(ends)))
+    return min(pauses)
+
+
+def _rest(found: dict[str, list[object]]) -> list[object]:
+    return [pytest.approx(found["circuit"][2], abs=0.1), "carrier"]
+
+
+def test_a_job_goes_on_after_an_attenuation_and_the_lab_is_as_before(testbed: CommandLine) -> None:
+    where = ["--results", str(testbed.results), "--json"]
+    done = testbed("run", EXPERIMENT, "--lab", LAB, "--twin", "--seed", "1", *where)
+    assert done.code == 0, done.err
+    summary = done.json()
+    observers = {t["variant"]: t["receipt"]["observer"] for t in summary["trials"]}
+    assert observers == {"into-the-switch": "h1.p0 carrier", "at-the-receiver": "h1.p1 carrier"}
+    assert all(trial["valid"] and trial["recovered"] for trial in summary["trials"])
+    assert summary["cleanup"] == "verified"
+    run = testbed.results / "latest"
+    assert _longest_pause(run) > 0.25  # held for 300 ms, some of which the filter moves
+    rows = [json.loads(line) for line in (run / "wire" / "voa.jsonl").read_text().splitlines()]
+    settings = [r["data"].split(";")[0] for r in rows if "ATT " in r["data"]]
+    assert sorted(settings) == sorted(
+        f":INP{n}:ATT {loss}" for n in (1, 2) for loss in ("20.000", "0.000")
+    )
+    journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    promised = {row["id"] for row in journal if row.get("undo") == "attenuation"}
+    assert len(promised) == 2
+    assert promised <= {row.get("done") for row in journal}

@@ -1,0 +1,127 @@
+"""The light budget, with a real switch far end between the fibres and a clock moved by hand."""
+
+import pytest
+from virtual_time import VirtualTime
+
+from testbed.bench.contracts import SwitchSite
+from testbed.fabric.circuits import SwitchPort
+from testbed.schema import load_lab
+from testbed.twin.budget import LightBudget
+from testbed_drivers.polatis_far_end import PolatisFarEnd
+
+LAB = """\
+lab: bench
+hosts:
+  h0:
+    ssh: h0
+    ports: {p0: {interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.5, launch: 3 dBm}}
+  h1:
+    ssh: h1
+    ports: {p0: {interface: e, address: 10.0.0.2/8, tx: ocs.2, rx: ocs.6}}
+switches: {ocs: {driver: polatis, resource: "tcp://192.0.2.10:5025", ports: [1-8]}}
+"""
+H0, H1 = SwitchPort("ocs", 1), SwitchPort("ocs", 2)
+AT_H0, AT_H1 = SwitchPort("ocs", 5), SwitchPort("ocs", 6)
+SETTLE = 0.025
+
+
+class Room:
+    """Two hosts with power and the circuits between them, on one 4×4 switch."""
+
+    def __init__(self, lab):
+        self.powered = {"h0", "h1"}
+        self.time = VirtualTime()
+        self.lit, self.calls = {}, 0
+        self.budget = LightBudget(lab, self.powered.__contains__)
+        self.site = SwitchSite(
+            ingress=frozenset(range(1, 5)),
+            egress=frozenset(range(5, 9)),
+            serial="S1",
+            settle=SETTLE,
+            seed=1,
+            scheduler=self.time,
+            lit=self._hear,
+            sensitivity=-14.0,
+        )
+        self.far_end = PolatisFarEnd(self.site)
+        self.budget.join("ocs", self.site)
+        self.far_end.execute(":OXC:SWIT:CONN:ADD (@1,2),(@6,5)")
+        self.time.advance(SETTLE)
+        self.calls = 0
+
+    def _hear(self, lit):
+        self.lit = dict(lit)
+        self.calls += 1
+
+
+@pytest.fixture
+def room(tmp_path):
+    (tmp_path / "lab.yaml").write_text(LAB)
+    return Room(load_lab(tmp_path / "lab.yaml"))
+
+
+def test_what_is_launched_arrives_less_what_the_fibre_and_the_switch_take(room):
+    assert room.budget.tapped(H0) == 3.0
+    assert room.budget.tapped(H1) == 0.0
+    assert 1.4 <= room.budget.tapped(AT_H1) <= 2.4
+    room.budget.take(H0, 4.0)
+    assert room.budget.tapped(H0) == -1.0
+    assert -2.6 <= room.budget.tapped(AT_H1) <= -1.6
+    assert room.budget.tapped(H1) == 0.0
+
+
+def test_a_circuit_is_dark_when_its_receiver_gets_too_little_and_comes_back(room):
+    room.budget.take(H0, 15.0)
+    assert room.lit == {1: 6, 2: 5}
+    room.budget.take(H0, 17.0)
+    assert room.lit == {2: 5}
+    room.budget.take(H0, 15.0)
+    assert room.lit == {1: 6, 2: 5}
+    assert room.calls == 2
+
+
+def test_an_attenuator_at_the_receiver_counts_as_one_at_the_source(room):
+    room.budget.take(AT_H1, 17.0)
+    assert room.lit == {2: 5}
+    assert -15.6 <= room.budget.tapped(AT_H1) <= -14.6
+    assert room.budget.tapped(H0) == 3.0
+
+
+def test_both_ends_of_a_path_add_up(room):
+    room.budget.take(H0, 8.0)
+    room.budget.take(AT_H1, 8.0)
+    assert room.lit == {1: 6, 2: 5}
+    room.budget.take(AT_H1, 9.5)
+    assert room.lit == {2: 5}
+
+
+def test_a_host_without_power_launches_nothing_and_its_circuit_stands(room):
+    room.powered.discard("h0")
+    room.budget.look_again()
+    assert room.budget.tapped(H0) is None
+    assert room.budget.tapped(AT_H1) is None
+    assert room.calls == 0
+
+
+def test_a_host_that_comes_back_behind_an_attenuator_stays_dark(room):
+    room.powered.discard("h0")
+    room.budget.take(H0, 40.0)
+    assert room.lit == {1: 6, 2: 5}
+    room.powered.add("h0")
+    room.budget.look_again()
+    assert room.lit == {2: 5}
+
+
+def test_a_receiver_that_needs_more_light_gets_none(room):
+    room.site.sensitivity = 0.0
+    room.budget.look_again()
+    assert room.lit == {1: 6}
+
+
+def test_a_tap_where_no_circuit_ends_is_dark_and_so_is_one_while_mirrors_move(room):
+    assert room.budget.tapped(SwitchPort("ocs", 7)) is None
+    assert room.budget.tapped(SwitchPort("ocs", 3)) is None
+    room.far_end.execute(":OXC:SWIT:CONN:SUB (@1),(@6);:OXC:SWIT:CONN:ADD (@1),(@7)")
+    assert room.budget.tapped(SwitchPort("ocs", 7)) is None
+    room.time.advance(SETTLE)
+    assert room.budget.tapped(SwitchPort("ocs", 7)) is not None
