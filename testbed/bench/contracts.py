@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
@@ -282,6 +282,7 @@ class FarEnd(Protocol):
         """Return how often a fault has struck so far: the proof that it was no idle threat."""
 
 
+@runtime_checkable
 class SshFarEnd(FarEnd, Protocol):
     """A far end that clients reach by SSH; a session is one connection.
 

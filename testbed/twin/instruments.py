@@ -14,17 +14,20 @@ from testbed.bench.contracts import (
     MeterSite,
     PowerSite,
     Scheduler,
+    SshFarEnd,
     SwitchSite,
 )
 from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
-from testbed.resource import Tcp
+from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin.budget import LightBudget
 from testbed.twin.hosts import VirtualHosts
 from testbed.twin.light import Light
+from testbed.twin.machine import instrument_key
 from testbed.twin.site import Site
 from testbed.twin.wire import serve_pty, serve_tcp
+from testbed.twin.wire_ssh import serve_ssh
 
 
 class Instruments:
@@ -81,14 +84,21 @@ class Instruments:
             raise ValueError(f"no instrument {name!r}; {nearest(name, list(self.far_ends))}")
         return self.far_ends[name]
 
-    def serve(self, site: Site, tls: ssl.SSLContext) -> None:
+    def serve(self, site: Site, tls: ssl.SSLContext, client_key: str) -> None:
         """Let every far end answer where the lab file says, until the twin ends.
 
-        A serial line is as slow as its driver's option `baud` makes a real one.
+        A serial line is as slow as its driver's option `baud` makes a real one. SSH lets in whoever
+        holds the public key `client_key`; ValueError for a far end that does not answer SSH.
         """
         for instrument in site.instruments:
             far_end, place = self.far_ends[instrument.name], instrument.place
-            if isinstance(place, Tcp):
+            if isinstance(place, Ssh):
+                if not isinstance(far_end, SshFarEnd):
+                    raise ValueError(f"{instrument.name}: its driver does not speak SSH")
+                host_key = instrument_key(instrument.name)
+                address, port = instrument.address, place.port
+                serve_ssh(far_end, address, port, host_key=host_key, client_key=client_key)
+            elif isinstance(place, Tcp):
                 context = tls if place.tls else None
                 serve_tcp(far_end, instrument.address, place.port, tls=context)
             else:

@@ -34,6 +34,16 @@ def furnish(names: dict[str, str]) -> None:
     bind(hosts, "/etc/hosts")
 
 
+def host_key(name: str) -> Path:
+    """Return where the SSH key of a virtual host is."""
+    return ROOM / f"host-key-{name}"
+
+
+def instrument_key(name: str) -> Path:
+    """Return where the SSH key of an instrument is."""
+    return ROOM / f"instrument-key-{name}"
+
+
 def _make_devices(root: Path) -> None:
     root.mkdir()
     mount("tmpfs", root, "tmpfs", "mode=0755")

@@ -12,11 +12,11 @@ import signal
 import ssl
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from testbed.resource import Tcp
+from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin import keys, machine
 from testbed.twin.control import ControlSocket
@@ -52,7 +52,7 @@ class Twin:
             self.light,
         )
         self.instruments = Instruments(lab, self.light, self.hosts, self.scheduler)
-        self.instruments.serve(site, _server_tls(site))
+        self.instruments.serve(site, _server_tls(site), client_key)
         self.hosts.power_on_all()
 
     def _make_light(self, site: Site) -> Light:
@@ -138,19 +138,23 @@ def _management_network(site: Site) -> Network:
 
 
 def _write_keys(site: Site) -> str:
-    """Write every host's key and the client's, and the client's list of known hosts."""
+    """Write every SSH server's key and the client's, and the client's list of known hosts."""
     home = machine.HOME / ".ssh"
     known = []
-    for host in site.hosts.values():
-        public = keys.write_ssh_key(_host_key(host))
-        name = host.ssh_name if host.ssh_port == 22 else f"[{host.ssh_name}]:{host.ssh_port}"
-        known.append(f"{name} {public}\n")
+    for name, port, key in _ssh_servers(site):
+        public = keys.write_ssh_key(key)
+        known.append(f"{name if port == 22 else f'[{name}]:{port}'} {public}\n")
     (home / "known_hosts").write_text("".join(known))
     return keys.write_ssh_key(home / "id_ed25519")
 
 
-def _host_key(host: HostSite) -> Path:
-    return machine.ROOM / f"host-key-{host.name}"
+def _ssh_servers(site: Site) -> Iterator[tuple[str, int, Path]]:
+    """Yield name, port and key file of everything that answers SSH."""
+    for host in site.hosts.values():
+        yield host.ssh_name, host.ssh_port, machine.host_key(host.name)
+    for box in site.instruments:
+        if isinstance(box.place, Ssh):
+            yield box.place.host, box.place.port, machine.instrument_key(box.name)
 
 
 def _host_setup(host: HostSite, lab: Lab, client_key: str) -> HostSetup:
@@ -163,7 +167,7 @@ def _host_setup(host: HostSite, lab: Lab, client_key: str) -> HostSetup:
         rate=lab.twin.rate,
         clock_offset=host.clock_offset,
         path=f"{scripts}:{os.environ.get('PATH', os.defpath)}",
-        host_key=str(_host_key(host)),
+        host_key=str(machine.host_key(host.name)),
         client_key=client_key,
     )
 
