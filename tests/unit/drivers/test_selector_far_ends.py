@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from virtual_time import VirtualTime
 
 from testbed.bench.contracts import SwitchSite
-from testbed_drivers.cards_small import DiconMxsOptions, SantecOptions, ThorlabsOptions
+from testbed_drivers.agiltron_far_end import AgiltronFarEnd
+from testbed_drivers.cards_small import (
+    AgiltronOptions,
+    DiconMxsOptions,
+    SantecOptions,
+    ThorlabsOptions,
+)
 from testbed_drivers.dicon_far_end import DiconFarEnd
 from testbed_drivers.dicon_mxs_far_end import DiconMxsFarEnd
 from testbed_drivers.mzi_far_end import EXTINCTION, MziFarEnd, share
@@ -51,6 +57,13 @@ class Box:
         self._said.clear()
         self._line.receive(line.encode() + self._end)
         return b"".join(self._said)
+
+    def hear(self, *pieces):
+        """Send bytes in pieces; return all that came back, in hexadecimal."""
+        self._said.clear()
+        for piece in pieces:
+            self._line.receive(bytes.fromhex(piece))
+        return b"".join(self._said).hex(" ")
 
     def settle(self):
         self.time.advance(20 * SETTLE)
@@ -206,6 +219,35 @@ class TestThorlabs:
     def test_what_it_does_not_understand_it_passes_over(self, osw, line):
         assert osw.say(line) == b""
         assert osw.say("S?") == b"1\r\n"
+
+
+class TestAgiltron:
+    @pytest.fixture
+    def switch(self):
+        return Box(AgiltronFarEnd, [1], range(2, 6), AgiltronOptions(channels=4))
+
+    def test_a_frame_to_go_is_echoed_and_the_light_follows(self, switch):
+        assert switch.hear("01 12 00 03") == "01 12 00 03"
+        assert switch.hear("01 11 00 00") == "01 11 00 03"
+        assert switch.lit == {}
+        assert switch.settle() == {1: 4}
+
+    def test_frames_may_come_in_pieces_and_two_in_one(self, switch):
+        assert switch.hear("01", "12 00", "02 01 11", "00 00") == "01 12 00 02 01 11 00 02"
+
+    def test_what_was_begun_before_a_pause_is_forgotten(self, switch):
+        assert switch.hear("01 12 00") == ""
+        switch.time.advance(0.1)
+        assert switch.hear("01 11 00 00") == "01 11 00 01"
+
+    @pytest.mark.parametrize("frame", ["01 12 00 00", "01 12 00 05", "01 12 01 02", "02 11 00 00"])
+    def test_what_it_does_not_understand_it_passes_over(self, switch, frame):
+        assert switch.hear(frame) == ""
+        assert switch.hear("01 11 00 00") == "01 11 00 01"
+
+    def test_a_fault_finds_a_frame_by_its_bytes(self, switch):
+        switch.far_end.fault("silent", command="01 12")
+        assert switch.hear("01 12 00 03", "01 11 00 00") == "01 11 00 03"
 
 
 class TestMzi:
