@@ -8,8 +8,11 @@ transport_serial     serial devices (imports pyserial)
 session              one line, one lock, one exchange at a time, a fresh line after any doubt
 scpi_syntax, scpi    the SCPI dialect: words of the language; the host's manners
 tl1_syntax, tl1      the TL1 dialect: words of the language; replies paired by their tags
+dialogue, text_line, frames         messages without tags: lines of text, frames of fixed length
+switch, selector     what drivers of switches do alike; those whose moves undo the one before
 polatis, redfish     drivers, one per family of devices
 armed_faults    what a far end can be told to do wrong
+switch_box, selector_box            the inside of every switch: mirrors, light, its faults
 scpi_far_end, http_far_end          a dialect, seen from the device
 polatis_far_end, redfish_far_end    the device side of each driver
 cards                what the entry points name: options and summaries, no instrument library
