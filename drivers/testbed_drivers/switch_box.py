@@ -76,7 +76,8 @@ class SwitchBox:
     def connect(self, pairs: Mapping[int, int]) -> None:
         """Point mirrors; each circuit carries light once its own has settled."""
         new = {i: e for i, e in pairs.items() if self.commanded.get(i) != e}
-        moving = [i for i, e in self._done_of(new).items() if self._connect(i, e)]
+        done = self._done_of(new)
+        moving = [i for i, e in done.items() if self._connect(i, e, done.values())]
         self._move(moving)
         self._show()
 
@@ -159,12 +160,12 @@ class SwitchBox:
         egress = [e for _, e in rows]
         return dict(zip((i for i, _ in rows), egress[1:] + egress[:1], strict=True))
 
-    def _connect(self, ingress: int, egress: int) -> bool:
-        """Take one circuit into the read-back; tell whether its mirror moves."""
+    def _connect(self, ingress: int, egress: int, spoken_for: Iterable[int]) -> bool:
+        """Take one circuit of a list into the read-back; tell whether its mirror moves."""
         if self._strikes("stuck", ingress, egress):
             return False
         if self._strikes("misrouted", ingress, egress):
-            taken = {*self.commanded.values(), egress}
+            taken = {*self.commanded.values(), *spoken_for}
             egress = min(self.site.egress - taken, default=egress)
         self.commanded[ingress] = egress
         if self._strikes("lie", ingress, egress):

@@ -55,10 +55,12 @@ class Crossbar:
         self._clock = clock
         self._verification = Verification(name, switch, clock)
         self._made: set[tuple[int, int]] = set()
-        self._shown: State = {}
-        """What the last read-back showed of ours."""
+        self._shown: State | None = {}
+        """What the last read-back showed of ours; None when it could not be read."""
         self._before: State = {}
         """What was ours before the last command."""
+        self._wanted: State = {}
+        """What was planned last; it may hold what somebody else made alike, which is not ours."""
         self._tx = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self._rx = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
 
@@ -89,7 +91,7 @@ class Crossbar:
         when light would break a limit, UsageError for what this switch cannot hold.
         """
         state = self._switch.state(deadline)
-        self._refuse_if_gone(Difference.between(self._shown, self._ours(state)).missing)
+        self._refuse_if_gone(Difference.between(self._shown or {}, state).missing)
         launched = self._launched(deadline)
         can, ours = self._switch.capabilities, self._ours(state)
         try:
@@ -104,14 +106,19 @@ class Crossbar:
             raise LabError(f"{self.name}: {error}; {behind} is behind it") from None
         except ValueError as error:
             raise UsageError(f"{self.name}: {error}") from None
+        self._wanted = wanted
+        if not change:
+            self._shown = self._as_it_should_be(state)
         return state, change
 
     def check(self, deadline: Deadline) -> None:
         """Read back and raise BusyError when our ports are not as we left them."""
         state = self._switch.state(deadline)
+        if self._shown is None:
+            self._shown = self._as_it_should_be(state)
         drift = Difference.between(self._shown, self._on_our_ports(state))
         self._refuse_if_gone(drift.missing)
-        if came := {i: e for i, e in drift.extra.items() if (i, e) not in self._made}:
+        if came := drift.extra:
             raise BusyError(
                 f"{self.name} was changed behind our back: {self._named(came)} came",
                 hint="find out who else uses this switch",
@@ -128,7 +135,7 @@ class Crossbar:
         expected = self._on_our_ports(after(state, change))
         applied = self._told(change, expected, deadline)
         self._made |= _astray(state, change, applied)
-        self._shown = self._ours(applied.state)
+        self._shown = self._as_it_should_be(applied.state)
         if applied.refused:
             words = "; ".join(f"{i}: {word}" for i, word in sorted(applied.refused.items()))
             raise InstrumentError(self.name, f"refused a part of {change}: {words}")
@@ -138,12 +145,12 @@ class Crossbar:
                 f"was told {change}, reported no error, but shows {gap}",
                 hint="a port may be stuck: try it with `testbed switch`",
             )
-        self._made = set(self._shown.items())
+        self._made &= set(applied.state.items())
         return applied
 
     def verify(self, change: Change, deadline: Deadline) -> Verified:
         """Wait until the switch says that a change is in order and its light is there."""
-        return self._verification.verify(change, self._shown, deadline)
+        return self._verification.verify(change, self._shown or {}, deadline)
 
     def roll_back(self, change: Change, error: TestbedError) -> None:
         """Bring the ports of the last change, which failed with `error`, back to what they were.
@@ -177,7 +184,7 @@ class Crossbar:
         for pause in _PAUSES:
             problem = self._step_back(target, region, told, deadline)
             if not problem:
-                self._made = set(self._shown.items())
+                self._made = set(target.items())
                 return self._verify_back(told, deadline)
             self._clock.wait(min(pause, deadline.left))
         raise UnsafeError(
@@ -200,7 +207,7 @@ class Crossbar:
                 trouble = f"{error}; "
                 present = self._switch.state(deadline)
         except LabError as error:
-            self._shown = {}
+            self._shown = None
             return f"{trouble}what it shows cannot be read: {error}"
         self._shown = self._ours(present)
         shown = {i: e for i, e in present.items() if {i, e} & region or target.get(i) == e}
@@ -219,7 +226,7 @@ class Crossbar:
 
     def _verify_back(self, told: State, deadline: Deadline) -> None:
         try:
-            self._verification.verify(Change({}, told), self._shown, deadline)
+            self._verification.verify(Change({}, told), self._shown or {}, deadline)
         except InstrumentError as error:
             raise UnsafeError(
                 f"{self.name} was brought back, but {error}",
@@ -244,6 +251,9 @@ class Crossbar:
 
     def _ours(self, state: State) -> dict[int, int]:
         return {i: e for i, e in state.items() if (i, e) in self._made}
+
+    def _as_it_should_be(self, state: State) -> dict[int, int]:
+        return {i: e for i, e in state.items() if (i, e) in self._made or self._wanted.get(i) == e}
 
     def _named(self, cross: State) -> str:
         """Return cross-connects with the host ports that their fibres lead to."""

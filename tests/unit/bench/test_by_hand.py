@@ -1,0 +1,102 @@
+"""A switch moved by hand: the same checks and the same way back as for a run."""
+
+import pytest
+
+from testbed.bench.byhand import parse_ends, switch_by_hand
+from testbed.bench.contracts import SwitchSite
+from testbed.errors import BusyError, InstrumentError, LabError, UsageError
+from testbed.schema import load_lab
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_tcp
+from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switch import sides
+
+LAB = """\
+lab: bench
+hosts:
+  h0:
+    ssh: h0
+    ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.9}}}}
+  h1:
+    ssh: h1
+    ports: {{p0: {{interface: e, address: 10.0.0.2/8, tx: ocs.2, rx: ocs.10, max_dbm: 0 dBm}}}}
+switches:
+  ocs:
+    driver: polatis
+    resource: "tcp://127.0.0.1:{port}"
+    ports: [1-16]
+    protected: [3]
+    keep_alive: [12]
+"""
+
+
+class HandRig:
+    """A lab file, the far end of its switch, and a hand on it."""
+
+    def __init__(self, directory):
+        self._scheduler = WallScheduler()
+        site = SwitchSite(*sides(8, 8), "S1", 0.001, 1, self._scheduler, lambda lit: None)
+        self.far_end = PolatisFarEnd(site)
+        self._wire = serve_tcp(self.far_end)
+        file = directory / "lab.yaml"
+        file.write_text(LAB.format(port=self._wire.port))
+        self.lab = load_lab(str(file))
+
+    def connect(self, *ends):
+        with switch_by_hand(self.lab, "ocs", force=False) as box:
+            return box.connect(parse_ends(self.lab, "ocs", list(ends)))
+
+    def disconnect(self, *ends):
+        with switch_by_hand(self.lab, "ocs", force=False) as box:
+            return box.disconnect(parse_ends(self.lab, "ocs", list(ends)))
+
+    def shown(self):
+        with switch_by_hand(self.lab, "ocs", force=False) as box:
+            return {row["ingress"]: row["egress"] for row in box.rows()}
+
+    def close(self):
+        self._wire.close()
+        self._scheduler.close()
+
+
+@pytest.fixture
+def hand(tmp_path):
+    rig = HandRig(tmp_path)
+    yield rig
+    rig.close()
+
+
+def test_a_circuit_comes_verified_and_goes_again(hand):
+    moved = hand.connect("4", "11")
+    assert moved.applied.state == {4: 11}
+    assert moved.applied.read_back <= moved.verified.steady
+    assert hand.connect("4", "11") is None, "it is there already"
+    assert hand.disconnect("4", "11").applied.state == {}
+
+
+def test_what_fails_by_hand_is_taken_back_too(hand):
+    hand.connect("5", "13")
+    hand.far_end.fault("misrouted", port=4, count=1)
+    with pytest.raises(InstrumentError, match=r"4→9 instead.* rolled back"):
+        hand.connect("4", "11")
+    assert hand.shown() == {5: 13}
+
+
+def test_a_protected_port_is_not_moved_by_hand_either(hand):
+    with pytest.raises(UsageError, match="port 3 is none of those that lab bench lets be used"):
+        hand.connect("3", "11")
+
+
+def test_somebody_elses_circuit_is_in_the_way(hand):
+    hand.connect("4", "11")
+    with pytest.raises(BusyError, match="4→11"):
+        hand.connect("4", "14")
+    assert hand.shown() == {4: 11}
+
+
+def test_light_keeps_its_limits_by_hand(hand):
+    with pytest.raises(LabError, match=r"bears 0 dBm and what enters .*; h1\.p0 is behind it"):
+        hand.connect("4", "10")
+    hand.connect("4", "12")
+    with pytest.raises(LabError, match="port 12 is to be kept alight"):
+        hand.disconnect("4", "12")

@@ -1,0 +1,232 @@
+"""The second and third level of a change: what the device says of it, and the light itself.
+
+The switch is the inside of a far end, driven without a line, on a clock that moves only when
+somebody waits.
+"""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from threading import RLock
+
+import pytest
+from virtual_time import VirtualDeadline, VirtualTime
+
+from testbed.bench.contracts import Identity, SwitchSite
+from testbed.bench.crossbar import Crossbar
+from testbed.bench.moves import Move, move_all
+from testbed.bench.verification import MARGIN, WallTime
+from testbed.errors import BusyError, InstrumentError, LabError, NoReply, UsageError
+from testbed.fabric.device import Capabilities
+from testbed.fabric.light import LightLimits
+from testbed_drivers.armed_faults import Armed, ArmedFaults
+from testbed_drivers.switch import Done, Switch, sides
+from testbed_drivers.switch_box import FAULTS, SwitchBox
+
+SETTLE, SETTLE_MAX = 0.020, 0.050
+INGRESS, EGRESS = sides(4, 4)
+EVERYTHING = INGRESS | EGRESS
+CAN = Capabilities(INGRESS, EGRESS, SETTLE, SETTLE_MAX, steadiness=True, monitored=EVERYTHING)
+
+
+class WithoutALine(Switch):
+    """A switch that is told and asked without a word; `losses` reads of the light are lost."""
+
+    def __init__(self, can=CAN):
+        super().__init__("ocs", EVERYTHING)
+        self.time = VirtualTime()
+        self.launched = dict.fromkeys(INGRESS, 0.0)
+        self.faults = ArmedFaults(FAULTS, 1)
+        site = SwitchSite(
+            INGRESS, EGRESS, "S1", SETTLE, 1, self.time, lambda lit: None,
+            launched=self.launched.get,
+        )  # fmt: skip
+        self.box = SwitchBox(site, self.faults, RLock())
+        self.can = can
+        self.losses = 0
+        self.looks = []
+        self.open(self.soon())
+
+    def soon(self):
+        return VirtualDeadline(self.time.now() + 10.0, self.time)
+
+    def identify(self, deadline):
+        return Identity("nobody", "none", "S1", "0")
+
+    def state(self, deadline):
+        return dict(self.box.commanded)
+
+    def unsteady(self, deadline):
+        self.looks.append(self.time.now())
+        return self.box.unsteady()
+
+    def power(self, ports, deadline):
+        if self.losses:
+            self.losses -= 1
+            raise NoReply("ocs", "did not answer in time")
+        return {port: self.box.power(port) for port in ports}
+
+    def close(self):
+        pass
+
+    def _learn(self, who, deadline):
+        return self.can
+
+    def _held(self, deadline):
+        return nullcontext()
+
+    def _carry_out(self, change, deadline):
+        self.box.disconnect(change.removes)
+        self.box.connect(change.adds)
+        return Done(0.0, 0.0)
+
+    def crossbar(self, ports=EVERYTHING, limits=LightLimits()):  # noqa: B008 - frozen
+        clock = WallTime(self.time.now, self.time.advance)
+        return Crossbar("ocs", self, ports, {}, limits, clock)
+
+
+def change(switch, crossbar, wanted):
+    move = Move(crossbar, *crossbar.plan(wanted, switch.soon()))
+    return move_all([move], switch.soon())[0].verified
+
+
+@pytest.fixture
+def switch():
+    return WithoutALine()
+
+
+@pytest.fixture
+def crossbar(switch):
+    return switch.crossbar()
+
+
+def arm(switch, name, **scope):
+    switch.faults.arm(Armed(name, **scope))
+
+
+def test_a_change_is_over_when_the_mirrors_stand_still_and_not_much_later(switch, crossbar):
+    verified = change(switch, crossbar, {1: 5, 2: 6})
+    assert verified.steady is not None
+    assert verified.lit is not None
+    assert SETTLE <= switch.time.now() <= SETTLE + 0.012
+    gaps = [b - a for a, b in zip(switch.looks, switch.looks[1:], strict=False)]
+    assert gaps[0] == pytest.approx(0.002)
+    assert gaps == sorted(gaps), "looks come less and less often"
+
+
+def test_a_mirror_that_does_not_come_to_rest_is_given_up_after_its_longest_time(switch, crossbar):
+    arm(switch, "slow", port=1)
+    with pytest.raises(InstrumentError, match="says of 1→5: moving; the change was rolled back"):
+        change(switch, crossbar, {1: 5})
+    assert SETTLE_MAX + MARGIN <= switch.time.now() <= SETTLE_MAX + MARGIN + 0.06
+    assert switch.box.commanded == {}
+
+
+def test_what_has_failed_is_not_waited_for(switch, crossbar):
+    arm(switch, "failed", port=2)
+    with pytest.raises(InstrumentError, match="says of 2→6: failed"):
+        change(switch, crossbar, {1: 5, 2: 6})
+    assert len(switch.looks) == 1
+
+
+def test_only_the_circuits_of_the_change_are_waited_for(switch, crossbar):
+    change(switch, crossbar, {1: 5})
+    switch.box.connect({4: 8})
+    before = switch.time.now()
+    assert switch.box.unsteady() == {4: "moving"}
+    assert change(switch, crossbar, {}).steady is None
+    assert switch.time.now() == before
+
+
+@pytest.mark.parametrize("fault", ["lie", "dim"])
+def test_a_circuit_without_light_is_found_by_its_light_alone(fault):
+    switch = WithoutALine(replace(CAN, steadiness=False))
+    arm(switch, fault, port=1)
+    with pytest.raises(InstrumentError, match=r"1→5 (is dark|takes 3\d\.\d dB)"):
+        change(switch, switch.crossbar(), {1: 5, 2: 6})
+    assert switch.box.commanded == {}
+
+
+def test_light_that_stays_although_its_circuit_is_gone_is_found(switch, crossbar):
+    change(switch, crossbar, {1: 5})
+    arm(switch, "lie", port=1, count=1)
+    with pytest.raises(InstrumentError, match=r"port 5 still gets light of 0\.0 dBm; .* rolled"):
+        change(switch, crossbar, {})
+    assert switch.box.commanded == {1: 5}
+
+
+def test_a_dark_source_tells_nothing_of_the_path(switch, crossbar):
+    switch.launched[1] = None
+    arm(switch, "dim", port=1)
+    assert change(switch, crossbar, {1: 5}).lit is not None
+    assert switch.box.commanded == {1: 5}
+
+
+def test_nothing_is_claimed_of_light_that_is_not_measured():
+    switch = WithoutALine(replace(CAN, monitored=frozenset({1, 6})))
+    verified = change(switch, switch.crossbar(), {1: 5, 2: 6})
+    assert verified.lit is None
+
+
+def test_a_reading_that_is_lost_is_asked_for_again(switch, crossbar):
+    switch.losses = 2
+    assert change(switch, crossbar, {1: 5}).lit is not None
+    switch.losses = 10_000
+    with pytest.raises(LabError, match="did not answer"):
+        change(switch, crossbar, {1: 5, 2: 6})
+
+
+def test_a_receiver_is_not_given_more_than_it_bears(switch):
+    crossbar = switch.crossbar(limits=LightLimits(max_dbm={5: -3.0}))
+    with pytest.raises(LabError, match=r"port 5 bears -3 dBm and would get 0\.0 dBm from port 1"):
+        change(switch, crossbar, {1: 5})
+    switch.launched[1] = -4.0
+    change(switch, crossbar, {1: 5})
+    assert switch.box.commanded == {1: 5}
+
+
+def test_light_that_must_stay_goes_only_for_other_light_or_back_to_the_start(switch):
+    crossbar = switch.crossbar(limits=LightLimits(keep_alive=frozenset({5})))
+    change(switch, crossbar, {1: 5})
+    with pytest.raises(LabError, match="port 5 is to be kept alight"):
+        change(switch, crossbar, {})
+    change(switch, crossbar, {2: 5})
+    crossbar.restore(switch.soon())
+    assert switch.box.commanded == {}
+
+
+BAR, CROSSED = {1: 5, 2: 6}, {1: 6, 2: 5}
+
+
+def element():
+    """Return a 2×2 element that stands in bar."""
+    switch = WithoutALine(replace(CAN, positions=(BAR, CROSSED)))
+    switch.box.connect(BAR)
+    switch.time.advance(SETTLE)
+    return switch
+
+
+def test_a_switch_that_is_never_dark_is_adopted_as_it_stands_and_brought_back():
+    switch = element()
+    crossbar = switch.crossbar(frozenset({1, 2, 5, 6}))
+    crossbar.adopt({1: 6}, switch.soon())
+    change(switch, crossbar, {1: 6})
+    assert switch.box.commanded == CROSSED
+    crossbar.check(switch.soon())
+    crossbar.restore(switch.soon())
+    assert switch.box.commanded == BAR
+
+
+def test_a_switch_that_is_never_dark_is_not_moved_under_somebody_else():
+    switch = element()
+    crossbar = switch.crossbar(frozenset({1, 5, 6}))
+    with pytest.raises(BusyError, match="2→6"):
+        crossbar.adopt({1: 6}, switch.soon())
+    assert switch.box.commanded == BAR
+
+
+def test_what_no_position_holds_is_a_mistake_of_whoever_wants_it():
+    switch = element()
+    crossbar = switch.crossbar()
+    crossbar.adopt({}, switch.soon())
+    with pytest.raises(UsageError, match="no position of this switch holds 1→7 together"):
+        crossbar.plan({1: 7}, switch.soon())

@@ -1,0 +1,69 @@
+"""Protected ports, light that must stay and receivers with a limit, as a lab file says them."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.fabric.light import LightLimits
+from testbed.schema import load_lab
+
+LAB = """\
+lab: bench
+hosts:
+  h0:
+    ssh: h0
+    ports: {p0: {interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.5, max_dbm: -3 dBm}}
+  h1:
+    ssh: h1
+    ports: {p0: {interface: e, address: 10.0.0.2/8, bidi: ocs.2, max_dbm: 1 dBm}}
+switches:
+  ocs:
+    driver: polatis
+    resource: "tcp://192.0.2.10:5025"
+    ports: [1-8]
+    protected: [3, 7]
+    keep_alive: [2, 5, 8]
+  other: {driver: polatis, resource: "tcp://192.0.2.11:5025", ports: [1-8]}
+"""
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def read(text):
+        (tmp_path / "f").write_text(text)
+        return load_lab("f")
+
+    return read
+
+
+def test_the_limits_of_light_are_those_of_the_ports_that_it_leaves_by(read):
+    limits = read(LAB).light_limits()
+    assert limits["ocs"] == LightLimits({5: -3.0, 2: 1.0}, frozenset({2, 5, 8}))
+    assert not limits["other"]
+
+
+def test_a_protected_port_is_not_usable_even_if_it_is_listed(read):
+    switches = read(LAB).switches
+    assert switches["ocs"].usable == {1, 2, 4, 5, 6, 8}
+    assert switches["other"].usable == frozenset(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("[3, 7]", "[1, 3]", "f:5:57: hosts.h0.ports.p0.tx: ocs.1 is protected and can never be t"),
+        ("[3, 7]", "[2]", "h1.ports.p0.bidi: ocs.2 is protected and can never be touched; see"),
+        ("[3, 7]", "[3, 3]", "ocs.protected.1: port 3 is listed twice"),
+        ("[2, 5, 8]", "[9]", "ocs.keep_alive: 9 is none of the ports that may be used"),
+        ("[2, 5, 8]", "[7]", "ocs.keep_alive: 7 is none of the ports that may be used"),
+        ("[2, 5, 8]", "[1]", "ocs.keep_alive: light only enters the switch at port 1; name the"),
+        ("-3 dBm", "-3 dB", "h0.ports.p0.max_dbm: '-3 dB' is not a power level"),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_is(read, old, new, error):
+    with pytest.raises(FileError) as caught:
+        read(LAB.replace(old, new, 1))
+    assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
