@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
@@ -59,7 +59,9 @@ class Identity:
     firmware: str
 
     def __str__(self) -> str:
-        return f"{self.maker} {self.model}, serial {self.serial}, firmware {self.firmware}"
+        told = {"serial": self.serial, "firmware": self.firmware}
+        rest = [f"{what} {word}" for what, word in told.items() if word]
+        return ", ".join([f"{self.maker} {self.model}", *rest])
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +316,8 @@ class SwitchSite:
     """Returns the light that enters at an ingress port, in dBm; None when it is dark."""
     sensitivity: float = -20.0
     """The least light, in dBm, that a receiver behind an egress port still understands."""
+    conflict: Literal["refuse", "move", "ignore"] = "refuse"
+    """What the box does when a port of a new circuit is in use."""
     beyond: Callable[[int], float] = lambda port: 0.0
     """Returns what the fibre behind an egress port takes from the light, in dB."""
     look_again: Callable[[], None] = never

@@ -187,7 +187,7 @@ class TestThorlabs:
     def test_one_that_has_a_single_input_has_two_channels(self, script):
         script.line((b"S?\n", b"2\r\n"), (b"S?\n", b"2\r\n"))
         osw = script.driver("thorlabs", serial=True, identity=None, model="OSW12")
-        assert osw.open(soon()).model == "OSW12"
+        assert str(osw.open(soon())) == "Thorlabs OSW12"
         assert osw.capabilities.positions == ({1: 2}, {1: 3})
 
     def test_half_a_position_is_none(self, script, osw):
