@@ -1,35 +1,27 @@
-"""JSON over one kept-alive HTTP connection, host side (standard library).
+"""JSON over one kept-alive HTTP connection, host side (http.client of the standard library).
 
-Headers stay out of the transcript, because one of them is a password.
+Bytes come from a transport, exactly as many as an answer has: what is left over is found out
+before the next request. Headers stay out of the transcript, because one of them is a password.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import select
 import socket
-import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.message import Message
-from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, NamedTuple, cast
 
-from testbed.bench.contracts import Tracer
+from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
-from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply
+from testbed.errors import Garbled, LinkLost, NoReply
 from testbed.resource import Tcp
-from testbed_drivers.transport import not_opened
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from testbed_drivers.transport import after, exactly
 
 Json = Any
 """Data whose shape only the service's schema knows."""
-
-_SHORTEST = 0.001
-"""Seconds; a socket takes 0 for not waiting at all."""
 
 
 class Reply(NamedTuple):
@@ -40,59 +32,31 @@ class Reply(NamedTuple):
     headers: Message
 
 
-def _is_about_tls(line: ssl.SSLSocket) -> bool:
-    """Tell whether what arrived is of TLS itself, as its session tickets are after a handshake."""
-    line.settimeout(0.0)
-    try:
-        line.recv(1)
-    except ssl.SSLWantReadError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 class HttpLine:
-    """One connection to one service; http.client sets TCP_NODELAY on it.
+    """One connection to one service.
 
-    `headers` go with every request, and so does the cookie that the service gave last. A service
-    that closes after each answer is connected again by the next request.
+    `headers` go with every request, and so does the cookie that the service gave last; `media` is
+    the kind of JSON spoken. A service that closes after each answer is connected again by the next
+    request.
     """
 
     def __init__(
         self,
         instrument: str,
-        connection: HTTPConnection,
+        where: Tcp,
+        dial: Callable[[Deadline], Transport],
         headers: Mapping[str, str],
         media: str,
         tracer: Tracer,
+        deadline: Deadline,
     ) -> None:
         self._instrument = instrument
-        self._connection = connection
+        self._where = where
+        self._dial = dial
         self._headers = {"Accept": media, **headers}
         self._media = media
         self._tracer = tracer
-
-    @classmethod
-    def dial(
-        cls,
-        instrument: str,
-        where: Tcp,
-        tls: ssl.SSLContext | None,
-        headers: Mapping[str, str],
-        tracer: Tracer,
-        deadline: Deadline,
-        media: str = "application/json",
-    ) -> Self:
-        """Connect, over TLS when a context is given; `media` is the kind of JSON spoken."""
-        connection = (
-            HTTPSConnection(where.host, where.port, context=tls)
-            if tls
-            else HTTPConnection(where.host, where.port)
-        )
-        line = cls(instrument, connection, headers, media, tracer)
-        line._connect(deadline)
-        return line
+        self._line: Transport | None = dial(deadline)
 
     def request(
         self,
@@ -106,60 +70,46 @@ class HttpLine:
 
         Errors: NoReply, LinkLost, and Garbled for what is no HTTP or no JSON.
         """
+        request = f"{method} {path}"
         data = b"" if body is None else json.dumps(body).encode()
-        self._tracer("send", f"{method} {path}\r\n\r\n".encode() + data)
+        self._tracer("send", f"{request}\r\n\r\n".encode() + data)
         try:
             response, text = self._exchange(method, path, data, headers or {}, deadline)
-        except (OSError, HTTPException) as error:
-            raise self._failure(f"{method} {path}", error) from error
+        except NoReply as error:
+            raise NoReply(self._instrument, f"did not answer {request} in time") from error
+        except HTTPException as error:
+            raise Garbled(
+                self._instrument, f"answered {request} without HTTP: {error!r}"
+            ) from error
         self._tracer("receive", f"{response.status}\r\n\r\n".encode() + text)
-        content = self._content(f"{method} {path}", response.status, text)
+        content = self._content(request, response.status, text)
         return Reply(response.status, content, response.headers)
 
     def quiet(self) -> bool:
         """Tell whether the idle connection is up and holds no unread bytes."""
-        line = self._connection.sock
-        if line is None:  # the service closed it as announced; the next request connects
-            return True
-        if isinstance(line, ssl.SSLSocket) and line.pending():
-            return False
-        ready, _, _ = select.select([line], [], [], 0.0)
-        return not ready or (isinstance(line, ssl.SSLSocket) and _is_about_tls(line))
+        return self._line is None or self._line.quiet()
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""
-        self._connection.close()
-
-    def _connect(self, deadline: Deadline) -> None:
-        connection = self._connection
-        connection.timeout = max(_SHORTEST, deadline.left)
-        try:
-            connection.connect()
-        except ssl.SSLCertVerificationError as error:
-            connection.close()
-            raise LinkLost(
-                self._instrument,
-                f"its certificate is not trusted: {error.verify_message}",
-                hint="name the authority in 'ca_file', or set 'verify: false' on a closed network",
-            ) from error
-        except OSError as error:
-            connection.close()
-            where = f"{connection.host}:{connection.port}"
-            raise not_opened(self._instrument, where, error) from error
+        if self._line is not None:
+            self._line.close()
 
     def _exchange(
         self, method: str, path: str, data: bytes, headers: Mapping[str, str], deadline: Deadline
     ) -> tuple[HTTPResponse, bytes]:
-        if self._connection.sock is None:
-            self._connect(deadline)
-        self._connection.sock.settimeout(max(_SHORTEST, deadline.left))
-        response_class = partial(_Response, deadline)
-        self._connection.response_class = cast("type[HTTPResponse]", response_class)
+        line = self._line = self._line or self._dial(deadline)
+        pipe = _Pipe(line, deadline)
+        http = HTTPConnection(self._where.host, self._where.port)
+        http.sock = cast("socket.socket", pipe)
         content_type = {"Content-Type": self._media} if data else {}
         sent = {**self._headers, **content_type, **headers}
-        self._connection.request(method, path, body=data or None, headers=sent)
-        response = self._connection.getresponse()
+        http.request(method, path, body=data or None, headers=sent)
+        line.send(bytes(pipe.request), deadline)
+        response = http.getresponse()
         text = response.read()
+        if response.will_close:
+            line.close()
+            self._line = None
         if cookie := response.headers.get("Set-Cookie"):
             self._headers["Cookie"] = cookie.partition(";")[0]
         return response, text
@@ -175,63 +125,44 @@ class HttpLine:
                 self._instrument, f"answered {request} without JSON: {words!r}", reply=words
             ) from error
 
-    def _failure(self, request: str, error: Exception) -> InstrumentError:
-        if isinstance(error, TimeoutError):
-            return NoReply(self._instrument, f"did not answer {request} in time")
-        if isinstance(error, OSError | IncompleteRead):
-            return LinkLost(self._instrument, f"{request} failed: {error}")
-        return Garbled(self._instrument, f"answered {request} without HTTP: {error!r}")
 
+class _Pipe:
+    """What http.client needs of a socket: it collects a request, and reads the answer."""
 
-def _is_quiet_inside(line: ssl.SSLSocket) -> bool:
-    """Tell whether TLS delivers nothing; messages of its own may come at any time (RFC 8446)."""
-    line.settimeout(0.0)
-    try:
-        line.recv(1)
-    except ssl.SSLWantReadError:
-        return True
-    except OSError:
-        return False
-    return False  # an end, or a byte that is lost now, on a line that is given up
+    def __init__(self, line: Transport, deadline: Deadline) -> None:
+        self.request = bytearray()
+        self._answer = _Answer(line, deadline)
 
+    def sendall(self, data: bytes) -> None:
+        self.request += data
 
-class _Response(HTTPResponse):
-    """A response that is read until a deadline and whose head must be whole."""
-
-    def __init__(self, deadline: Deadline, sock: socket.socket, *args: Any, **named: Any) -> None:
-        super().__init__(sock, *args, **named)
-        self.fp.close()
-        self.fp = _WholeLines(_Arriving(sock, deadline))
-
-
-class _Arriving(io.RawIOBase):
-    """What arrives on a socket until a deadline, however slowly the bytes drip in."""
-
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        self._sock = sock
-        self._deadline = deadline
-        # keeps the socket open for the rest of the body once http.client has let go of it
-        self._bytes = sock.makefile("rb", buffering=0)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int | None:
-        if self._deadline.passed:
-            raise TimeoutError
-        self._sock.settimeout(max(_SHORTEST, self._deadline.left))
-        return self._bytes.readinto(buffer)
+    def makefile(self, mode: str) -> io.BufferedIOBase:
+        return self._answer
 
     def close(self) -> None:
-        self._bytes.close()
-        super().close()
+        """Leave the line alone: it belongs to the HttpLine."""
 
 
-class _WholeLines(io.BufferedReader):
-    """Refuse a line that breaks off: http.client takes a head that is cut for one that ends."""
+class _Answer(io.BufferedIOBase):
+    """An answer as it arrives. A line or a body that breaks off is a lost link."""
+
+    def __init__(self, line: Transport, deadline: Deadline) -> None:
+        self._line = line
+        self._deadline = deadline
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        line = super().readline(-1 if size is None else size)
-        if not line.endswith(b"\n") and len(line) != size:
-            raise ConnectionResetError("the other side hung up in the middle of its answer")
-        return line
+        return self._line.receive(after(b"\n"), self._deadline)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            return self._rest()
+        return self._line.receive(exactly(size), self._deadline) if size else b""
+
+    def _rest(self) -> bytes:
+        """Return a body whose end is that of the connection."""
+        body = b""
+        while True:
+            try:
+                body += self._line.receive(len, self._deadline)
+            except LinkLost:
+                return body

@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.resource import Tcp, place
+from testbed_drivers import transport_tls
 from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.http_line import HttpLine, Json, Reply
 from testbed_drivers.session import SerialNumber, Session
+from testbed_drivers.transport import Dial
+from testbed_drivers.transport_tcp import TcpTransport, connected
 
 QUERY_SECONDS = 2.0
 """The longest that a read may take; the caller's deadline may be shorter."""
@@ -52,7 +55,10 @@ class Dialect:
 
 
 class Rest:
-    """One instrument's web service over a session; `serial` is the number that must answer."""
+    """One instrument's web service over a session; `serial` is the number that must answer.
+
+    `dial` replaces the way its line is opened.
+    """
 
     def __init__(
         self,
@@ -62,6 +68,7 @@ class Rest:
         options: HttpOptions,
         tracer: Tracer,
         dialect: Dialect,
+        dial: Dial | None = None,
     ) -> None:
         where = place(resource)
         if not isinstance(where, Tcp):
@@ -74,15 +81,14 @@ class Rest:
         self._known: dict[str, tuple[str, Json]] = {}
         authorization = options.authorization()
         headers = {**dialect.headers} | ({"Authorization": authorization} if authorization else {})
-        tls = _tls(instrument, options) if where.tls else None
-        self._session: Session[HttpLine] = Session(
-            instrument,
-            lambda deadline: HttpLine.dial(
-                instrument, where, tls, headers, tracer, deadline, dialect.media
-            ),
-            self._greet,
-            tracer,
-        )
+        connect = _connector(instrument, where, options)
+        if dial is not None:
+            connect = lambda deadline: dial(instrument, resource, baud=0, deadline=deadline)  # noqa: E731
+
+        def line(deadline: Deadline) -> HttpLine:
+            return HttpLine(instrument, where, connect, headers, dialect.media, tracer, deadline)
+
+        self._session = Session(instrument, line, self._greet, tracer)
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -183,6 +189,15 @@ class Rest:
             raise Garbled(
                 self._instrument, f"its answer makes no sense: {words}", reply=words
             ) from error
+
+
+def _connector(
+    instrument: str, where: Tcp, options: HttpOptions
+) -> Callable[[Deadline], Transport]:
+    """Return the way to connect to a service, inside TLS where its URL says so."""
+    if not where.tls:
+        return lambda deadline: TcpTransport(instrument, connected(instrument, where, deadline))
+    return partial(transport_tls.dial, instrument, where, _tls(instrument, options))
 
 
 def _tls(instrument: str, options: HttpOptions) -> ssl.SSLContext:

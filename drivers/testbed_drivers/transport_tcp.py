@@ -21,13 +21,18 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Tc
     where = place(resource)
     if not isinstance(where, Tcp):
         raise UsageError(f"{instrument}: {resource!r} is no TCP port")
+    return TcpTransport(instrument, connected(instrument, where, deadline))
+
+
+def connected(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
+    """Return a socket that is connected and sends at once."""
     try:
         line = socket.create_connection((where.host, where.port), max(0.001, deadline.left))
     except OSError as error:
-        raise not_opened(instrument, resource, error) from error
+        raise not_opened(instrument, f"{where.host}:{where.port}", error) from error
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return TcpTransport(instrument, line)
+    return line
 
 
 class TcpTransport(BufferedTransport):

@@ -321,6 +321,7 @@ EXPECTED = {
     "error": Expected("`Rejected` in the words of the switch; nothing changed", refuses),
     "busy": Expected("`Rejected`, or waits; done afterwards", is_busy),
     "login-rejected": Expected("`Rejected` for a fresh line", refuses_login, only="a login"),
+    "not-json": replace(_NOISY, only="HTTP"),
     "kicked": replace(_UNSEEN, words="logs in again; repeats only what was refused for that"),
     "alarms": replace(_UNSEEN, words="written into the transcript, never taken for an answer"),
     "in-progress": replace(_UNSEEN, words="waits for the answer"),

@@ -1,0 +1,11 @@
+"""Polatis over RESTCONF."""
+
+from family import Family
+
+FAMILY = Family(
+    "polatis-restconf",
+    ("http", "https"),
+    inputs=16,
+    outputs=16,
+    impossible={"partial": "every cross-connect is an order of its own, so no list is half done"},
+)
