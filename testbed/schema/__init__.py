@@ -10,17 +10,9 @@ only room that imports pydantic and PyYAML.
 from testbed.schema.check import SchemaError
 from testbed.schema.condition import Condition
 from testbed.schema.experiment import Arm, Check, Experiment, Fault, Job, Policy, Target
+from testbed.schema.instruments import Attenuator, PowerMeter, PowerUnit, Switch
 from testbed.schema.json_schema import json_schema
-from testbed.schema.lab import (
-    Attenuator,
-    Host,
-    Lab,
-    Port,
-    PowerMeter,
-    PowerUnit,
-    Switch,
-    TwinSettings,
-)
+from testbed.schema.lab import Host, Lab, Port, TwinSettings
 from testbed.schema.load import load, load_experiment, load_lab, split_overrides
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet

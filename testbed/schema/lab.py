@@ -11,19 +11,17 @@ from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kinds, nearest
 from testbed.schema.check import Checked, Document, Problem
-from testbed.schema.kinds import Described, OfKind
+from testbed.schema.instruments import Attenuator, Instrument, PowerMeter, PowerUnit, Switch
+from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import (
     Address,
-    Channel,
     EnvName,
     FedBy,
     Interface,
     LitPort,
     Name,
-    PortNumbers,
-    Resource,
     SshTarget,
 )
 from testbed.units import BitRate, PowerLevel, Seconds
@@ -84,64 +82,6 @@ class Host(Checked):
     """The faults permitted on this host; without it, all that the lab permits."""
 
 
-class Switch(Described):
-    """An optical circuit switch and the driver that speaks to it."""
-
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
-    ports: Annotated[frozenset[int], PortNumbers()]
-    """The ports that the testbed may use; it never touches any other."""
-    protected: Annotated[frozenset[int], PortNumbers()] = frozenset()
-    """The ports that are never touched, whatever else is said."""
-    keep_alive: Annotated[frozenset[int], PortNumbers()] = frozenset()
-    """The egress ports that are never left without the light they have."""
-    identity: str | None = None
-    """The serial number that must answer."""
-
-    @property
-    def usable(self) -> frozenset[int]:
-        """Return the ports that may be touched."""
-        return self.ports - self.protected
-
-
-class PowerUnit(Described):
-    """A switched power unit and the driver that speaks to it."""
-
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
-    identity: str | None = None
-    """The serial number that must answer."""
-
-
-class Attenuator(Described):
-    """A variable optical attenuator and the driver that speaks to it."""
-
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
-    fibres: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
-    """By channel, the switch port whose fibre runs through it."""
-    identity: str | None = None
-    """The serial number that must answer."""
-
-
-class PowerMeter(Described):
-    """An optical power meter and the driver that speaks to it."""
-
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
-    taps: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
-    """By channel, the switch port whose fibre is tapped for it."""
-    identity: str | None = None
-    """The serial number that must answer."""
-
-
-Instrument = Switch | PowerUnit | Attenuator | PowerMeter
-
-
 class TwinSettings(Checked):
     """How the twin of this lab behaves; ignored on hardware."""
 
@@ -157,6 +97,8 @@ class TwinSettings(Checked):
     """Rate of every fabric port."""
     clock_skew: Seconds = 1000.0
     """How far apart the monotonic clocks of virtual hosts may be."""
+    cards: Mapping[Name, str] = {}
+    """The characterisation card that a switch's twin follows: a preset's name, or a file's."""
     seed: Annotated[int, Field(ge=0)] = 0
 
 
@@ -229,6 +171,10 @@ class Lab(Document):
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()
+        for name in self.twin.cards:
+            if name not in self.switches:
+                hint = nearest(name, list(self.switches))
+                yield Problem(("twin", "cards", name), f"{name!r} is no switch here", hint, True)
 
     def _instrument_problems(self) -> Iterator[Problem]:
         # Locks go by resource, transcripts and far ends by name.

@@ -1,0 +1,69 @@
+"""The instruments of a lab: where each answers, which driver speaks to it, what light it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
+
+from testbed.schema.kinds import Described
+from testbed.schema.text import Channel, LitPort, PortNumbers, Resource
+
+
+class Switch(Described):
+    """An optical circuit switch and the driver that speaks to it."""
+
+    driver: str
+    resource: Resource
+    """Where it answers: a VISA name, a tty or a URL."""
+    ports: Annotated[frozenset[int], PortNumbers()]
+    """The ports that the testbed may use; it never touches any other."""
+    protected: Annotated[frozenset[int], PortNumbers()] = frozenset()
+    """The ports that are never touched, whatever else is said."""
+    keep_alive: Annotated[frozenset[int], PortNumbers()] = frozenset()
+    """The egress ports that are never left without the light they have."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+    @property
+    def usable(self) -> frozenset[int]:
+        """Return the ports that may be touched."""
+        return self.ports - self.protected
+
+
+class PowerUnit(Described):
+    """A switched power unit and the driver that speaks to it."""
+
+    driver: str
+    resource: Resource
+    """Where it answers: a VISA name, a tty or a URL."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+class Attenuator(Described):
+    """A variable optical attenuator and the driver that speaks to it."""
+
+    driver: str
+    resource: Resource
+    """Where it answers: a VISA name, a tty or a URL."""
+    fibres: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
+    """By channel, the switch port whose fibre runs through it."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+class PowerMeter(Described):
+    """An optical power meter and the driver that speaks to it."""
+
+    driver: str
+    resource: Resource
+    """Where it answers: a VISA name, a tty or a URL."""
+    taps: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
+    """By channel, the switch port whose fibre is tapped for it."""
+    identity: str | None = None
+    """The serial number that must answer."""
+
+
+Instrument = Switch | PowerUnit | Attenuator | PowerMeter
