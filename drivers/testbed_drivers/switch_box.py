@@ -64,7 +64,13 @@ class SwitchBox:
         site.leaving = self._leaving
 
     def in_use(self, pairs: Mapping[int, int]) -> dict[int, int]:
-        """Return the first port in use, by ingress, for pairs that are not connected already."""
+        """Return the ports for which a list is refused, by ingress: those in use by another pair.
+
+        Empty at a site whose boxes do not refuse.
+        """
+        return self._occupied(pairs) if self.site.conflict == "refuse" else {}
+
+    def _occupied(self, pairs: Mapping[int, int]) -> dict[int, int]:
         used = {**self.commanded, **{e: i for i, e in self.commanded.items()}}
         taken: dict[int, int] = {}
         for ingress, egress in pairs.items():
@@ -76,10 +82,22 @@ class SwitchBox:
     def connect(self, pairs: Mapping[int, int]) -> None:
         """Point mirrors; each circuit carries light once its own has settled."""
         new = {i: e for i, e in pairs.items() if self.commanded.get(i) != e}
+        if self.site.conflict == "ignore":
+            occupied = self._occupied(new)
+            new = {i: e for i, e in new.items() if i not in occupied}
+        elif self.site.conflict == "move":
+            self._make_way(new)
         done = self._done_of(new)
         moving = [i for i, e in done.items() if self._connect(i, e, done.values())]
         self._move(moving)
         self._show()
+
+    def _make_way(self, pairs: Mapping[int, int]) -> None:
+        """Take down what is in the way of new circuits."""
+        for ingress, egress in dict(self.commanded).items():
+            if ingress in pairs or egress in pairs.values():
+                del self.commanded[ingress]
+                self._forget(ingress)
 
     def disconnect(self, pairs: Mapping[int, int]) -> None:
         """Take circuits down; those that are not there are down already."""

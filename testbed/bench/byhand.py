@@ -6,7 +6,7 @@ of ports that the lab permits, the verification, and the roll-back of a change t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +14,10 @@ from typing import Any
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all
+from testbed.bench.probe import Probe, spare_ports
 from testbed.clock import Deadline
 from testbed.errors import UsageError
+from testbed.fabric.card import Card
 from testbed.fabric.circuits import (
     Circuit,
     CrossConnect,
@@ -55,6 +57,17 @@ class SwitchByHand:
             }
             for i, e in sorted(state.items())
         ]
+
+    def probe(self, ports: list[int], label: str, tell: Callable[[str], None]) -> Card:
+        """Probe the switch with four ports, two ingress and two egress; with none, spare ones."""
+        can = self._switch.capabilities
+        if ports:
+            ingress = tuple(port for port in ports if port in can.ingress)
+            egress = tuple(port for port in ports if port in can.egress)
+        else:
+            ingress, egress = spare_ports(self.lab, self.name, can)
+        driver = self.lab.switches[self.name].driver
+        return Probe(self._switch, ingress, egress).run(driver, label, tell)
 
     def connect(self, cross: frozenset[CrossConnect]) -> Moved | None:
         """Add cross-connects and verify them; None when they are there already.

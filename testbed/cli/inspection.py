@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json
+from testbed.cli.cards import read_card
 from testbed.cli.record import finish
-from testbed.errors import UsageError
+from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
 from testbed.plugins import kinds
 from testbed.record.rundir import RunDirectory, find_run, runs
 from testbed.schema import Experiment, Lab, load
@@ -73,12 +74,19 @@ def report(run: Run = "latest", results: ResultsOption = RESULTS, json: JsonOpti
     return summary.exit_code
 
 
-@app.command(epilog="Example: testbed compare 3fa2c1 latest")
-def compare(one: Run, other: Run, results: ResultsOption = RESULTS) -> None:
-    """Hold two runs against each other, metric by metric, with intervals of their ratios."""
+@app.command(
+    epilog="Examples: testbed compare 3fa2c1 latest; testbed compare box.card.json twin.card.json"
+)
+def compare(one: Run, other: Run, results: ResultsOption = RESULTS) -> int:
+    """Hold two runs against each other, metric by metric; or two characterisation cards."""
     from rich.console import Console
 
-    from testbed.report.compare import print_comparison
+    from testbed.report.compare import print_comparison, print_drift
+
+    if Path(one).is_file() and Path(other).is_file():
+        drifted = print_drift(read_card(Path(one)), read_card(Path(other)), Console())
+        return EXIT_FAILED if drifted else EXIT_PASSED
 
     rows = [find_run(results, name).read_json("summary.json") for name in (one, other)]
     print_comparison(rows[0], rows[1], Console())
+    return EXIT_PASSED

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from testbed.clock import now
+from testbed.errors import FileError
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One row of a transcript, with the bytes as they were on the line."""
+
+    mono: float
+    instrument: str
+    direction: str
+    data: bytes
+
+
+def read_transcript(path: Path) -> Iterator[Said]:
+    """Yield the rows of a transcript; raise FileError at a line that is none."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}:1:1", f"it cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            data = row["data"].encode("latin-1")
+            yield Said(float(row["mono"]), row["instrument"], row["direction"], data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise FileError(f"{path}:{number}:1", f"no row of a transcript: {error}") from None
 
 
 class Transcript:
@@ -18,9 +46,9 @@ class Transcript:
         self._lock = Lock()
 
     def __call__(self, direction: str, data: bytes) -> None:
-        """Write one piece, `send` or `receive`; bytes that are no ASCII are escaped."""
+        """Write one piece, `send`, `receive` or `note`; each byte is one character of the text."""
         row = {"mono": round(now(), 6), "instrument": self._instrument, "direction": direction}
-        text = data.decode("ascii", errors="backslashreplace")
+        text = data.decode("latin-1")
         with self._lock:
             if not self._file.closed:
                 self._file.write(json.dumps(row | {"data": text}) + "\n")

@@ -14,6 +14,7 @@ from rich.text import Text
 from testbed.analysis.statistics import ratio_of_medians_interval
 from testbed.analysis.summary import FORMAT
 from testbed.errors import UsageError
+from testbed.fabric.card import Card, drift
 from testbed.report.wording import by_arm, in_order, quantity
 
 _ENOUGH = 6
@@ -92,6 +93,22 @@ def _verdict(ci95: tuple[float, float], better: str, same_label: bool) -> str:
     if low <= 1 <= high:
         return "unclear"
     return "better" if (high < 1) == (better == "lower") else "worse"
+
+
+def print_drift(one: Card, other: Card, console: Console) -> bool:
+    """Print in what two characterisation cards differ; tell whether they do."""
+    for name, card in (("first", one), ("second", other)):
+        who = " ".join(card.identity.values())
+        console.print(Text(f"{name:<7} {who}, {card.label}, {card.made}"))
+    differences = list(drift(one, other))
+    if not differences:
+        console.print("no drift: they behave alike as far as the probe tells")
+        return False
+    table = Table("what", "first", "second", box=None)
+    for difference in differences:
+        table.add_row(difference.what, difference.one, difference.other)
+    console.print(table)
+    return True
 
 
 def _warnings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.bench.fabric import Fabric
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.errors import EXIT_BUG, EXIT_PASSED, HostError, InstrumentError, LabError
 from testbed.fabric.circuits import Circuit, HostPort, Wiring
 from testbed.record.journal import Journal
@@ -28,8 +28,12 @@ from testbed.schema import Lab
 FRAMES = 200
 """Frames sent each way over a circuit that answers, to see whether it loses any."""
 
-_LINK_LIMIT = 2.0
-"""Seconds that carrier and first answer may take beyond the switch's settle time."""
+_LINK_LIMIT = 10.0
+"""Seconds that carrier and first answer may take beyond the switch's settle time…"""
+_PATIENCE = 4.0
+"""… until a circuit has answered: then so many times what the slowest took, …"""
+_LINK_LEAST = 0.25
+"""… and so many seconds."""
 _FRAMES_LIMIT = 2.0
 _CHANGE_LIMIT = 15.0
 _OPEN_LIMIT = 20.0
@@ -74,6 +78,8 @@ class WiringCheck:
         self._settle = max((s.capabilities.settle_max for s in bench.switches.values()), default=0)
         self._good: list[HostPort] = []
         self._stopped = False
+        self._slowest = 0.0
+        self._link_limit = _LINK_LIMIT
 
     def stop(self) -> None:
         """Light no further circuit; the one that is lit is taken down as always."""
@@ -93,17 +99,26 @@ class WiringCheck:
             else:
                 self._good += pair
                 findings |= {port: self._heard(port, pair, losses) for port in pair}
-        for suspect in list(dict.fromkeys(suspects)):
-            if suspect not in findings:
-                findings[suspect] = self._examine(suspect, suspects)
+        silent = [port for port in dict.fromkeys(suspects) if port not in findings]
+        for port in list(silent):
+            if finding := self._tried_alone(port):
+                findings[port] = finding
+                silent.remove(port)
+        findings |= {port: self._examine(port, silent) for port in silent}
         return [findings[port] for port in self._wiring]
 
     def _pairs(self) -> Iterator[tuple[HostPort, HostPort]]:
-        """Pair the ports of each switch, an odd one with a port that has its turn already."""
+        """Pair the ports of each switch, an odd one with a port that has its turn already.
+
+        A host drops what it hears from itself, so the first ports of all hosts come first.
+        """
+        columns = {
+            HostPort(h, p): n for h, ps in self._bench.lab.ports().items() for n, p in enumerate(ps)
+        }
         switches = sorted({fibres.tx.switch for fibres in self._wiring.values()})
         for switch in switches:
             ports = [port for port, fibres in self._wiring.items() if fibres.tx.switch == switch]
-            links = list(pairwise(ports))
+            links = list(pairwise(sorted(ports, key=lambda port: columns[port])))
             yield from links[::2]
             if len(ports) % 2 and links:
                 yield links[-1]
@@ -117,25 +132,32 @@ class WiringCheck:
         text = f"hears {partner} and is heard; {lost:.1%} of {FRAMES} frames lost"
         return self._found(PortFinding(port, state, text, lost))
 
-    def _examine(self, suspect: HostPort, suspects: list[HostPort]) -> PortFinding:
-        """Say what is wrong with a port whose circuit stayed silent."""
-        reference = self._reference(suspect)
-        fibres = self._wiring[suspect]
+    def _tried_alone(self, port: HostPort) -> PortFinding | None:
+        """Try a port of a silent circuit with one that is known to be good."""
+        reference = self._reference(port)
+        if reference is None:
+            return None
+        losses = self._carries(Circuit.between(port, reference), self._wiring)
+        if losses is None:
+            return None
+        self._good.append(port)
+        return self._heard(port, (port, reference), losses)
+
+    def _examine(self, port: HostPort, silent: list[HostPort]) -> PortFinding:
+        """Say what is wrong with a port that stayed silent, as others did."""
+        reference, fibres = self._reference(port), self._wiring[port]
         if reference is None:
             text = f"no port of {fibres.tx.switch} answers, so nothing can be said of this one"
-            return self._found(PortFinding(suspect, "dark", text))
-        circuit = Circuit.between(suspect, reference)
-        if losses := self._carries(circuit, self._wiring):
-            self._good.append(suspect)
-            return self._heard(suspect, (suspect, reference), losses)
-        for other in suspects:
-            if other == suspect or self._wiring[other].tx.switch != fibres.tx.switch:
+            return self._found(PortFinding(port, "dark", text))
+        circuit = Circuit.between(port, reference)
+        for other in silent:
+            if other == port or self._wiring[other].tx.switch != fibres.tx.switch:
                 continue
-            for what, swapped in self._swaps(suspect, other):
+            for what, swapped in self._swaps(port, other):
                 if losses := self._carries(circuit, swapped):
-                    return self._found(PortFinding(suspect, "swapped", what, losses[suspect]))
+                    return self._found(PortFinding(port, "swapped", what, losses[port]))
         text = f"no light to or from {fibres.tx} and {fibres.rx}: unplugged, broken or elsewhere"
-        return self._found(PortFinding(suspect, "dark", text))
+        return self._found(PortFinding(port, "dark", text))
 
     def _reference(self, suspect: HostPort) -> HostPort | None:
         switch = self._wiring[suspect].tx.switch
@@ -177,9 +199,12 @@ class WiringCheck:
             fabric.restore(Deadline.after(_CHANGE_LIMIT))
 
     def _losses(self, circuit: Circuit) -> dict[HostPort, float] | None:
-        limit = self._settle + _LINK_LIMIT
-        if any(not answer["good"] for answer in self._asked(circuit, limit, first=True).values()):
+        begin = now()
+        asked = self._asked(circuit, self._settle + self._link_limit, first=True)
+        if not all(answer["good"] for answer in asked.values()):
             return None
+        self._slowest = max(self._slowest, now() - begin)
+        self._link_limit = min(self._link_limit, _PATIENCE * self._slowest + _LINK_LEAST)
         counted = self._asked(circuit, _FRAMES_LIMIT, first=False)
         return {port: 1 - a["answered"] / a["asked"] for port, a in counted.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from testbed.plugins import kind, nearest
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin.budget import LightBudget
+from testbed.twin.cards import card_of, follow
 from testbed.twin.hosts import VirtualHosts
 from testbed.twin.light import Light
 from testbed.twin.machine import instrument_key
@@ -40,7 +41,7 @@ class Instruments:
         self._switches: list[SwitchSite] = []
         self._budget = LightBudget(lab, light.emits)
         for name, switch in lab.switches.items():
-            site = _switch_site(lab, name, light, scheduler)
+            site = _switch_site(lab, name, partial(light.switch_is_lit, name), scheduler)
             self._switches.append(site)
             self._budget.join(name, site)
             self.far_ends[name] = _far_end(switch.driver, site, switch.options)
@@ -106,6 +107,13 @@ class Instruments:
                 serve_pty(far_end, Path(place.path), baud=self._baud[instrument.name])
 
 
+def lone_switch(lab: Lab, name: str, scheduler: Scheduler) -> FarEnd:
+    """Return the far end of one switch of a lab, which lights nothing."""
+    site = _switch_site(lab, name, lambda lit: None, scheduler)
+    switch = lab.switches[name]
+    return _far_end(switch.driver, site, switch.options)
+
+
 AnySite = SwitchSite | PowerSite | AttenuatorSite | MeterSite
 
 
@@ -122,20 +130,25 @@ def _tapped(budget: LightBudget, taps: Mapping[int, SwitchPort], channel: int) -
     return budget.tapped(taps[channel])
 
 
-def _switch_site(lab: Lab, name: str, light: Light, scheduler: Scheduler) -> SwitchSite:
+def _switch_site(
+    lab: Lab, name: str, lit: Callable[[Mapping[int, int]], None], scheduler: Scheduler
+) -> SwitchSite:
     """Return a switch's place; its ingress ports are numbered below its egress ports."""
     switch = lab.switches[name]
     middle = max(switch.ports) // 2
-    return SwitchSite(
+    site = SwitchSite(
         ingress=frozenset(port for port in switch.ports if port <= middle),
         egress=frozenset(port for port in switch.ports if port > middle),
         serial=switch.identity or f"TWIN-{name}",
         settle=lab.twin.settle,
         seed=lab.twin.seed,
         scheduler=scheduler,
-        lit=lambda lit: light.switch_is_lit(name, lit),
+        lit=lit,
         sensitivity=lab.twin.sensitivity,
     )
+    if name in lab.twin.cards:
+        follow(card_of(lab, name), site)
+    return site
 
 
 def _power_site(lab: Lab, name: str, hosts: VirtualHosts, scheduler: Scheduler) -> PowerSite:

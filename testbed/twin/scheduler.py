@@ -1,4 +1,4 @@
-"""The wall clock for far ends and light: actions at their time, one after the other."""
+"""Clocks for far ends and light: actions at their time, one after the other."""
 
 from __future__ import annotations
 
@@ -58,3 +58,28 @@ class WallScheduler:
                     return heapq.heappop(self._due)[2]
                 self._changed.wait(wait)
         return None
+
+
+class SteppedScheduler:
+    """A clock that stands still until it is moved, for what happened at another time."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = count()
+
+    def now(self) -> float:
+        """Return seconds on this clock."""
+        return self._now
+
+    def call_at(self, when: float, action: Callable[[], None]) -> None:
+        """Run `action` once the clock is moved to `when`."""
+        heapq.heappush(self._due, (when, next(self._number), action))
+
+    def move_to(self, when: float) -> None:
+        """Let time pass until `when`, and what is due by then happen in its order."""
+        while self._due and self._due[0][0] <= when:
+            due, _, action = heapq.heappop(self._due)
+            self._now = max(self._now, due)
+            action()
+        self._now = max(self._now, when)

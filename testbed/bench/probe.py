@@ -1,0 +1,190 @@
+"""The conformance probe: the same short script on a spare pair of ports of any box, or of its twin.
+
+What the makers' manuals leave open is tried here: a circuit twice, a port that is in use, a list
+with one bad pair, taking down what is not there. Nothing but the four ports is touched, and they
+are dark again at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+from testbed.bench.contracts import Applied, OpticalSwitch
+from testbed.clock import Deadline, now, utc
+from testbed.errors import BusyError, InstrumentError, LabError, Rejected, UnsafeError, UsageError
+from testbed.fabric.card import Card, Timing
+from testbed.fabric.change import Change
+from testbed.fabric.device import Capabilities, State
+from testbed.schema import Lab
+
+MOVES = 20
+"""Circuits made and taken down for each timing."""
+
+_LIMIT = 10.0
+_POLL = 0.0005
+
+
+class Probe:
+    """A probe of one open switch with two spare ingress and two spare egress ports."""
+
+    def __init__(
+        self, switch: OpticalSwitch, ingress: tuple[int, ...], egress: tuple[int, ...]
+    ) -> None:
+        """Refuse ports that the switch does not have, or that carry somebody's circuit."""
+        can = switch.capabilities
+        if can.positions or can.mesh:
+            raise UsageError(
+                "a switch that moves as a whole has no spare ports to probe",
+                hint="probe it when nobody uses it, by hand",
+            )
+        right = len(set(ingress)) == len(set(egress)) == 2
+        if not (right and set(ingress) <= can.ingress and set(egress) <= can.egress):
+            raise UsageError(
+                f"{ingress} and {egress} are not two ingress and two egress ports",
+                hint=f"ingress ports are {min(can.ingress)} to {max(can.ingress)}",
+            )
+        self._switch = switch
+        self._in, self._out = ingress, egress
+        self._ports = {*ingress, *egress}
+        found = self._ours()
+        if found:
+            raise BusyError(f"the ports carry circuits: {found}", hint="name ports that are dark")
+
+    def run(self, driver: str, label: str, tell: Callable[[str], None]) -> Card:
+        """Return the card; `tell` hears what is being tried.
+
+        Raise UnsafeError when the ports could not be darkened again.
+        """
+        identity = asdict(self._switch.identify(self._soon()))
+        try:
+            manners = self._manners(tell)
+            tell(f"timing {MOVES} changes")
+            timings = self._timings()
+        finally:
+            self._darken()
+        return Card(label, utc(), driver, identity, manners, timings)
+
+    def _manners(self, tell: Callable[[str], None]) -> dict[str, str]:
+        (i, j), (e, f) = self._in, self._out
+        script: list[tuple[str, State, Change]] = [
+            ("connect", {}, Change({}, {i: e})),
+            ("connect what is connected", {i: e}, Change({}, {i: e})),
+            ("connect a used ingress port", {i: e}, Change({}, {i: f})),
+            ("connect a used egress port", {i: e}, Change({}, {j: e})),
+            ("disconnect", {i: e}, Change({i: e}, {})),
+            ("disconnect what is dark", {}, Change({i: e}, {})),
+            ("move in one change", {i: e}, Change({i: e}, {i: f})),
+            ("two at once", {}, Change({}, {i: e, j: f})),
+        ]
+        manners = {}
+        for what, before, change in script:
+            tell(what)
+            self._set(before)
+            manners[what] = self._outcome(before, change)
+        return manners
+
+    def _outcome(self, before: State, change: Change) -> str:
+        """Return what a change did, in words that do not name ports."""
+        try:
+            words = self._refusal(self._switch.apply(change, self._soon()))
+        except Rejected:
+            words = "refused"
+        except UsageError:
+            return "not sent: no such list"
+        except InstrumentError as error:
+            words = f"{type(error).__name__}"
+        shown = self._ours()
+        kept = {i: e for i, e in before.items() if change.removes.get(i) != e}
+        wanted = {**kept, **change.adds}
+        if shown == wanted:
+            return f"{words}, done" if words else "done"
+        if shown == dict(before):
+            return f"{words or 'accepted'}, nothing changed"
+        moved = {i: e for i, e in shown.items() if change.adds.get(i) == e}
+        displaced = [pair for pair in before.items() if pair not in shown.items()]
+        part = "moved" if displaced and len(moved) == len(change.adds) else "done in part"
+        return f"{words or 'accepted'}, {part}"
+
+    @staticmethod
+    def _refusal(applied: Applied) -> str:
+        return "refused in part" if applied.refused else ""
+
+    def _timings(self) -> dict[str, Timing]:
+        measured: dict[str, list[float]] = {}
+        for number in range(MOVES):
+            ingress, egress = self._in[number % 2], self._out[number // 2 % 2]
+            self._set({})
+            applied = self._switch.apply(Change({}, {ingress: egress}), self._soon())
+            rows = {
+                "answer": applied.answered - applied.commanded,
+                "read-back": applied.read_back - applied.commanded,
+                **self._settled(ingress, egress, applied.commanded),
+            }
+            for what, seconds in rows.items():
+                measured.setdefault(what, []).append(seconds)
+        return {what: Timing.of(seconds) for what, seconds in measured.items()}
+
+    def _settled(self, ingress: int, egress: int, since: float) -> dict[str, float]:
+        """Return how long the box itself says that the new circuit took, where it can tell."""
+        can, rows = self._switch.capabilities, {}
+        limit = Deadline.after(3 * can.settle_max + 1.0)
+        if can.steadiness:
+            self._until(lambda: ingress not in self._switch.unsteady(limit), limit)
+            rows["steady"] = now() - since
+        if egress in can.monitored and self._switch.power([ingress], limit).get(ingress):
+            self._until(lambda: self._switch.power([egress], limit)[egress] is not None, limit)
+            rows["light"] = now() - since
+        return rows
+
+    @staticmethod
+    def _until(true: Callable[[], bool], limit: Deadline) -> None:
+        while not true():
+            if limit.passed:
+                raise LabError("the new circuit did not come into order in time")
+            time.sleep(_POLL)
+
+    def _set(self, wanted: State) -> None:
+        """Bring the four ports to a state, with removes and adds apart."""
+        present = self._ours()
+        removes = {i: e for i, e in present.items() if wanted.get(i) != e}
+        adds = {i: e for i, e in wanted.items() if present.get(i) != e}
+        for change in (Change(removes, {}), Change({}, adds)):
+            if change:
+                self._switch.apply(change, self._soon())
+
+    def _darken(self) -> None:
+        try:
+            self._set({})
+            left = self._ours()
+        except LabError as error:
+            raise UnsafeError(f"the probed ports could not be darkened: {error}") from error
+        if left:
+            raise UnsafeError(f"the probed ports still carry {left}", hint="disconnect them")
+
+    def _ours(self) -> dict[int, int]:
+        state = self._switch.state(self._soon())
+        return {i: e for i, e in state.items() if {i, e} & self._ports}
+
+    @staticmethod
+    def _soon() -> Deadline:
+        return Deadline.after(_LIMIT)
+
+
+def spare_ports(lab: Lab, name: str, can: Capabilities) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return two ingress and two egress ports that the lab permits and no fibre of it uses.
+
+    Raise UsageError when there are not as many.
+    """
+    wired = {
+        end.number for f in lab.wiring().values() for end in (f.tx, f.rx) if end.switch == name
+    }
+    free = lab.switches[name].usable - wired
+    ingress, egress = sorted(free & can.ingress)[-2:], sorted(free & can.egress)[-2:]
+    if len(ingress) < 2 or len(egress) < 2:
+        raise UsageError(
+            f"lab {lab.lab} has no two spare ingress and two spare egress ports on {name}",
+            hint="name four dark ports with --ports",
+        )
+    return tuple(ingress), tuple(egress)

@@ -1,0 +1,92 @@
+"""Verbs that keep twins honest: probe a switch, and replay what was said to one."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, lab_file, print_json
+from testbed.cli.twins import inside_twin, is_inside_twin, twin_app
+from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
+from testbed.fabric.card import Card
+from testbed.schema import Lab, load_lab, split_overrides
+
+
+@twin_app.command(epilog="Example: testbed twin probe ocs --lab rack --twin > ocs.card.json")
+def probe(
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="A switch of the lab.")],
+    lab: LabOption = "",
+    ports: Annotated[
+        str,
+        typer.Option(metavar="I,J,E,F", help="Two ingress and two egress ports; spare ones else."),
+    ] = "",
+    twin: TwinOption = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+) -> int:
+    """Try out on spare ports how a real switch, or its twin, behaves; print its card."""
+    found, file = _lab(lab, set_)
+    if switch not in found.switches:
+        raise UsageError(f"{switch!r} is no switch of lab {found.lab}")
+    if twin:
+        return inside_twin(twin, found, file, set_)
+    from testbed.bench.byhand import switch_by_hand
+
+    label = "measured-twin" if is_inside_twin(found) else "measured-hw"
+    with switch_by_hand(found, switch, force=False) as box:
+        card = box.probe(_numbers(ports), label, lambda text: print(text, file=sys.stderr))
+    print_json(card.to_json())
+    return EXIT_PASSED
+
+
+@twin_app.command(epilog="Example: testbed twin replay results/latest/wire/ocs.jsonl --lab rack")
+def replay(
+    transcript: Annotated[Path, typer.Argument(help="What was said to a switch, and its answers.")],
+    lab: LabOption = "",
+    set_: SetOption = [],  # noqa: B006 - typer wants it so
+    json: JsonOption = False,
+) -> int:
+    """Say to a twin what was said to a box, and tell how far its answers agree."""
+    from testbed.record.transcript import read_transcript
+    from testbed.twin.replay import replay_to_far_end
+
+    found, _ = _lab(lab, set_)
+    rows = list(read_transcript(transcript))
+    name = rows[0].instrument if rows else ""
+    if name not in found.switches:
+        raise UsageError(f"{transcript} holds nothing said to a switch of lab {found.lab}")
+    agreement = replay_to_far_end(found, name, rows)
+    if json:
+        print_json(agreement.to_json())
+    else:
+        for line in agreement.lines():
+            print(line)
+    return EXIT_PASSED if agreement.whole else EXIT_FAILED
+
+
+def read_card(path: Path) -> Card:
+    """Return the card in a file; raise FileError for what is none."""
+    try:
+        return Card.from_json(json_format.loads(path.read_text("utf-8")))
+    except json_format.JSONDecodeError as error:
+        raise FileError(f"{path}:{error.lineno}:{error.colno}", f"no JSON: {error.msg}") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}:1:1", str(error), hint="`testbed twin probe` makes one") from None
+
+
+def _lab(name: str, overrides: list[str]) -> tuple[Lab, Path]:
+    if not name:
+        raise UsageError("no lab is named", hint="name one with --lab")
+    file = lab_file(name)
+    _, theirs = split_overrides(overrides)
+    return load_lab(file, theirs), file
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",") if part]
+    except ValueError:
+        raise UsageError(f"--ports {text!r} is not four numbers", hint="as in 5,6,21,22") from None

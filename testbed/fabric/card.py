@@ -1,0 +1,125 @@
+"""Characterisation cards: how one switch behaves, as numbers and words that can be compared.
+
+A card comes from a probe of a real box or of a twin, and a twin can be made to behave like one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+FORMAT = 1
+LABELS = ("measured-hw", "measured-twin", "synthetic")
+
+_RATIO = 1.25
+"""How far apart two medians are when boxes count as different; probes repeat within a tenth."""
+_RESOLUTION = 0.001
+"""Seconds below which a difference is that of the machines that measured."""
+_P95 = 1.6449
+"""The 95th percentile of the standard normal distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long something took, in seconds, over `n` tries."""
+
+    n: int
+    median: float
+    p95: float
+    min: float
+    max: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Timing:
+        """Return the timing of what was measured; at least one value is needed."""
+        ordered = sorted(seconds)
+        p95 = ordered[math.ceil(0.95 * len(ordered)) - 1]
+        middle = statistics.median(ordered)
+        return cls(len(ordered), middle, p95, ordered[0], ordered[-1])
+
+    @property
+    def spread(self) -> float:
+        """Return the spread of the log-normal distribution with this median and this p95."""
+        return math.log(self.p95 / self.median) / _P95 if self.median > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a probe found out about one switch."""
+
+    label: str
+    """`measured-hw`, `measured-twin`, or `synthetic` for what nobody has measured."""
+    made: str
+    """When, in UTC."""
+    driver: str
+    identity: Mapping[str, str]
+    """Maker, model, serial number and firmware."""
+    manners: Mapping[str, str] = field(default_factory=dict)
+    """What it did when told something doubtful, in words."""
+    timings: Mapping[str, Timing] = field(default_factory=dict)
+    """`answer`, `read-back`, and `steady` or `light` where it can tell."""
+    source: str = ""
+    """For what was not measured here: where the figures come from."""
+
+    def settle(self) -> Timing | None:
+        """Return how long a circuit is dark after a change, as far as the card tells."""
+        return self.timings.get("light") or self.timings.get("steady")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the card in its public format."""
+        return {"card": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Card:
+        """Return the card that a file holds; raise ValueError when it is none."""
+        if not isinstance(value, Mapping):
+            raise ValueError("it is no characterisation card: no object")
+        try:
+            fields = dict(value)
+            if fields.pop("card") != FORMAT:
+                raise ValueError(f"its format is {value['card']}, not {FORMAT}")
+            fields["timings"] = {k: Timing(**t) for k, t in fields.get("timings", {}).items()}
+            card = cls(**fields)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"it is no characterisation card: {error}") from None
+        if card.label not in LABELS:
+            raise ValueError(f"its label {card.label!r} is none of {', '.join(LABELS)}")
+        return card
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing in which two cards differ."""
+
+    what: str
+    one: str
+    other: str
+
+
+def drift(one: Card, other: Card) -> Iterator[Difference]:
+    """Yield everything in which two cards differ beyond what repeating a probe would."""
+    for key in ("maker", "model", "firmware"):
+        if one.identity.get(key) != other.identity.get(key):
+            yield Difference(key, one.identity.get(key, "?"), other.identity.get(key, "?"))
+    for what in sorted({*one.manners, *other.manners}):
+        mine, theirs = one.manners.get(what, "not tried"), other.manners.get(what, "not tried")
+        if mine != theirs:
+            yield Difference(what, mine, theirs)
+    for what in sorted({*one.timings, *other.timings}):
+        first, second = one.timings.get(what), other.timings.get(what)
+        if first is None or second is None or _apart(first.median, second.median):
+            yield Difference(what, _milliseconds(first), _milliseconds(second))
+
+
+def _apart(one: float, other: float) -> bool:
+    low, high = sorted((one, other))
+    return high - low > _RESOLUTION and high > _RATIO * low
+
+
+def _milliseconds(timing: Timing | None) -> str:
+    if timing is None:
+        return "not measured"
+    return f"{timing.median * 1e3:.2f} ms (p95 {timing.p95 * 1e3:.2f}, n {timing.n})"

@@ -1,0 +1,52 @@
+"""Characterisation cards for twins: the presets beside this module, and those that labs made.
+
+The presets are synthetic: figures from publications and manuals, each with its source inside.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from testbed.bench.contracts import SwitchSite
+from testbed.errors import FileError
+from testbed.fabric.card import Card
+from testbed.plugins import nearest
+from testbed.schema import Lab
+
+_PRESETS = Path(__file__).parent
+
+
+def presets() -> dict[str, Card]:
+    """Return the cards that come with the testbed, by name."""
+    return {path.stem: _read(path) for path in sorted(_PRESETS.glob("*.json"))}
+
+
+def card_of(lab: Lab, switch: str) -> Card:
+    """Return the card that a switch's twin is to follow; raise FileError when there is none."""
+    name = lab.twin.cards[switch]
+    path = Path(name) if name.endswith(".json") else _PRESETS / f"{name}.json"
+    try:
+        return _read(path)
+    except (OSError, ValueError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise FileError(
+            lab.source.where("twin", "cards", switch),
+            f"{name} is no card: {'there is none of that name' if missing else error}",
+            hint=nearest(name, list(presets())) if missing else "`testbed twin probe` makes one",
+        ) from None
+
+
+def follow(card: Card, site: SwitchSite) -> None:
+    """Let a switch's twin settle, and treat ports in use, as a card says."""
+    if settle := card.settle():
+        site.settle, site.spread = settle.median, settle.spread
+    manner = card.manners.get("connect a used ingress port", "")
+    if manner == "done" or "moved" in manner:
+        site.conflict = "move"
+    elif manner.startswith("accepted"):
+        site.conflict = "ignore"
+
+
+def _read(path: Path) -> Card:
+    return Card.from_json(json.loads(path.read_text("utf-8")))

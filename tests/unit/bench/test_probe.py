@@ -1,0 +1,90 @@
+"""The conformance probe on a real driver and boxes of different manners."""
+
+import pytest
+
+from testbed.bench.contracts import SwitchSite
+from testbed.bench.probe import Probe
+from testbed.clock import Deadline
+from testbed.errors import BusyError, UsageError
+from testbed.fabric.change import Change
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_tcp
+from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.polatis import Polatis
+from testbed_drivers.polatis_far_end import PolatisFarEnd
+
+PORTS = frozenset(range(1, 17))
+
+
+@pytest.fixture
+def box():
+    """Return a way to have a switch of certain manners; closed at the end."""
+    scheduler, opened = WallScheduler(), []
+
+    def make(**site):
+        inputs, outputs = frozenset(range(1, 9)), frozenset(range(9, 17))
+        site = SwitchSite(inputs, outputs, "S1", 0.001, 1, scheduler, lambda lit: None, **site)
+        wire = serve_tcp(PolatisFarEnd(site))
+        resource = f"TCPIP::127.0.0.1::{wire.port}::SOCKET"
+        options = PolatisOptions()
+        switch = Polatis("ocs", resource, PORTS, "S1", options, lambda way, data: None)
+        opened.extend((switch, wire))
+        switch.open(soon())
+        return switch
+
+    yield make
+    for one in (*opened, scheduler):
+        one.close()
+
+
+def soon():
+    return Deadline.after(5)
+
+
+def probed(switch):
+    tried = []
+    card = Probe(switch, (7, 8), (15, 16)).run("polatis", "measured-twin", tried.append)
+    assert len(tried) == len(card.manners) + 1
+    return card
+
+
+@pytest.mark.parametrize(
+    ("conflict", "outcome"),
+    [
+        ("refuse", "refused, nothing changed"),
+        ("move", "done"),
+        ("ignore", "accepted, nothing changed"),
+    ],
+)
+def test_what_a_box_does_with_a_used_port_is_on_its_card(box, conflict, outcome):
+    manners = probed(box(conflict=conflict)).manners
+    assert manners["connect a used ingress port"] == outcome
+    assert manners["connect"] == manners["disconnect"] == "done"
+
+
+def test_a_card_says_who_was_probed_and_how_long_it_took(box):
+    card = probed(box())
+    assert card.identity["serial"] == "S1"
+    assert card.timings["answer"].n == card.timings["read-back"].n == 20
+    assert card.timings["answer"].median <= card.timings["read-back"].median
+
+
+def test_other_circuits_are_left_alone_and_the_probed_ports_dark(box):
+    switch = box()
+    switch.apply(Change({}, {1: 9}), soon())
+    probed(switch)
+    assert switch.state(soon()) == {1: 9}
+
+
+def test_ports_that_carry_a_circuit_are_not_probed(box):
+    switch = box()
+    switch.apply(Change({}, {7: 9}), soon())
+    with pytest.raises(BusyError, match="7: 9"):
+        Probe(switch, (7, 8), (15, 16))
+    assert switch.state(soon()) == {7: 9}
+
+
+@pytest.mark.parametrize("ports", [((7, 7), (15, 16)), ((7, 15), (8, 16)), ((7,), (15, 16))])
+def test_it_takes_two_ingress_and_two_egress_ports(box, ports):
+    with pytest.raises(UsageError, match="not two ingress and two egress"):
+        Probe(box(), *ports)

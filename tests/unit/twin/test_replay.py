@@ -1,0 +1,72 @@
+"""What was said to a switch, said again to its twin."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.record.transcript import Said, Transcript, read_transcript
+from testbed.schema import load_lab
+from testbed.twin.instruments import lone_switch
+from testbed.twin.replay import replay_to_far_end
+from testbed.twin.scheduler import SteppedScheduler
+
+RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
+LINES = [
+    "*IDN?",
+    ":OXC:SWIT:CONN:ADD (@1),(@17);:SYST:ERR?",
+    ":OXC:SWIT:CONN:ADD (@1),(@18);:SYST:ERR?",
+    ":OXC:SWIT:CONN:STAT?",
+    ":OXC:SWIT:CONN:SUB (@1),(@17);:SYST:ERR?",
+    ":OXC:SWIT:CONN:STAT?",
+]
+
+
+@pytest.fixture
+def lab():
+    return load_lab(RACK, [])
+
+
+@pytest.fixture
+def transcript(lab, tmp_path):
+    """Return a transcript of a conversation with the rack's switch."""
+    path = tmp_path / "ocs.jsonl"
+    write = Transcript(path, "ocs")
+    conversation = lone_switch(lab, "ocs", SteppedScheduler()).session(
+        lambda data: write("receive", data)
+    )
+    write("note", b"line opened")
+    for line in LINES:
+        data = line.encode() + b"\n"
+        write("send", data)
+        conversation.receive(data)
+    write.close()
+    return path
+
+
+def test_a_twin_agrees_with_itself_on_every_exchange(lab, transcript):
+    agreement = replay_to_far_end(lab, "ocs", list(read_transcript(transcript)))
+    assert agreement.whole
+    assert sum(map(len, agreement.exchanges.values())) == len(LINES)
+    assert list(agreement.lines())[-1] == "6 of 6 exchanges agree"
+
+
+def test_the_first_exchange_that_differs_is_shown(lab, transcript):
+    rows = list(read_transcript(transcript))
+    answers = [n for n, row in enumerate(rows) if row.direction == "receive"]
+    for index in answers[3:5]:
+        said = rows[index]
+        rows[index] = Said(said.mono, said.instrument, said.direction, b"(@9),(@29)\n")
+    agreement = replay_to_far_end(lab, "ocs", rows)
+    assert not agreement.whole
+    assert agreement.first.sent == ":OXC:SWIT:CONN:STAT?"
+    assert (agreement.first.box, agreement.first.twin) == ("(@9),(@29)\n", "(@1),(@17)\n")
+    assert "4 of 6 exchanges agree" in list(agreement.lines())
+
+
+def test_every_byte_survives_the_transcript(tmp_path):
+    path = tmp_path / "box.jsonl"
+    write = Transcript(path, "box")
+    write("receive", bytes(range(256)))
+    write.close()
+    (row,) = read_transcript(path)
+    assert row.data == bytes(range(256))
