@@ -98,7 +98,7 @@ class SwitchByHand:
         present = self._switch.state(deadline)
         crossbar.adopt({i: e for i, e in present.items() if pairs.get(i) == e}, deadline)
         move = Move(crossbar, *crossbar.plan(pairs if add else {}, deadline))
-        return move_all([move], deadline)[0] if move.change else None
+        return next(iter(move_all([move], deadline)), None)
 
 
 @contextmanager

@@ -59,8 +59,8 @@ class Crossbar:
         """What the last read-back showed of ours; None when it could not be read."""
         self._before: State = {}
         """What was ours before the last command."""
-        self._wanted: State = {}
-        """What was planned last; it may hold what somebody else made alike, which is not ours."""
+        self._planned: tuple[State, State] = ({}, {})
+        """What was wanted last, and what the switch showed since."""
         self._tx = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self._rx = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
 
@@ -106,16 +106,14 @@ class Crossbar:
             raise LabError(f"{self.name}: {error}; {behind} is behind it") from None
         except ValueError as error:
             raise UsageError(f"{self.name}: {error}") from None
-        self._wanted = wanted
-        if not change:
-            self._shown = self._as_it_should_be(state)
+        self._planned = wanted, state
         return state, change
 
     def check(self, deadline: Deadline) -> None:
         """Read back and raise BusyError when our ports are not as we left them."""
         state = self._switch.state(deadline)
         if self._shown is None:
-            self._shown = self._as_it_should_be(state)
+            self._shown = self._ours(state)
         drift = Difference.between(self._shown, self._on_our_ports(state))
         self._refuse_if_gone(drift.missing)
         if came := drift.extra:
@@ -135,7 +133,8 @@ class Crossbar:
         expected = self._on_our_ports(after(state, change))
         applied = self._told(change, expected, deadline)
         self._made |= _astray(state, change, applied)
-        self._shown = self._as_it_should_be(applied.state)
+        self._planned = self._planned[0], applied.state
+        self._shown = self._ours(applied.state)
         if applied.refused:
             words = "; ".join(f"{i}: {word}" for i, word in sorted(applied.refused.items()))
             raise InstrumentError(self.name, f"refused a part of {change}: {words}")
@@ -151,6 +150,15 @@ class Crossbar:
     def verify(self, change: Change, deadline: Deadline) -> Verified:
         """Wait until the switch says that a change is in order and its light is there."""
         return self._verification.verify(change, self._shown or {}, deadline)
+
+    def accept(self) -> None:
+        """Let what was planned last be what `check` expects.
+
+        Of that, what somebody else had made alike stays his: it may be there, and we leave it.
+        """
+        wanted, seen = self._planned
+        alike = {i: e for i, e in seen.items() if wanted.get(i) == e}
+        self._shown = self._ours(seen) | alike
 
     def roll_back(self, change: Change, error: TestbedError) -> None:
         """Bring the ports of the last change, which failed with `error`, back to what they were.
@@ -251,9 +259,6 @@ class Crossbar:
 
     def _ours(self, state: State) -> dict[int, int]:
         return {i: e for i, e in state.items() if (i, e) in self._made}
-
-    def _as_it_should_be(self, state: State) -> dict[int, int]:
-        return {i: e for i, e in state.items() if (i, e) in self._made or self._wanted.get(i) == e}
 
     def _named(self, cross: State) -> str:
         """Return cross-connects with the host ports that their fibres lead to."""

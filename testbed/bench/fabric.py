@@ -88,7 +88,7 @@ class Fabric:
             self._promise_restore()
             began = now()
             try:
-                moved = move_all([move for move in planned if move.change], deadline)
+                moved = move_all(planned, deadline)
             except TestbedError as error:
                 self._report_failure(owner, wanted, error)
                 raise

@@ -35,21 +35,24 @@ class Moved:
 
 
 def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
-    """Carry out planned changes and verify each as far as its switch can tell.
+    """Carry out planned changes and verify each as far as its switch can tell; return what moved.
 
+    A switch on which nothing changes is left alone.
     When one fails, every switch told so far is brought back to what it was and that is verified;
     InstrumentError then says what failed. UnsafeError says what could not be brought back.
     """
     told: list[Move] = []
     applied: list[Applied] = []
     try:
-        for move in moves:
+        for move in (move for move in moves if move.change):
             told.append(move)
             applied.append(move.crossbar.command(move.state, move.change, deadline))
-        verified = [move.crossbar.verify(move.change, deadline) for move in moves]
+        verified = [move.crossbar.verify(move.change, deadline) for move in told]
     except TestbedError as error:
         _take_back(told, error)
         raise _rolled_back(error) from error
+    for move in moves:
+        move.crossbar.accept()
     return [Moved(*pair) for pair in zip(applied, verified, strict=True)]
 
 

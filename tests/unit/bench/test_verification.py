@@ -86,7 +86,8 @@ class WithoutALine(Switch):
 
 def change(switch, crossbar, wanted):
     move = Move(crossbar, *crossbar.plan(wanted, switch.soon()))
-    return move_all([move], switch.soon())[0].verified
+    (moved,) = move_all([move], switch.soon())
+    return moved.verified
 
 
 @pytest.fixture

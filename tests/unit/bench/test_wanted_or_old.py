@@ -230,7 +230,7 @@ def play(stories):
         assert _has_a_reason(error, scenes)
     else:
         try:
-            move_all([move for move in moves if move.change], scenes[0].box.soon())
+            move_all(moves, scenes[0].box.soon())
         except UnsafeError as error:
             ending, said = "unsafe", str(error)
             assert any(scene.has_trouble for scene in scenes)
