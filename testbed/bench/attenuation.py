@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 
-from testbed.bench.contracts import Attenuator
+from testbed.bench.contracts import Attenuator, PowerMeter
 from testbed.clock import Deadline, now
 from testbed.errors import TestbedError, UnsafeError, UsageError
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
@@ -30,18 +30,41 @@ class _Promise:
     before: float
 
 
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A channel of a power meter, and so the light in one fibre."""
+
+    name: str
+    channel: int
+    _meter: PowerMeter
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.channel}"
+
+    def level(self, deadline: Deadline) -> float | None:
+        """Measure now and return dBm; None where the meter sees no light."""
+        return self._meter.power(self.channel, deadline)
+
+
 class Attenuation:
-    """The attenuators in the fibres of a lab: `through` gives name and channel of each fibre's."""
+    """The attenuators and meters in the fibres of a lab.
+
+    `through` and `tapped` give the name and channel of each fibre's.
+    """
 
     def __init__(
         self,
         attenuators: Mapping[str, Attenuator],
         through: Mapping[SwitchPort, tuple[str, int]],
+        meters: Mapping[str, PowerMeter],
+        tapped: Mapping[SwitchPort, tuple[str, int]],
         wiring: Wiring,
         journal: Journal,
     ) -> None:
         self._attenuators = attenuators
         self._through = through
+        self._meters = meters
+        self._tapped = tapped
         self._wiring = wiring
         self._journal = journal
         self._promises: dict[SwitchPort, _Promise] = {}
@@ -50,6 +73,14 @@ class Attenuation:
     def fibres(self, port: HostPort) -> tuple[SwitchPort, ...]:
         """Return the fibres of a host port that have an attenuator, the one it sends into first."""
         return attenuated_fibres(port, self._wiring, self._through)
+
+    def meter(self, port: HostPort) -> Tap | None:
+        """Return the tap of the fibre that `add` takes light from; None where it has none."""
+        fibre = next(iter(self.fibres(port)), None)
+        if fibre is None or fibre not in self._tapped:
+            return None
+        name, channel = self._tapped[fibre]
+        return Tap(name, channel, self._meters[name])
 
     def add(self, port: HostPort, loss: float, deadline: Deadline) -> Attenuated:
         """Let a fibre of a host port take `loss` dB more than before the first addition.

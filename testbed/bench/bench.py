@@ -54,7 +54,14 @@ class Bench:
         self.meters: dict[str, PowerMeter] = {}
         self._attenuators: dict[str, Attenuator] = {}
         self._instruments: dict[str, Instrument] = {}
-        self.attenuation = Attenuation(self._attenuators, lab.attenuated(), lab.wiring(), journal)
+        self.attenuation = Attenuation(
+            self._attenuators,
+            lab.attenuated(),
+            self.meters,
+            lab.tapped(),
+            lab.wiring(),
+            journal,
+        )
         self._run = run
         self._journal = journal
         self._log = log

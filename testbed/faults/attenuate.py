@@ -28,13 +28,22 @@ class Attenuate:
         return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Set the attenuator and read it back."""
-        done = bench.attenuation.add(HostPort.parse(victim.port), self._loss, deadline)
+        """Set the attenuator, read it back, and ask the meter at that fibre, if there is one."""
+        port = HostPort.parse(victim.port)
+        meter = bench.attenuation.meter(port)
+        before = meter.level(deadline) if meter else None
+        done = bench.attenuation.add(port, self._loss, deadline)
         note = f"fibre of {done.fibre} takes {done.after:g} dB instead of {done.before:g} dB"
-        return Injected(done.commanded, done.read_back, note=note)
+        after = meter.level(deadline) if meter else None
+        saw = before is not None and (after is None or before - after > self._loss / 2)
+        witness = f"{meter} meter" if meter and saw else ""
+        return Injected(done.commanded, done.read_back, note=note, witness=witness)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept the port at either end of the circuit that lost its carrier."""
+        """Accept the port at either end of the circuit that lost its carrier.
+
+        A loss that leaves the receivers enough light is seen by a meter only.
+        """
         if message.get("event") != "carrier" or message["up"]:
             return ""
         port = HostPort(host, message["port"])

@@ -45,6 +45,8 @@ class Injected:
     done: float
     clock: str = ""
     note: str = ""
+    witness: str = ""
+    """An instrument other than the one that injected it which has seen it already."""
 
 
 @dataclass(frozen=True, slots=True)

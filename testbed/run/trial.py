@@ -170,6 +170,9 @@ class Trial:
         future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
         injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
         self._log.append("fault.inject", victim.host, rank=victim.rank, **self._stamps(injected))
+        if injected.witness and not self._receipt:
+            self._receipt = injected.witness
+            self._log.append("fault.receipt", injected.witness)
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         assert self._plan.fault is not None

@@ -149,6 +149,14 @@ class Lab(Document):
             for channel, end in attenuator.fibres.items()
         }
 
+    def tapped(self) -> dict[SwitchPort, tuple[str, int]]:
+        """Return the fibres that are tapped, each with the meter's name and channel."""
+        return {
+            end: (name, channel)
+            for name, meter in self.meters.items()
+            for channel, end in meter.taps.items()
+        }
+
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Return the fabric ports of each host, in the order of the file."""
         return {name: tuple(host.ports) for name, host in self.hosts.items()}

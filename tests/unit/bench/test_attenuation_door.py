@@ -3,16 +3,18 @@
 import pytest
 
 from testbed.bench.attenuation import Attenuation
-from testbed.bench.contracts import AttenuatorSite
+from testbed.bench.contracts import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, UnsafeError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.record.journal import Journal, open_entries
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_light import AttenuatorOptions
+from testbed_drivers.cards_light import AttenuatorOptions, MeterOptions
 from testbed_drivers.keysight_voa import KeysightVoa
 from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.power_meters import KeysightMeter
+from testbed_drivers.power_meters_far_end import KeysightMeterFarEnd
 
 WIRING = {
     HostPort(f"h{n}", "p0"): Fibres(SwitchPort("ocs", n + 1), SwitchPort("ocs", n + 5))
@@ -43,7 +45,7 @@ class Room:
         options = AttenuatorOptions(settle_max=0.2)
         self.voa = KeysightVoa("voa", resource, channels, None, options, self._hear)
         self.voa.open(soon())
-        self.door = Attenuation({"voa": self.voa}, THROUGH, WIRING, self.journal)
+        self.door = Attenuation({"voa": self.voa}, THROUGH, {}, {}, WIRING, self.journal)
 
     def _hear(self, way, data):
         if way == "send" and b"ATT " in data:
@@ -142,3 +144,20 @@ def test_light_stays_when_its_return_cannot_be_promised(room):
     with pytest.raises(ValueError, match="closed file"):
         room.door.add(H0, 20.0, soon())
     assert room.shown()[0] == 0.0
+
+
+def test_the_tap_at_a_port_is_the_one_of_the_fibre_that_loses_light(room):
+    seen = {4: -3.0, 5: 1.0}
+    site = MeterSite(frozenset(seen), "M1", 1, room.scheduler, seen.get)
+    wire = serve_tcp(KeysightMeterFarEnd(site))
+    resource, channels = f"tcp://127.0.0.1:{wire.port}", frozenset(seen)
+    opm = KeysightMeter("opm", resource, channels, None, MeterOptions(), lambda way, data: None)
+    taps = {SwitchPort("ocs", 1): ("opm", 4), SwitchPort("ocs", 5): ("opm", 5)}
+    door = Attenuation({"voa": room.voa}, THROUGH, {"opm": opm}, taps, WIRING, room.journal)
+    tap = door.meter(H0)
+    assert str(tap) == "opm.4"
+    assert tap.level(soon()) == pytest.approx(-3.0, abs=0.1)
+    assert door.meter(H1) is None
+    assert door.meter(H2) is None
+    opm.close()
+    wire.close()
