@@ -10,6 +10,7 @@ scpi_syntax, scpi    the SCPI dialect: words of the language; the host's manners
 tl1_syntax, tl1      the TL1 dialect: words of the language; replies paired by their tags
 dialogue, text_line, frames         messages without tags: lines of text, frames of fixed length
 switch, selector     what drivers of switches do alike; those whose moves undo the one before
+channels             what drivers of attenuators and power meters do alike
 polatis, redfish     drivers, one per family of devices
 armed_faults    what a far end can be told to do wrong
 switch_box, selector_box            the inside of every switch: mirrors, light, its faults
