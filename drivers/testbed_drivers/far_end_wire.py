@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 from testbed.bench.contracts import Scheduler
 from testbed_drivers.armed_faults import ArmedFaults
@@ -60,13 +61,14 @@ class Wire:
         """Send what nobody asked for: an alarm, a greeting."""
         self._later(data)
 
-    def reply(self, data: bytes, command: str) -> None:
-        """Send the answer to `command`, unless a fault says otherwise."""
+    def reply(self, data: bytes, command: str, *, last: bool = False) -> None:
+        """Send the answer to `command`, unless a fault says otherwise; hang up after the last."""
         if self._strikes("reset", command):
             return self.hang_up()
         if self._strikes("silent", command):
             return None
-        data = self._marred(data, command)
+        half = self._strikes("truncated", command)
+        data = self._marred(data, command, half)
         if self._strikes("after-next", command):
             self._postponed += data
             return None
@@ -77,16 +79,19 @@ class Wire:
         if self._strikes("cut", command):
             self._later(data[: len(data) // 2])
             return self.hang_up()
-        return self._timed(data, command)
+        self._timed(data, command)
+        if last and not half:
+            self._at_its_time(self.hang_up)
+        return None
 
-    def _marred(self, data: bytes, command: str) -> bytes:
+    def _marred(self, data: bytes, command: str, half: bool) -> bytes:
         """Return the answer as it is on the wire, right or wrong."""
         if self._strikes("garbled", command):
             at = self._chance.randrange(max(1, len(data) - len(self._end)))
             data = data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
         if self._strikes("wrong-end", command):
             data = data.removesuffix(self._end) + _NO_END
-        if self._strikes("truncated", command):
+        if half:
             data = data[: len(data) // 2]
         if self._strikes("banner", command):
             data = _BANNER + data
@@ -111,7 +116,12 @@ class Wire:
         self._busy_until = max(self._busy_until, self._scheduler.now()) + seconds
 
     def _later(self, data: bytes) -> None:
+        if data:
+            self._at_its_time(partial(self._send, data))
+
+    def _at_its_time(self, action: Callable[[], None]) -> None:
+        """Act once all that was to be sent before has been."""
         if self._busy_until > self._scheduler.now():
-            self._scheduler.call_at(self._busy_until, lambda: self._send(data))
-        elif data:
-            self._send(data)
+            self._scheduler.call_at(self._busy_until, action)
+        else:
+            action()

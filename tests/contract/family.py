@@ -33,6 +33,8 @@ class Family:
     """Faults that this family cannot have, each with the reason."""
     nameless: bool = False
     """Whether the box does not tell its serial number, so that nobody can check it."""
+    blind: bool = False
+    """Whether the box cannot be asked what it holds, so that only who told it last knows."""
 
     @property
     def serial(self) -> str | None:

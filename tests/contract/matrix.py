@@ -140,6 +140,11 @@ def _reasons():
         for name, family in FAMILIES.items()
         for fault, why in sorted(family.impossible.items())
     ]
+    rows += [
+        f"- `{name}`: it cannot be asked what it holds, so what somebody else made is not seen."
+        for name, family in FAMILIES.items()
+        if family.blind
+    ]
     return ["Not possible:", "", *rows, ""] if rows else []
 
 

@@ -53,14 +53,15 @@ def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
         reach(switch, states.one)
         rig.learn_orders(switch)
         rig.far_end.fault(name, **scope)
-        outcome = _outcome(lambda deadline: switch.state(deadline), states.one, patience)
+        limit = SILENCE if asked == _UNANSWERED else patience
+        outcome = _outcome(lambda deadline: switch.state(deadline), states.one, limit)
         assert outcome in asked, f"asked: {outcome}"
         _is_right_again(rig, switch, states.one)
         rig.sent.clear()
         struck = rig.far_end.struck(name)
         rig.at_order(name, **scope)
         wanted = change(states.one, states.other)
-        outcome = _outcome(lambda limit: switch.apply(wanted, limit).state, states.other, patience)
+        outcome = _outcome(lambda at: switch.apply(wanted, at).state, states.other, limit)
         assert outcome in ordered, f"ordered: {outcome}"
         assert rig.far_end.struck(name) == struck + 1
         orders = rig.orders
@@ -305,7 +306,7 @@ EXPECTED = {
     "merged": _SILENT,
     "truncated": _SILENT,
     "garbled": _NOISY,
-    "wrong-end": _NOISY,
+    "wrong-end": replace(_NOISY, check=on_the_wire(_ANY, _ANY, SILENCE)),
     "banner": _NOISY,
     "doubled": Expected(
         "the first is the answer; the second is never taken for another",
@@ -329,10 +330,12 @@ EXPECTED = {
     "overflow": _LEFT,
     "stuck": _READ_BACK,
     "partial": _READ_BACK,
+    "half-refused": replace(_READ_BACK, only="a status per circuit"),
     "misrouted": _READ_BACK,
     "stale-circuit": replace(_READ_BACK, only="a configuration of its own"),
     "lie": _LIGHT,
     "dim": _LIGHT,
+    "cell-stuck": replace(_LIGHT, only="a mesh of cells"),
     "half-switched": replace(_LIGHT, only="interferometers"),
     "failed": Expected("dark; `unsteady` names it where the switch tells", status_shows),
     "slow": Expected("reads back as done; light comes when it comes", settles_late),
@@ -342,3 +345,14 @@ EXPECTED = {
     "restart-wrong": Expected("a fresh line, and the wrong circuits in the read-back", restarts),
 }
 """What must come of each fault; a fault that is not listed here is a hole."""
+
+BOX = {
+    read_back_shows,
+    light_shows,
+    status_shows,
+    settles_late,
+    drift_shows,
+    restarts,
+    vanishes,
+}
+"""The checks of faults that are the box's own, whatever line it hangs on."""

@@ -43,6 +43,8 @@ class TestEverySwitch:
         assert 0 < can.settle <= can.settle_max
 
     def test_it_reads_back_what_somebody_else_made(self, rig, switch, states):
+        if rig.family.blind:
+            pytest.skip("it cannot be asked what somebody else made")
         stranger = rig.stranger()
         for wanted in (states.one, states.other):
             reach(stranger, wanted)
@@ -55,6 +57,8 @@ class TestEverySwitch:
             rig.wait_for_light(states.one)
 
     def test_a_circuit_of_somebody_else_is_never_ended_to_make_room(self, rig, switch, states):
+        if rig.family.blind:
+            pytest.skip("it cannot be asked what somebody else made")
         reach(rig.stranger(), states.one)
         try:
             applied = switch.apply(Change({}, states.other), soon())
@@ -103,6 +107,8 @@ class TestEverySwitch:
         assert not rig.orders
 
     def test_two_drivers_on_one_switch_see_each_others_changes(self, rig, switch, states):
+        if rig.family.blind:
+            pytest.skip("it cannot be asked what somebody else made")
         stranger = rig.stranger()
         reach(switch, states.one)
         assert stranger.state(soon()) == states.one

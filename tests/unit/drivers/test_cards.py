@@ -10,6 +10,7 @@ from testbed.plugins import kinds
 from testbed_drivers import (
     far_end_wire,
     mzi_far_end,
+    photonic_mesh_far_end,
     power_meters_far_end,
     redfish_far_end,
     rest_far_end,
@@ -65,6 +66,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
         rest_far_end,
         redfish_far_end,
         sonic_ocs_far_end,
+        photonic_mesh_far_end,
         power_meters_far_end,
         tl1_far_end,
     ):

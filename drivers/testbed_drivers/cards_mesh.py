@@ -1,0 +1,44 @@
+"""Cards of programmable photonic meshes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.plugins import Kind
+from testbed.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PhotonicMeshOptions:
+    """How a photonic mesh is reached, and how it is built.
+
+    Cells and external ports are numbered as `testbed.fabric.mesh` does, from 0; how a given device
+    numbers them is not public.
+    """
+
+    transport: str = "tcp"
+    """The far side ends its answer by hanging up, which only `tcp` notices at once."""
+    width: int = 6
+    height: int = 6
+    """Hexagons of a row, and rows."""
+    ingress: tuple[int, ...] = ()
+    """External ports that light enters: the switch's ports 1, 2, …; by default spread evenly."""
+    egress: tuple[int, ...] = ()
+    """External ports that light leaves; they follow in number."""
+    settle: Seconds = 0.01
+    """After the answer; what the box's software takes before it is no settling."""
+    settle_max: Seconds = 2.0
+
+
+PHOTONIC_MESH = Kind(
+    "programmable photonic mesh, one line of cells over TCP (experimental)",
+    "testbed_drivers.photonic_mesh:PhotonicMesh",
+    options=PhotonicMeshOptions,
+    role="switch",
+    far_end="photonic-mesh",
+)
+PHOTONIC_MESH_FAR_END = Kind(
+    "programmable photonic mesh, device side of its one line",
+    "testbed_drivers.photonic_mesh_far_end:PhotonicMeshFarEnd",
+    options=PhotonicMeshOptions,
+)

@@ -1,0 +1,220 @@
+"""Driver for programmable photonic meshes (as of iPronics), by one line of cells over TCP.
+
+One connection per reconfiguration: a greeting, one line that sets cells, status text until the
+other side hangs up. **There is no read-back.** The state here is what was last told and
+acknowledged; it is checked that the same box still answers, and nothing more. Before the first
+change nothing is known of it, and it counts as empty. A change always sets every cell.
+
+A change without an acknowledgement leaves a doubt that only another command can end. So the next
+call, whatever it is, first sends the same list again: a list is absolute, and leads to the same
+state whether its first sending arrived or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+
+from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.clock import Deadline, now
+from testbed.errors import Garbled, InstrumentError, LinkLost, Rejected, UsageError
+from testbed.fabric.change import Change, after
+from testbed.fabric.device import Capabilities, State
+from testbed.fabric.mesh import Mesh, Setting, hexagonal
+from testbed.fabric.mesh_routes import Routing, route
+from testbed_drivers.cards_mesh import PhotonicMeshOptions
+from testbed_drivers.mesh_line import written
+from testbed_drivers.session import SerialNumber, Session
+from testbed_drivers.switch import Done, Switch, sides
+from testbed_drivers.transport import Dial, dial_for
+
+GREETING_SECONDS = 2.0
+
+_COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
+_SERIAL = re.compile(r"serial (\w[\w-]*)")
+_CELLS = re.compile(r"(\d+) cells")
+
+
+class PhotonicMesh(Switch):
+    """A photonic mesh used as a circuit switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: PhotonicMeshOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports)
+        self._options = options
+        self._mesh = _built(name, options)
+        self._doubted: Setting | None = None
+        self._expects_serial = identity is not None
+        self._serial = SerialNumber(name, identity)
+        self._who = Identity("", "", "", "")
+        call = dial or dial_for(name, resource, options.transport)
+        self._session: Session[Transport] = Session(
+            name,
+            lambda deadline: call(name, resource, baud=0, deadline=deadline),
+            self._greet,
+            tracer,
+        )
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+
+        def once() -> Identity:
+            with self._visit(deadline.within(GREETING_SECONDS)):
+                return self._who
+
+        return self._session.read(once, deadline)
+
+    def state(self, deadline: Deadline) -> State:
+        """Return what the box was told; ends a doubt about that, and asks who answers there."""
+        with self._held(deadline):
+            if self._doubted is None:
+                self.identify(deadline)
+            return self._known(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._session.close()
+
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        ingress, egress = sides(len(self._mesh.ingress), len(self._mesh.egress))
+        settle, longest = self._options.settle, self._options.settle_max
+        return Capabilities(ingress, egress, settle, longest, mesh=self._mesh)
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._session.held(deadline)
+
+    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+        """Route what is there afterwards, and set every cell."""
+        routing = self._routed(change, self._known(deadline))
+        if routing.disturbed:
+            circuits = ", ".join(f"{i}→{e}" for i, e in sorted(routing.disturbed.items()))
+            self._session.note(f"these circuits stay, on another path: {circuits}")
+        return self._tell(routing.setting, deadline)
+
+    def _known(self, deadline: Deadline) -> State:
+        """Return what was told, once that is beyond doubt."""
+        if self._doubted is not None:
+            self._session.note("its last change was not acknowledged: sent again")
+            self._tell(self._doubted, deadline)
+        if self._mesh.setting is None:
+            self._session.note("nothing was told yet, so its state is unknown; taken as empty")
+            return {}
+        return self._mesh.circuits(self._mesh.setting)
+
+    def _routed(self, change: Change, present: State) -> Routing:
+        """Return how to make a change; raise UsageError for one that ends or darkens others."""
+        kept = after(present, Change(change.removes, {}))
+        for ingress, egress in change.adds.items():
+            for other in kept.items():
+                if other != (ingress, egress) and {ingress, egress} & set(other):
+                    raise UsageError(
+                        f"{self._name}: a port of {ingress}→{egress} is in use by "
+                        f"{other[0]}→{other[1]}"
+                    )
+        try:
+            routing = route(self._mesh, after(present, change))
+        except ValueError as error:
+            raise UsageError(
+                f"{self._name}: {error}", hint="use fewer circuits at a time, or other ports"
+            ) from error
+        if unnamed := routing.disturbed.items() - change.disturbs:
+            circuits = ", ".join(f"{i}→{e}" for i, e in sorted(unnamed))
+            raise UsageError(
+                f"{self._name}: {circuits} would be dark for a moment, which was not planned",
+                hint="plan the change again",
+            )
+        return routing
+
+    # --- the line -----------------------------------------------------------------------------
+
+    def _tell(self, setting: Setting, deadline: Deadline) -> Done:
+        """Set every cell and wait for the status; without one, the doubt stays."""
+        order = written(dict(enumerate(setting))).encode() + b"\n"
+        with self._visit(deadline) as line:
+            self._session.tracer("send", order)
+            commanded = now()
+            self._doubted = setting
+            line.send(order, deadline)
+            self._check_status(self._until_hung_up(line, deadline))
+        self._doubted = None
+        self._mesh = replace(self._mesh, setting=setting)
+        if self._capabilities is not None:
+            self._capabilities = replace(self._capabilities, mesh=self._mesh)
+        return Done(commanded, now())
+
+    @contextmanager
+    def _visit(self, deadline: Deadline) -> Iterator[Transport]:
+        """Lend a connection that has been greeted, and close it whatever happens."""
+        with self._held(deadline):
+            try:
+                with self._session.exchange(deadline) as line:
+                    yield line
+            finally:
+                self._session.close()
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        budget = deadline.within(GREETING_SECONDS)
+        data = line.receive(b"\n", budget)
+        self._session.tracer("receive", data)
+        words = self._words(data).strip()
+        serial, cells = _SERIAL.search(words), _CELLS.search(words)
+        if serial is None and self._expects_serial:
+            raise Garbled(
+                self._name, f"greets with {words!r}, which names no serial number", reply=words
+            )
+        if cells and int(cells[1]) != len(self._mesh.cells):
+            raise InstrumentError(
+                self._name,
+                f"has {cells[1]} cells instead of {len(self._mesh.cells)}",
+                reply=words,
+                hint="correct 'width' and 'height' in the lab file",
+            )
+        who = Identity("photonic mesh", words, serial[1] if serial else "", "unknown")
+        self._who = self._serial.check(who)
+
+    def _until_hung_up(self, line: Transport, deadline: Deadline) -> str:
+        """Return the status text; the other side hangs up after it."""
+        data = b""
+        try:
+            while True:
+                data += line.receive(len, deadline)
+        except LinkLost as error:
+            self._session.tracer("receive", data)
+            text = self._words(data)
+            if not text.endswith("\n"):
+                raise LinkLost(self._name, "hung up before it had answered", reply=text) from error
+            return text
+
+    def _check_status(self, text: str) -> None:
+        """Raise Rejected when a status complains; then nothing has changed, and no doubt is left.
+
+        What a real box answers is not public: whatever does not complain counts as done.
+        """
+        if _COMPLAINT.search(text):
+            self._doubted = None
+            words = " ".join(text.split())
+            raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)
+
+    def _words(self, data: bytes) -> str:
+        text = data.decode("ascii", "backslashreplace")
+        if not all(line.isprintable() for line in text.splitlines()) or not data.isascii():
+            raise Garbled(self._name, f"answered {text!r}", reply=text)
+        return text
+
+
+def _built(name: str, options: PhotonicMeshOptions) -> Mesh:
+    try:
+        return hexagonal(options.width, options.height, options.ingress, options.egress)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint="correct its options in the lab file") from error
