@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from testbed.bench.contracts import Identity, OpticalSwitch
@@ -16,8 +16,9 @@ from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all
 from testbed.bench.probe import Probe, spare_ports
 from testbed.clock import Deadline
-from testbed.errors import UsageError
+from testbed.errors import FileError, UsageError
 from testbed.fabric.card import Card
+from testbed.fabric.change import Change
 from testbed.fabric.circuits import (
     Circuit,
     CrossConnect,
@@ -26,11 +27,40 @@ from testbed.fabric.circuits import (
     Wiring,
     cross_connects,
 )
+from testbed.fabric.device import State
 from testbed.plugins import kind
 from testbed.record.locks import InstrumentLock
-from testbed.schema import Lab
+from testbed.schema import CircuitList, Lab
 
 _LIMIT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cross-connect as a person wants to see it."""
+
+    ingress: int
+    egress: int
+    source: str
+    """The host port whose light enters, empty when the lab file knows none."""
+    sink: str
+    """The host port that the light reaches, empty when the lab file knows none."""
+    state: str
+    """The switch's own word on it, empty when it has none."""
+    monitored: bool
+    """Whether the switch measures light on one of the two ports."""
+    power_in: float | None
+    power_out: float | None
+    """Light levels in dBm, None where nothing is measured or nothing is seen."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain values."""
+        row = asdict(self)
+        return {"from": row.pop("source"), "to": row.pop("sink")} | row
+
+    def __str__(self) -> str:
+        ends = f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
+        return f"{self.ingress}→{self.egress} ({ends})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +72,27 @@ class SwitchByHand:
     identity: Identity
     _switch: OpticalSwitch
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return every cross-connect, with the host ports that its fibres lead to."""
-        state = self._switch.state(Deadline.after(_LIMIT))
+    def rows(self) -> list[Row]:
+        """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
+        deadline = Deadline.after(_LIMIT)
+        can, state = self._switch.capabilities, self._switch.state(deadline)
+        unsteady = self._switch.unsteady(deadline) if can.steadiness else {}
+        ports = {port for pair in state.items() for port in pair} & can.monitored
+        levels = self._switch.power(sorted(ports), deadline) if ports else {}
         wiring = self.lab.wiring().items()
         tx = {f.tx: str(port) for port, f in wiring}
         rx = {f.rx: str(port) for port, f in wiring}
         return [
-            {
-                "ingress": i,
-                "egress": e,
-                "from": tx.get(SwitchPort(self.name, i), ""),
-                "to": rx.get(SwitchPort(self.name, e), ""),
-            }
+            Row(
+                ingress=i,
+                egress=e,
+                source=tx.get(SwitchPort(self.name, i), ""),
+                sink=rx.get(SwitchPort(self.name, e), ""),
+                state=unsteady.get(i, "steady" if can.steadiness else ""),
+                monitored=bool({i, e} & can.monitored),
+                power_in=levels.get(i),
+                power_out=levels.get(e),
+            )
             for i, e in sorted(state.items())
         ]
 
@@ -80,25 +118,51 @@ class SwitchByHand:
         """Remove cross-connects; None when none of them is there."""
         return self._move(cross, add=False)
 
+    def planned(self, cross: frozenset[CrossConnect]) -> Change:
+        """Return what `apply` would do, having changed nothing."""
+        return self._as_listed(cross, Deadline.after(_LIMIT)).change
+
+    def apply(self, cross: frozenset[CrossConnect]) -> Moved | None:
+        """Make the cross-connects listed those of the ports that they name; None when they are.
+
+        What joins two named ports and is not listed is taken down. Raise BusyError when a named
+        port is joined to one that is not named.
+        """
+        deadline = Deadline.after(_LIMIT)
+        move = self._as_listed(cross, deadline)
+        return move_all([move], deadline)[0] if move.change else None
+
+    def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
+        pairs = {c.ingress: c.egress for c in cross}
+        named = {*pairs, *pairs.values()}
+        present = self._switch.state(deadline)
+        ours = {i: e for i, e in present.items() if {i, e} <= named}
+        return self._prepared(pairs, ours, pairs, deadline)
+
     def _move(self, cross: frozenset[CrossConnect], *, add: bool) -> Moved | None:
         pairs = {c.ingress: c.egress for c in cross}
+        deadline = Deadline.after(_LIMIT)
+        present = self._switch.state(deadline)
+        ours = {i: e for i, e in present.items() if pairs.get(i) == e}
+        move = self._prepared(pairs, ours, pairs if add else {}, deadline)
+        return move_all([move], deadline)[0] if move.change else None
+
+    def _prepared(self, named: State, ours: State, wanted: State, deadline: Deadline) -> Move:
+        """Plan the move of the named ports from what is ours there to what is wanted."""
         spec = self.lab.switches[self.name]
-        ports = frozenset(pairs) | frozenset(pairs.values())
+        ports = frozenset(named) | frozenset(named.values())
         outside = sorted(ports - spec.usable)
         if outside:
             raise UsageError(
                 f"port {outside[0]} is none of those that lab {self.lab.lab} lets be used",
                 hint=f"see switches.{self.name}.ports and .protected in its file",
             )
-        deadline = Deadline.after(_LIMIT)
         if self._switch.capabilities.positions:
             ports = spec.usable  # such a switch moves as a whole, and this one is held by us
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
-        present = self._switch.state(deadline)
-        crossbar.adopt({i: e for i, e in present.items() if pairs.get(i) == e}, deadline)
-        move = Move(crossbar, *crossbar.plan(pairs if add else {}, deadline))
-        return next(iter(move_all([move], deadline)), None)
+        crossbar.adopt(ours, deadline)
+        return Move(crossbar, *crossbar.plan(wanted, deadline))
 
 
 @contextmanager
@@ -129,6 +193,21 @@ def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
             f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
             hint="name two host ports (h0.p1 h1.p0), or an ingress and an egress (2 19)",
         ) from None
+
+
+def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[CrossConnect]:
+    """Return the cross-connects of a list; raise FileError at one that cannot be or comes twice."""
+    found: dict[int, int] = {}
+    for index, ends in enumerate(listed.circuits):
+        where = listed.source.where("circuits", index)
+        try:
+            cross = {c.ingress: c.egress for c in parse_ends(lab, name, list(ends))}
+        except UsageError as error:
+            raise FileError(where, str(error.args[0]), hint=error.hint) from None
+        if cross.keys() & found.keys() or set(cross.values()) & set(found.values()):
+            raise FileError(where, f"{' '.join(ends)} uses a port that is listed before")
+        found |= cross
+    return frozenset(CrossConnect(name, i, e) for i, e in found.items())
 
 
 def _between(wiring: Wiring, one: HostPort, other: HostPort, name: str) -> frozenset[CrossConnect]:

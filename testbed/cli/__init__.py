@@ -20,7 +20,7 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     import click
 
-    from testbed.cli import cards, discovery, files, inspection, labs, running, twins  # noqa: F401 - the verbs
+    from testbed.cli import cards, discovery, doctor, files, inspection, running, switch, twins  # noqa: F401 - the verbs
     from testbed.cli.app import app, with_bare_twin
 
     try:

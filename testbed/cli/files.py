@@ -22,6 +22,7 @@ from testbed.errors import UsageError
 from testbed.run.plan import Plan
 from testbed.run.planner import draw_seed, make_plan
 from testbed.schema import (
+    CircuitList,
     Experiment,
     Lab,
     json_schema,
@@ -57,14 +58,14 @@ def validate(
             for one in (error, *getattr(error, "others", ())):
                 print(f"testbed: {one}", file=sys.stderr)
         else:
-            kind = "experiment" if isinstance(found, Experiment) else "lab"
-            print(f"{path}: a valid {kind}")
+            names = {Experiment: "experiment", Lab: "lab", CircuitList: "list of circuits"}
+            print(f"{path}: a valid {names[type(found)]}")
     return worst
 
 
 @app.command(epilog="Example: testbed schema lab > lab.schema.json")
 def schema(
-    of: Annotated[Literal["experiment", "lab"], typer.Argument(help="Which of the two files.")],
+    of: Annotated[Literal["experiment", "lab", "circuits"], typer.Argument(help="Which file.")],
 ) -> None:
     """Print the JSON Schema of a file format, for editors."""
     print_json(json_schema(of))

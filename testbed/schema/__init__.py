@@ -8,12 +8,13 @@ only room that imports pydantic and PyYAML.
 """
 
 from testbed.schema.check import SchemaError
+from testbed.schema.circuits import CircuitList
 from testbed.schema.condition import Condition
 from testbed.schema.experiment import Arm, Check, Experiment, Fault, Job, Policy, Target
 from testbed.schema.instruments import Attenuator, PowerMeter, PowerUnit, Switch
 from testbed.schema.json_schema import json_schema
 from testbed.schema.lab import Host, Lab, Port, TwinSettings
-from testbed.schema.load import load, load_experiment, load_lab, split_overrides
+from testbed.schema.load import load, load_circuits, load_experiment, load_lab, split_overrides
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
 
@@ -21,6 +22,7 @@ __all__ = [
     "Arm",
     "Attenuator",
     "Check",
+    "CircuitList",
     "Condition",
     "Experiment",
     "Fault",
@@ -39,6 +41,7 @@ __all__ = [
     "TwinSettings",
     "json_schema",
     "load",
+    "load_circuits",
     "load_experiment",
     "load_lab",
     "split_overrides",

@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import DictSchema, WithDefaultSchema
 
+from testbed.schema.check import Document
+from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
 from testbed.schema.lab import Lab
 
@@ -25,8 +27,9 @@ class _Closed(GenerateJsonSchema):
         return made
 
 
-def json_schema(file: Literal["experiment", "lab"]) -> dict[str, Any]:
+def json_schema(file: Literal["experiment", "lab", "circuits"]) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a file, with every installed plug-in's options."""
-    model = Experiment if file == "experiment" else Lab
+    models: dict[str, type[Document]] = {"experiment": Experiment, "lab": Lab}
+    model = models.get(file, CircuitList)
     schema = model.model_json_schema(schema_generator=_Closed)
     return {"$schema": _Closed.schema_dialect} | schema

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed.errors import FileError, UsageError
 from testbed.schema.check import shown
+from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
 from testbed.schema.lab import Lab
 from testbed.schema.override import Override
@@ -35,9 +36,16 @@ def load_experiment(path: str | Path, overrides: Iterable[str] = ()) -> Experime
     return Experiment.read(source)
 
 
-def load(path: str | Path) -> Lab | Experiment:
-    """Return what a file holds: one with the key `experiment` is an experiment."""
+def load_circuits(path: str | Path) -> CircuitList:
+    """Return the list of circuits in a file; raise as `load_lab`."""
+    return CircuitList.read(read_source(path))
+
+
+def load(path: str | Path) -> Lab | Experiment | CircuitList:
+    """Return what a file holds: an experiment has the key `experiment`, a list `circuits`."""
     source = read_source(path)
+    if "circuits" in source.data:
+        return CircuitList.read(source)
     return Experiment.read(source) if "experiment" in source.data else Lab.read(source)
 
 

@@ -52,7 +52,7 @@ class HandRig:
 
     def shown(self):
         with switch_by_hand(self.lab, "ocs", force=False) as box:
-            return {row["ingress"]: row["egress"] for row in box.rows()}
+            return {row.ingress: row.egress for row in box.rows()}
 
     def close(self):
         self._wire.close()
