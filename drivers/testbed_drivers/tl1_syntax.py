@@ -183,8 +183,11 @@ def keyed(text: str) -> dict[str, str]:
 
 def _content(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the lines and the comments below a header; ValueError for another message there."""
-    comments = tuple(" ".join(comment.split()) for comment in _COMMENT.findall(text))
-    lines = [line for line in _COMMENT.sub("", text).splitlines() if line.strip()]
+    comments = tuple(
+        " ".join(match["comment"].split()) for match in _QUOTED.finditer(text) if match["comment"]
+    )
+    plain = _QUOTED.sub(lambda match: match["string"] or "", text)
+    lines = [line for line in plain.splitlines() if line.strip()]
     for line in lines:
         if not line.replace("\t", "").isprintable():
             raise ValueError(f"{line!r} is no line of text")
@@ -222,7 +225,7 @@ _TEXT = rb'"(?:\\[^\r\n]|[^"\\\r\n])*["\r\n]|/\*(?s:.*?)\*/'
 _MESSAGE = re.compile(rb'(?:[^;<>"/]++|%s|/(?!\*))*+[;<>]' % _TEXT)
 _COMMAND = re.compile(rb'(?:[^;"]++|"[^"]*+")*+;')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
-_COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
+_QUOTED = re.compile(r'(?P<string>"(?:\\[^\r\n]|[^"\\\r\n])*")|/\*(?P<comment>.*?)\*/', re.DOTALL)
 _CODE = re.compile(r"[A-Z]{4}\b")
 _LIST = re.compile(r"\d{1,5}(?:&&?\d{1,5})*")
 _KEYED = re.compile(r"(?:^|,)\s*([A-Z]+\d*)=(.*?)(?=,\s*[A-Z]+\d*=|$)")
