@@ -57,7 +57,7 @@ def test_every_driver_has_a_row() -> None:
         assert re.search(rf"^\| `{name}` \|", DRIVERS, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("of", ["experiment", "lab"])
+@pytest.mark.parametrize("of", ["experiment", "lab", "circuits"])
 def test_every_key_of_a_file_is_documented(of: str) -> None:
     for key in _keys(json_schema(of)):
         assert re.search(rf"\b{re.escape(key)}\b", FORMATS), key
