@@ -45,6 +45,8 @@ class PolatisRestconfOptions(HttpOptions):
 class CalientRestOptions(HttpOptions):
     """How the web service of a Calient switch is reached, and what the switch needs."""
 
+    group: str = "SYSTEM"
+    """The group that labels our circuits; those of other groups are never taken down."""
     settle: Seconds = 0.05
     settle_max: Seconds = 0.5
 

@@ -79,8 +79,8 @@ class PolatisRestconfFarEnd(RestFarEnd):
                 return self._listed(request)
             case "POST":
                 new = self._read(request.content)
-                if taken := {*new, *new.values()} & {*box.commanded, *box.commanded.values()}:
-                    return self._conflict(min(taken))
+                if taken := box.in_use(new):
+                    return self._conflict(min(taken.values()))
                 box.connect(new)
                 return Answer(201)
             case "PUT":
@@ -122,7 +122,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
         if wanted.keys() != {ingress}:
             return self._error(400, f"the body is not about port {ingress}")
         others = {i: e for i, e in self._box.commanded.items() if i != ingress}
-        if wanted[ingress] in others.values():
+        if wanted[ingress] in others.values() and self._box.in_use(wanted):
             return self._conflict(wanted[ingress])
         if present != wanted:
             self._box.disconnect(present)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
@@ -150,12 +151,18 @@ class Rest:
 
     def _asked(self, line: HttpLine, ask: Callable[[Get], Answer], deadline: Deadline) -> Answer:
         budget = deadline.within(QUERY_SECONDS)
-        return self._understood(lambda: ask(partial(self._get, line, budget)))
+        asked = count()
 
-    def _get(self, line: HttpLine, deadline: Deadline, path: str) -> Json:
+        def get(path: str) -> Json:
+            if next(asked):  # what is left of the answer before would be taken for this one
+                self._session.expect_quiet(line)
+            return self._got(line, path, budget)
+
+        return self._understood(lambda: ask(get))
+
+    def _got(self, line: HttpLine, path: str, deadline: Deadline) -> Json:
         tag, known = self._known.get(path, ("", None))
         headers = {"If-None-Match": tag} if tag else {}
-        self._session.expect_quiet(line)
         reply = line.request("GET", path, None, deadline, headers)
         if tag and reply.status == 304:
             return known

@@ -8,6 +8,7 @@ import pytest
 
 from testbed.plugins import kinds
 from testbed_drivers import (
+    calient_rest_far_end,
     far_end_wire,
     mzi_far_end,
     photonic_mesh_far_end,
@@ -64,6 +65,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
         switch_box,
         mzi_far_end,
         rest_far_end,
+        calient_rest_far_end,
         redfish_far_end,
         sonic_ocs_far_end,
         photonic_mesh_far_end,

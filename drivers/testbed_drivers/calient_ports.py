@@ -1,0 +1,71 @@
+"""The ports of a Calient switch by number and by name.
+
+Every port `shelf.slot.port` has two fibres: number k is where light enters at the k-th port in the
+order of names, number N+k where light leaves there. A circuit is named `1.1.1>2.1.1` one way and
+`1.1.1-2.1.1` both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice, product
+
+from testbed.fabric.device import State
+
+SHELVES, SLOTS, PORTS = 5, 8, 8
+"""The shape of a switch with 320 ports; smaller ones have the first of them."""
+
+
+class PortNames:
+    """Names and numbers of one switch's ports; ValueError for one that it does not have."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = sorted(names, key=_place)
+        self._places = {name: place for place, name in enumerate(self._names, 1)}
+        if len(self._places) != len(self._names):
+            raise ValueError("a port is named twice")
+
+    @classmethod
+    def first(cls, count: int) -> PortNames:
+        """Return the names of a switch with so many ports."""
+        shelves, slots, ports = (range(1, most + 1) for most in (SHELVES, SLOTS, PORTS))
+        names = [".".join(map(str, place)) for place in product(shelves, slots, ports)]
+        if count > len(names):
+            raise ValueError(f"there are no {count} ports, only {len(names)}")
+        return cls(islice(names, count))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, number: int) -> str:
+        """Return the name of the port that a fibre belongs to."""
+        return self._names[(number - 1) % len(self._names)]
+
+    def circuit(self, ingress: int, egress: int) -> str:
+        """Return the name of a circuit one way."""
+        return f"{self.name(ingress)}>{self.name(egress)}"
+
+    def pairs(self, circuit: str) -> State:
+        """Return what a circuit connects, one way or both."""
+        for arrow in (">", "-"):
+            first, found, last = circuit.partition(arrow)
+            if found:
+                there = {self._entering(first): self._leaving(last)}
+                back = {self._entering(last): self._leaving(first)} if arrow == "-" else {}
+                return there | back
+        raise ValueError(f"{circuit!r} is no circuit such as 1.1.1>2.1.1")
+
+    def _entering(self, name: str) -> int:
+        if name not in self._places:
+            raise ValueError(f"there is no port {name!r}")
+        return self._places[name]
+
+    def _leaving(self, name: str) -> int:
+        return len(self._names) + self._entering(name)
+
+
+def _place(name: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in name.split("."))
+    except ValueError:
+        raise ValueError(f"{name!r} is no port such as 1.1.1") from None
