@@ -128,12 +128,11 @@ class MarkFinder:
         """Return t10 and t11.
 
         The first step that counts belongs to a new generation; where the job rode the fault out
-        in its own, it is the first that was finished after somebody had noticed the fault.
+        in its own, it is the first that began after the fault: one that was under way may have had
+        all that it needed.
         """
         before = [step for step in self._steps if step.end.late < zero.early]
-        self._window = (zero.early, math.inf)
-        noticed = self._first("symptom") or zero
-        after = [s for s in self._steps if s.end.late > noticed.early and s.is_verified]
+        after = [s for s in self._steps if s.begin.late > zero.early and s.is_verified]
         if any(event.kind == "recovery.decided" for event in self._events):
             last = max((step.generation for step in before), default=self._first_generation())
             after = [step for step in after if step.generation > last]
