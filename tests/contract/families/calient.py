@@ -16,4 +16,5 @@ FAMILY = Family(
         "password": Secret(file=str(Path(__file__).with_name("password.txt"))),
         "shape": "1x8x4",
     },
+    impossible={"partial": "it is told one circuit at a time"},
 )

@@ -12,4 +12,5 @@ FAMILY = Family(
     inputs=70,
     outputs=70,
     options={"user": "lab", "password": Secret(file=str(Path(__file__).with_name("password.txt")))},
+    impossible={"failed": "how its TL1 shows a port that has failed is not public"},
 )
