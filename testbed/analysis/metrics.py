@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,12 +56,17 @@ _BY_SIZE = {
     "busbw": Meaning("bit/s", "higher", "bus bandwidth at this size"),
 }
 
+_SIZED = re.compile(r"(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)")
+
 
 def meaning(metric: str) -> Meaning:
     """Return what a metric means; raise KeyError for one that does not exist."""
     if metric in METRICS:
         return METRICS[metric]
-    return _BY_SIZE[metric.partition("_")[0]]
+    sized = _SIZED.fullmatch(metric)
+    if sized is None:
+        raise KeyError(metric)
+    return _BY_SIZE[sized[1]]
 
 
 @dataclass(frozen=True, slots=True)

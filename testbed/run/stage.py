@@ -15,8 +15,8 @@ from testbed.run.circuits import make_circuits
 from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Report
 from testbed.run.job import SLOT, RunningJob
+from testbed.run.placement import Placement, place
 from testbed.run.plan import FaultPlan, RunTrial
-from testbed.run.planner import Placement, place
 from testbed.run.prediction import LinkRate, Physics, predict
 from testbed.run.recovery import Recovery
 from testbed.run.reports import record

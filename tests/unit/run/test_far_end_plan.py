@@ -21,7 +21,7 @@ def planned(tmp_path):
         rows = "\n".join(f"  - {fault}" for fault in faults)
         path.write_text(
             "experiment: made\nquestion: Is it planned?\nneeds: {hosts: 6}\n"
-            "jobs: {main: {kind: train, ranks: 4, spares: 2, topology: ring}}\n"
+            "jobs: {main: {kind: train, ranks: 4, spares: 2, topology: ring, steps: 30}}\n"
             f"faults:\n{rows}\n"
         )
         lab = load_lab(ROOT / "configs" / "rack.yaml")
