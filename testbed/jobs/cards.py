@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from testbed.plugins import Kind
-from testbed.units import Bytes
+from testbed.units import SIZE, Bytes
 
 Topology = Literal["ring"]
 
@@ -34,7 +35,12 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         """Refuse what no model can be."""
-        _check_ranks(self.ranks, self.spares)
+        _check_counts(self, "ranks", "dim", "layers", "heads", "hidden", "sequence", "batch")
+        _check_counts(self, "spares", least=0)
+        if self.steps is not None:
+            _check_counts(self, "steps")
+        if not (0 < self.learning_rate < math.inf):
+            raise ValueError(f"a learning_rate of {self.learning_rate:g} teaches nothing")
         if self.dim % self.heads:
             raise ValueError(f"dim {self.dim} is not divisible by {self.heads} heads")
         if self.dim // self.heads % 2:
@@ -54,16 +60,22 @@ class AllReduceOptions:
     warmup: int = 5
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are no whole number of float32."""
-        _check_ranks(self.ranks, self.spares)
-        for size in self.sizes:
+        """Refuse sizes that are no whole number of float32, and what gives no sample."""
+        _check_counts(self, "ranks", "iterations")
+        _check_counts(self, "spares", "warmup", least=0)
+        if not self.sizes:
+            raise ValueError("sizes must name at least one")
+        for index, size in enumerate(self.sizes):
             if size < 4 or size % 4:
                 raise ValueError(f"{size} bytes are no whole number of float32 values")
+            if size in self.sizes[:index]:
+                raise ValueError(f"{SIZE.format(size)} is listed twice")
 
 
-def _check_ranks(ranks: int, spares: int) -> None:
-    if ranks < 1 or spares < 0:
-        raise ValueError("a job needs at least one rank, and no fewer than no spares")
+def _check_counts(options: TrainOptions | AllReduceOptions, *names: str, least: int = 1) -> None:
+    for name in names:
+        if (count := getattr(options, name)) < least:
+            raise ValueError(f"{name} must be at least {least}, not {count}")
 
 
 TRAIN = Kind(

@@ -1,0 +1,118 @@
+"""Jobs as the orchestrator sees them, beside the programs that their ranks run."""
+
+import json
+from dataclasses import fields
+from importlib import import_module
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.jobs.builtin import AllReduce, Train
+from testbed.jobs.cards import AllReduceOptions, TrainOptions
+from testbed.plugins import kinds
+from testbed.schema import load_experiment
+
+OPTIONS = {
+    "train": TrainOptions(ranks=4, spares=1, dim=32, layers=1, heads=2, hidden=32, steps=30),
+    "allreduce": AllReduceOptions(ranks=4, sizes=(4096, 65536)),
+}
+FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps"}
+
+
+@pytest.fixture(params=OPTIONS)
+def job(request):
+    return kinds("jobs")[request.param].load()(OPTIONS[request.param])
+
+
+def test_every_built_in_job_is_tried_here():
+    assert kinds("jobs").keys() == OPTIONS.keys()
+
+
+def test_what_a_rank_is_told_is_plain_data_that_its_program_takes(job):
+    told = json.loads(json.dumps(job.for_rank()))
+    program = import_module(f"testbed.onhost.{told['kind']}")
+    assert program.Job(told["options"], 7, job.ranks).state.step == 0
+
+
+def test_no_option_is_lost_between_the_file_and_the_rank(job):
+    told = job.for_rank()
+    asked = {field.name for field in fields(OPTIONS[told["kind"]])}
+    assert told["options"].keys() == asked - FOR_THE_ORCHESTRATOR
+    for name, value in told["options"].items():
+        given = getattr(OPTIONS[told["kind"]], name)
+        assert value == (list(given) if isinstance(given, tuple) else given)
+
+
+def test_a_job_says_how_many_hosts_it_wants(job):
+    given = OPTIONS[job.for_rank()["kind"]]
+    assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, "ring")
+
+
+def test_training_ends_with_its_last_step_or_never():
+    ends = Train(TrainOptions(ranks=2, steps=30))
+    assert (ends.last_step, ends.endless) == (29, False)
+    lives_on = Train(TrainOptions(ranks=2))
+    assert (lives_on.last_step, lives_on.endless) == (None, True)
+
+
+def test_an_allreduce_ends_by_itself():
+    job = AllReduce(OPTIONS["allreduce"])
+    assert (job.last_step, job.endless) == (None, False)
+
+
+def test_the_default_model_has_as_much_state_as_its_card_says():
+    told = Train(TrainOptions(ranks=2)).for_rank()
+    state = import_module("testbed.onhost.train").Job(told["options"], 7, 2).state
+    assert f"{len(state.outgoing()) / 2**20:.1f} MiB" == "16.3 MiB"
+    assert "16.3 MiB" in TrainOptions.__doc__
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"ranks": 0}, "ranks must be at least 1, not 0"),
+        ({"spares": -1}, "spares must be at least 0, not -1"),
+        ({"heads": 0}, "heads must be at least 1, not 0"),
+        ({"dim": 0}, "dim must be at least 1"),
+        ({"layers": -1}, "layers must be at least 1"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"sequence": 0}, "sequence must be at least 1"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"learning_rate": 0.0}, "a learning_rate of 0 teaches nothing"),
+        ({"learning_rate": -1e-3}, "a learning_rate of -0.001 teaches nothing"),
+        ({"learning_rate": float("nan")}, "a learning_rate of nan teaches nothing"),
+        ({"learning_rate": float("inf")}, "a learning_rate of inf teaches nothing"),
+        ({"dim": 100, "heads": 3}, "dim 100 is not divisible by 3 heads"),
+        ({"dim": 6, "heads": 2}, "an even number of dimensions per head"),
+    ],
+)
+def test_what_no_model_can_be_is_refused(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        TrainOptions(**{"ranks": 2} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"ranks": 0}, "ranks must be at least 1"),
+        ({"sizes": ()}, "sizes must name at least one"),
+        ({"sizes": (4096, 6)}, "6 bytes are no whole number of float32"),
+        ({"sizes": (0,)}, "0 bytes are no whole number of float32"),
+        ({"sizes": (4096, 8192, 4096)}, "4 KiB is listed twice"),
+        ({"iterations": 0}, "iterations must be at least 1"),
+        ({"warmup": -1}, "warmup must be at least 0"),
+    ],
+)
+def test_what_gives_no_sample_is_refused(options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        AllReduceOptions(**{"ranks": 2, "sizes": (4096,)} | options)
+
+
+def test_a_refusal_is_found_in_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "e.yaml").write_text(
+        "experiment: e\nquestion: How?\nneeds: {hosts: 2}\n"
+        "jobs:\n  main: {kind: train, ranks: 2, heads: 0}\n"
+    )
+    with pytest.raises(FileError, match=r"e\.yaml:5:9: jobs\.main: .*heads must be at least 1"):
+        load_experiment("e.yaml")
