@@ -135,8 +135,11 @@ class Attenuation:
         except TestbedError as error:
             return f"{what}: {error}"
         with self._lock:
-            self._journal.settle(promise.number)
             del self._promises[fibre]
+            try:
+                self._journal.settle(promise.number)
+            except TestbedError as error:
+                return str(error)
         return ""
 
 

@@ -76,13 +76,13 @@ class Power:
 
         Raise UnsafeError with those that stayed off.
         """
-        problems: list[UnsafeError] = []
+        problems: list[LabError | UnsafeError] = []
         dark = self.dark_hosts
         for done, host in enumerate(dark):
             fair = deadline.within(deadline.left / (len(dark) - done))
             try:
                 self.give(host, fair)
-            except UnsafeError as error:
+            except (LabError, UnsafeError) as error:
                 problems.append(error)
         if problems:
             raise UnsafeError("; ".join(map(str, problems)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -29,27 +30,27 @@ class Journal:
         with self._lock:
             number = self._next
             self._next += 1
-            self._write({"id": number, "undo": undo} | arguments)
+            self._write({"id": number, "undo": undo} | arguments, "nothing was changed")
         return number
 
     def settle(self, number: int) -> None:
         """Write that an entry's undo was done and verified, or that its act never happened."""
         with self._lock:
-            self._write({"done": number})
+            self._write({"done": number}, "what was undone is not marked as undone")
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
-        with self._lock:
+        with self._lock, suppress(OSError):  # what could not be written was said then
             self._file.close()
 
-    def _write(self, entry: Mapping[str, Any]) -> None:
+    def _write(self, entry: Mapping[str, Any], consequence: str) -> None:
         try:
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
             raise LabError(
-                f"writing the undo journal failed: {error}; nothing was changed",
+                f"writing the undo journal failed: {error}; {consequence}",
                 hint="free space on the disk",
             ) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, TextIO
@@ -23,6 +24,8 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self.started = now()
         """The monotonic instant that every event's `t` counts from."""
+        self.required = True
+        """Whether an event that cannot be written is an error; to clean up, no record is needed."""
         self.trial: int | None = None
         self._file: TextIO = path.open("x", encoding="utf-8")
         self._lock = Lock()
@@ -42,7 +45,8 @@ class EventLog:
     ) -> Event:
         """Write one event; `at` is a monotonic instant, now unless given.
 
-        Raise LabError when the record cannot be kept: a run without a record is worth nothing.
+        Raise LabError when the record cannot be kept, as a run without one is worth nothing;
+        unless it is not `required`.
         """
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is not a kind of event")
@@ -54,19 +58,29 @@ class EventLog:
                 self._file.write(event.to_json() + "\n")
                 self._file.flush()
             except OSError as error:
-                raise LabError(
-                    f"writing the event log failed: {error}", hint="free space on the disk"
-                ) from error
+                if self.required:
+                    raise _failed(error) from error
             for subscriber in self._subscribers:
                 subscriber(event)
         return event
 
     def close(self) -> None:
-        """Sync the file to the disk and close it."""
+        """Sync the file to the disk and close it; raise LabError when not all of it is there."""
         with self._lock:
-            if not self._file.closed:
+            if self._file.closed:
+                return
+            try:
+                self._file.flush()
                 os.fsync(self._file.fileno())
-                self._file.close()
+            except OSError as error:
+                raise _failed(error) from error
+            finally:
+                with suppress(OSError):
+                    self._file.close()
+
+
+def _failed(error: OSError) -> LabError:
+    return LabError(f"writing the event log failed: {error}", hint="free space on the disk")
 
 
 def read_events(path: Path) -> Iterator[Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -46,15 +47,19 @@ class Transcript:
         self._lock = Lock()
 
     def __call__(self, direction: str, data: bytes) -> None:
-        """Write one piece, `send`, `receive` or `note`; each byte is one character of the text."""
+        """Write one piece, `send`, `receive` or `note`; each byte is one character of the text.
+
+        What a full disk does not take is dropped: the instrument must be driven back all the same,
+        and the event log, on the same disk, says why the record ends.
+        """
         row = {"mono": round(now(), 6), "instrument": self._instrument, "direction": direction}
         text = data.decode("latin-1")
-        with self._lock:
+        with self._lock, suppress(OSError):
             if not self._file.closed:
                 self._file.write(json.dumps(row | {"data": text}) + "\n")
                 self._file.flush()
 
     def close(self) -> None:
         """Close the file; later pieces are dropped."""
-        with self._lock:
+        with self._lock, suppress(OSError):
             self._file.close()

@@ -32,6 +32,7 @@ class Cleanup:
         self._inbox = inbox
         self._log = log
         self._entries: list[Promise] = []
+        self._is_hurrying = False
         self.failures: list[str] = []
         """What could not be taken back, in words."""
 
@@ -46,19 +47,21 @@ class Cleanup:
 
         A signal meanwhile does not cut it short; Interrupted is raised afterwards.
         """
-        self._entries.remove(promise)
         problem = self._recorded(promise)
+        self._entries.remove(promise)
         if problem:
             raise UnsafeError(f"{promise.what} failed: {problem}")
         if self._inbox.signals:
             raise Interrupted(self._inbox.signals[0])
 
-    def expected_seconds(self) -> float:
-        """Return how long the steps that are left may take at most."""
-        return sum(entry.limit for entry in self._entries)
-
     def run(self) -> None:
-        """Do every step, last first; a third signal leaves the rest undone and says what."""
+        """Do every step, last first; a third signal leaves the rest undone and says what.
+
+        A record that can no longer be kept does not stop it.
+        """
+        self._log.required = False
+        limit = sum(entry.limit for entry in self._entries)
+        self._log.append("phase", "restore", limit=limit)
         while self._entries:
             entry = self._entries.pop()
             self._recorded(entry)
@@ -76,7 +79,7 @@ class Cleanup:
 
     def _do(self, entry: Promise) -> str:
         """Do one step; return what went wrong, or an empty string."""
-        limit = entry.limit if len(self._inbox.signals) < 2 else min(entry.limit, _HURRIED)
+        limit = min(entry.limit, _HURRIED) if self._is_hurrying else entry.limit
         deadline = Deadline.after(limit)
         future = self._inbox.submit(lambda: entry.action(deadline))
         while True:
@@ -86,8 +89,7 @@ class Cleanup:
                 if len(self._inbox.signals) > 2:
                     return "left in the middle"
                 if len(self._inbox.signals) == 2:
-                    text = f"hurrying: at most {_HURRIED:g} s for each step that is left"
-                    self._log.append("note", "signal", text=text)
+                    self._hurry()
                     deadline = deadline.within(_HURRIED)
             except TestbedError as error:
                 return str(error)
@@ -95,3 +97,9 @@ class Cleanup:
                 return f"{type(error).__name__}: {error}"
             else:
                 return ""
+
+    def _hurry(self) -> None:
+        if not self._is_hurrying:
+            self._is_hurrying = True
+            text = f"hurrying: at most {_HURRIED:g} s for each step that is left"
+            self._log.append("note", "signal", text=text)

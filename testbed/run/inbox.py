@@ -51,7 +51,8 @@ class Inbox:
         """Hears every item, in the run's own thread, while it waits."""
         self.signals: list[int] = []
         """The signals that have come."""
-        self._items: queue.SimpleQueue[Report | Observation | int | None] = queue.SimpleQueue()
+        self._raised = 0
+        self._items: queue.SimpleQueue[Report | Observation | None] = queue.SimpleQueue()
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
 
     def listen(self, host: str, message: Mapping[str, Any], received: float) -> None:
@@ -65,7 +66,7 @@ class Inbox:
     def interrupt(self, number: int) -> None:
         """Take a signal; the wait under way ends with Interrupted."""
         self.signals.append(number)
-        self._items.put(number)
+        self._items.put(None)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
         """Do something that blocks in a worker thread; its end wakes the wait under way."""
@@ -76,17 +77,21 @@ class Inbox:
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Handle items until a condition holds; tell whether it does.
 
-        Raise Interrupted when a signal comes first.
+        Raise Interrupted when a signal comes first. However many items there are, neither the
+        deadline nor a signal waits for them.
         """
         while not until():
+            if self._raised < len(self.signals):
+                self._raised += 1
+                raise Interrupted(self.signals[self._raised - 1])
             try:
                 item = self._items.get(timeout=deadline.left)
             except queue.Empty:
                 return until()
-            if isinstance(item, int):
-                raise Interrupted(item)
             if item is not None:
                 self.handler(item)
+            if deadline.passed:
+                return until()
         return True
 
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:

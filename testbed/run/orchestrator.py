@@ -64,7 +64,7 @@ class Orchestrator:
     def run(self) -> None:
         """Do the steps, then restore; how it went is in the log's `run.end`."""
         self._inbox.handler = self._record
-        error, code, detail = "", 0, ""
+        error, code, trace = "", 0, ""
         try:
             for step in self._plan.steps:
                 self._do(step)
@@ -72,8 +72,7 @@ class Orchestrator:
             error, code = str(problem), problem.exit_code
         except Exception as problem:
             error, code = f"{type(problem).__name__}: {problem}", EXIT_BUG
-            detail = traceback.format_exc()
-            self._run_directory.write_text("traceback.txt", detail)
+            trace = traceback.format_exc()
         self._restore()
         self._log.append(
             "run.end",
@@ -82,6 +81,8 @@ class Orchestrator:
             cleanup="failed" if self._cleanup.failures else "verified",
             left=self._cleanup.failures,
         )
+        if trace:
+            self._run_directory.write_text("traceback.txt", trace)
 
     def _do(self, step: Step) -> None:
         if self._deadline.passed:
@@ -152,7 +153,6 @@ class Orchestrator:
         self._bench.fabric.keep()
 
     def _restore(self) -> None:
-        self._log.append("phase", "restore", limit=self._cleanup.expected_seconds())
         self._inbox.handler = self._record
         self._cleanup.run()
         self._journal.close()

@@ -136,6 +136,14 @@ def test_outlets_that_stay_off_do_not_leave_the_others_off(room):
     assert room.door.dark_hosts == ("h0", "h1")
 
 
+def test_a_full_disk_leaves_no_host_dark(room, full_disk):
+    for host in ("h0", "h1"):
+        room.door.cut(host, soon())
+    with full_disk(), pytest.raises(UnsafeError, match="not marked as undone"):
+        room.door.give_all(soon())
+    assert room.powered == {"1": True, "2": True, "3": True}
+
+
 def test_a_unit_that_is_gone_is_unsafe(room):
     room.door.cut("h1", soon())
     room.wire.close()

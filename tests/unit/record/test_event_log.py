@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.clock import now
-from testbed.errors import UsageError
+from testbed.errors import LabError, UsageError
 from testbed.record.log import EventLog, read_events
 
 THREADS, EACH = 8, 100
@@ -110,6 +110,30 @@ def test_a_full_disk_is_told_as_such(tmp_path):
     assert "nothing was changed" in journal
     assert "free space" in log
     assert "free space" in journal
+
+
+def test_a_record_that_is_not_required_any_more_ends_without_an_error(log, tmp_path, full_disk):
+    heard = []
+    log.subscribe(heard.append)
+    log.append("phase", "trials")
+    with full_disk():
+        with pytest.raises(LabError, match="writing the event log failed"):
+            log.append("step")
+        log.required = False
+        log.append("phase", "restore")
+        with pytest.raises(LabError, match="writing the event log failed"):
+            log.close()
+    assert heard[-1].subject == "restore"
+    assert [event.subject for event in read_events(tmp_path / "events.jsonl")] == ["trials"]
+
+
+def test_what_a_full_disk_did_not_take_is_written_when_there_is_room_again(
+    log, tmp_path, full_disk
+):
+    with full_disk(), pytest.raises(LabError):
+        log.append("step")
+    log.append("phase", "restore")
+    assert [event.seq for event in read_events(tmp_path / "events.jsonl")] == [0, 1]
 
 
 @pytest.fixture(scope="module")

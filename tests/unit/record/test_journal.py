@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import UnsafeError
+from testbed.errors import LabError, UnsafeError
 from testbed.record.journal import Journal, open_entries
 
 moves = st.lists(st.booleans() | st.integers(0, 20), max_size=20)
@@ -107,3 +107,12 @@ def test_a_broken_line_before_the_last_must_not_hide_what_follows(journal, tmp_p
 def test_the_journal_of_a_run_that_changed_nothing_is_empty(journal, tmp_path):
     journal.close()
     assert open_entries(tmp_path / "journal.jsonl") == []
+
+
+def test_an_undo_that_a_full_disk_cannot_settle_stays_promised(journal, tmp_path, full_disk):
+    number = journal.promise("outlet")
+    with full_disk():
+        with pytest.raises(LabError, match="what was undone is not marked as undone"):
+            journal.settle(number)
+        journal.close()
+    assert [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")] == ["outlet"]

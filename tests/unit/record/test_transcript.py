@@ -35,3 +35,13 @@ def test_two_threads_never_share_a_line(tmp_path):
         list(pool.map(lambda n: transcript("send", b"x" * n), range(200)))
     transcript.close()
     assert sorted(len(row["data"]) for row in rows(tmp_path / "ocs.jsonl")) == list(range(200))
+
+
+def test_a_full_disk_does_not_keep_an_instrument_from_being_driven(tmp_path, full_disk):
+    transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
+    transcript("send", b"before")
+    with full_disk():
+        for _ in range(1000):
+            transcript("send", b"x" * 100)
+        transcript.close()
+    assert [row["data"] for row in rows(tmp_path / "ocs.jsonl")] == ["before"]

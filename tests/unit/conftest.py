@@ -1,0 +1,56 @@
+"""What several rooms need: a disk that is full, and a host that answers SSH."""
+
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def full_disk():
+    """Return a context in which no file of this process can grow."""
+
+    @contextmanager
+    def full():
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    return full
+
+
+class SshHost:
+    """This machine, as whoever has `home` for a home directory may log in on `port`."""
+
+    def __init__(self, home):
+        keys = home / ".ssh"
+        keys.mkdir()
+        serve = [sys.executable, Path(__file__).parent / "ssh_host.py", keys]
+        self._server = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
+        self._home = str(home)
+        self.port = int(self._server.stdout.readline())
+
+    @contextmanager
+    def at_home(self):
+        """Give the context this home directory."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HOME", self._home)
+            patch.delenv("SSH_AUTH_SOCK", raising=False)
+            yield
+
+    def close(self):
+        with self._server:
+            self._server.kill()
+
+
+@pytest.fixture(scope="session")
+def ssh_host(tmp_path_factory):
+    host = SshHost(tmp_path_factory.mktemp("home"))
+    yield host
+    host.close()
