@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from testbed.bench.power import Power
 from testbed.clock import Deadline
 from testbed.errors import HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
+from testbed.onhost.frames import Message
 from testbed.record.journal import Journal
 from testbed.record.locks import InstrumentLock
 from testbed.record.log import EventLog
@@ -37,7 +39,8 @@ _REOPEN_PAUSE = 0.05
 class Bench:
     """A lab's instruments and hosts, as far as one run uses them.
 
-    `listener` hears every event of every agent, in the thread of that agent's link.
+    `listener` hears the events of every agent, in the thread of that agent's link; what ranks
+    write to standard error goes to `logs/` instead.
     """
 
     fabric: Fabric
@@ -162,8 +165,18 @@ class Bench:
             self._locks.pop().release()
 
     def _start_agent(self, name: str, deadline: Deadline) -> None:
-        self.hosts[name] = BenchHost(name, self.lab.hosts[name], self._listener, deadline)
+        self.hosts[name] = BenchHost(name, self.lab.hosts[name], self._hear, deadline)
         self.power.cut_hosts.discard(name)
+
+    def _hear(self, host: str, message: Message, received: float) -> None:
+        if message["event"] != "log":
+            self._listener(host, message, received)
+            return
+        with (
+            suppress(OSError),  # a full disk ends the run elsewhere
+            self._run.log(host, "ranks.log").open("a", encoding="utf-8") as file,
+        ):
+            file.write(message["line"] + "\n")
 
     def _set_up(self, name: str, deadline: Deadline) -> None:
         host = self.hosts[name]

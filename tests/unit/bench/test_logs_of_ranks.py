@@ -1,0 +1,60 @@
+"""What ranks write to standard error: kept beside the record, not in it."""
+
+import pytest
+from agent_on_pipes import Ears, configuration, soon
+
+from testbed.bench.bench import Bench
+from testbed.record.journal import Journal
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.schema import load_lab
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory.create(tmp_path, "small")
+
+
+@pytest.fixture
+def ears():
+    return Ears()
+
+
+@pytest.fixture
+def bench(run, ears, tmp_path, ssh_host):
+    """A lab of one host without ports, whose agent was started over SSH."""
+    host = f"{{ssh: '127.0.0.1:{ssh_host.port}', network: existing}}"
+    (tmp_path / "lab.yaml").write_text(f"lab: small\nhosts:\n  h0: {host}\n")
+    journal, log = Journal(run.journal), EventLog(run.events)
+    bench = Bench(load_lab(tmp_path / "lab.yaml"), run, journal, log, ears)
+    with ssh_host.at_home():
+        bench.open_host("h0", soon())
+    yield bench
+    bench.close_hosts(soon())
+    journal.close()
+    log.close()
+
+
+def complain(bench, ears, count):
+    """Start a rank that cannot do its job, and wait for its end."""
+    host = bench.hosts["h0"]
+    host.start_rank(0, soon())
+    host.tell(0, {"do": "configure"} | configuration() | {"job": {"kind": "nonsense"}})
+    ears.wait_for("exit", count)
+
+
+def test_every_line_is_in_the_hosts_own_log_and_is_no_event(bench, ears, run):
+    complain(bench, ears, 1)
+    lines = (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert "nonsense" in lines[-1]
+    assert not ears.of("log")
+    complain(bench, ears, 2)
+    assert (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines() == lines * 2
+
+
+def test_a_full_disk_does_not_cost_the_link_to_the_host(bench, ears, run, full_disk):
+    with full_disk():
+        complain(bench, ears, 1)
+        bench.hosts["h0"].link.ask("alive", soon())
+    assert (run.path / "logs" / "h0" / "ranks.log").read_text() == ""
