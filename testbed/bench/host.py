@@ -142,7 +142,10 @@ class BenchHost:
         return pid
 
     def tell(self, slot: int, message: Mapping[str, Any], grace: float = 0.0) -> Future[Answer]:
-        """Pass a message on to a rank; `grace` delays its first heartbeat's limit."""
+        """Pass a message on to a rank.
+
+        One that starts may be silent for `grace` seconds longer, until it says that it is ready.
+        """
         return self.link.post("tell", slot=slot, message=dict(message), grace=grace)
 
     def signal_rank(self, slot: int, name: str, deadline: Deadline) -> Stopped:

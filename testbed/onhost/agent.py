@@ -180,12 +180,13 @@ class Agent:
         return {}
 
     def do_signal(self, request: Message, _: float) -> dict[str, Any]:
-        """Send a rank a signal; return when, and the kernel's state of it afterwards."""
+        """Send a rank a signal; return between which instants it took effect, and its state."""
         child = self._child(request)
         number = signal.Signals["SIG" + request["signal"]]
         before = time.monotonic()
         child.signal(number)
-        return {"mono": [before, time.monotonic()], "state": child.state(), "pid": child.pid}
+        state = child.state_after(number)
+        return {"mono": [before, time.monotonic()], "state": state, "pid": child.pid}
 
     def do_end(self, request: Message, _: float) -> dict[str, Any]:
         """Kill a rank and prove that it is gone; one that never ran here is gone too."""
@@ -207,6 +208,8 @@ class Agent:
 
     def _hear(self, child: Child) -> None:
         for message in child.messages():
+            if message["event"] == "ready":
+                self._heard.pop(child.slot, None)  # its start is over, and so is its grace
             self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
             if message["event"] != "alive":
                 self._say({"event": "rank", "slot": child.slot, "said": message})

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Optional
 
@@ -17,6 +18,9 @@ from .frames import Decoder, Message, encode
 _PR_SET_PDEATHSIG = 1
 _KILL_LIMIT = 5.0
 _LONGEST_LINE = 4096
+_SIGNAL_LIMIT = 1.0
+_EFFECT: dict[int, str] = {signal.SIGSTOP: "T", signal.SIGKILL: "ZX"}
+"""The states that signals lead to, which on a busy host takes until the process is scheduled."""
 
 _libc = ctypes.CDLL(None)
 
@@ -105,6 +109,15 @@ class Child:
             return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             return "X"
+
+    def state_after(self, number: int) -> str:
+        """Return the state that a signal led to, as soon as it has; at most 1 s later."""
+        limit = time.monotonic() + _SIGNAL_LIMIT
+        while (state := self.state()) not in _EFFECT.get(number, state):
+            if time.monotonic() > limit:
+                break
+            time.sleep(1e-4)
+        return state
 
     def ended(self) -> Optional[int]:
         """Return the exit code, negative for a signal, or None while it runs."""

@@ -106,6 +106,7 @@ def test_a_rank_that_is_ended_is_gone_and_reports_no_exit(agent):
 def test_a_killed_rank_is_reported_with_its_signal(agent):
     agent.start_rank()
     answer = agent.ask("signal", slot=0, signal="KILL")
+    assert answer["state"] in "ZX"
     sent, done = answer["mono"]
     left = agent.ears.wait_for("exit")
     assert left["code"] == -signal.SIGKILL
@@ -115,7 +116,7 @@ def test_a_killed_rank_is_reported_with_its_signal(agent):
 
 def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
     agent.start_rank(heartbeat=0.1)
-    assert agent.ask("signal", slot=0, signal="STOP")["state"] in "RST"
+    assert agent.ask("signal", slot=0, signal="STOP")["state"] == "T"
     missed = agent.ears.wait_for("heartbeat-missed")
     assert missed["slot"] == 0
     assert missed["silence"] > 0.1
@@ -132,6 +133,12 @@ def test_a_rank_that_still_starts_is_not_missed_before_its_grace_is_over(agent):
     configured = agent.ask("clock")[0]
     missed = agent.ears.wait_for("heartbeat-missed")
     assert missed["mono"] >= configured + 0.3
+
+
+def test_the_grace_of_a_rank_ends_when_it_says_that_it_is_ready(agent):
+    agent.start_rank(heartbeat=0.1, grace=1000.0)
+    agent.ask("signal", slot=0, signal="STOP")
+    agent.ears.wait_for("heartbeat-missed")
 
 
 def test_what_a_rank_complains_of_is_heard_before_its_end(agent):
