@@ -18,8 +18,6 @@ class Attenuate:
     The fibre that the port sends into is taken where both have one.
     """
 
-    loses_host = False
-
     def __init__(self, options: AttenuateOptions) -> None:
         self._loss = options.loss
 

@@ -14,8 +14,6 @@ from testbed.faults.words import Injected, Undo, Victim, carrier_witness
 class DarkCircuit:
     """Disconnect both directions of one circuit at the switch; the hosts at its ends live on."""
 
-    loses_host = False
-
     def __init__(self, options: Any) -> None:
         """Take no options."""
 

@@ -13,8 +13,6 @@ from testbed.faults.words import Injected, Undo, Victim, carrier_witness
 class PowerCut:
     """Cut the power of the victim's host; silent, as a power cut is: no FIN, no RST."""
 
-    loses_host = True
-
     def __init__(self, options: Any) -> None:
         """Take no options."""
 

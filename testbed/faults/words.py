@@ -33,6 +33,11 @@ class Victim:
         """Return the circuits that end on the victim's host."""
         return frozenset(c for c in self.circuits if self.host in {end.host for end in c.ends})
 
+    @property
+    def neighbours(self) -> frozenset[str]:
+        """Return the hosts at the other ends of these circuits."""
+        return frozenset(end.host for c in self.own_circuits for end in c.ends) - {self.host}
+
 
 @dataclass(frozen=True, slots=True)
 class Injected:
@@ -51,7 +56,7 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """An entry of the journal, and whether the victim's host must join the bench anew."""
+    """An entry of the journal: what takes the fault back, on what."""
 
     kind: str
     arguments: Mapping[str, Any]
@@ -59,9 +64,6 @@ class Undo:
 
 class Fault(Protocol):
     """A kind of fault, made from its options."""
-
-    loses_host: bool
-    """After its undo the host has no agent any more, and must be opened again."""
 
     def promise(self, bench: Bench, victim: Victim) -> Undo | None:
         """Return what will take the fault back; None when nothing needs to be."""

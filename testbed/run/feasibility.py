@@ -17,7 +17,7 @@ from testbed.schema import Arm, Experiment, Fault, Lab
 _OF_A_PORT = ("attenuate",)
 """Faults whose target is a fabric port."""
 
-_TUNABLE = {"settle", "loss_of_signal", "link_up"}
+_TUNABLE = {"settle", "loss_of_signal", "link_up", "sensitivity"}
 """What a twin can change while it runs, from one trial to the next."""
 
 

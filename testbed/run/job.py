@@ -51,6 +51,8 @@ class RunningJob:
     seats: dict[str, Seat] = field(default_factory=dict)
     done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """By rank, its last word when the job has ended."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """By host, why the process that was started there last cannot take part."""
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
 
@@ -64,6 +66,7 @@ class RunningJob:
         """Start a process on a host and tell it all but its rank; it says `ready` later."""
         bench_host = self.bench.hosts[host]
         bench_host.start_rank(SLOT, deadline)
+        self.failed.pop(host, None)
         self.seats[host] = Seat()
         first, last = (list(bench_host.spec.ports)[i] for i in (0, -1))
         message = {
@@ -127,6 +130,7 @@ class RunningJob:
         event = report.message["event"]
         if event == "exit":
             self.seats.pop(report.host, None)
+            self.failed.setdefault(report.host, f"it ended with code {report.message['code']}")
         elif event == "rank" and report.host in self.seats:
             self._hear_rank(self.seats[report.host], report.host, said)
 
@@ -143,7 +147,9 @@ class RunningJob:
                 seat.generation = said["generation"]
             case "done" if rank is not None:
                 self.done[rank] = said
-            case "failed" | "refused" | "corrupt":
+            case "failed":
+                self.failed[host] = said["why"]
+            case "refused" | "corrupt":
                 self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
 
     @property
@@ -162,19 +168,17 @@ class RunningJob:
         return max((seat.state_bytes for seat in self.seats.values()), default=0)
 
     def _await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
-        def all_ready() -> bool:
-            return bool(self.failure) or all(
-                host in self.seats and self.seats[host].is_ready for host in hosts
-            )
+        def late() -> list[str]:
+            return [host for host in hosts if not self.seats.get(host, Seat()).is_ready]
 
-        ready = self.inbox.wait(all_ready, deadline.within(START_LIMIT))
-        if self.failure:
-            raise HostError(hosts[0], self.failure, hint="see logs/ in the run directory")
-        if not ready:
-            late = [h for h in hosts if not self.seats.get(h, Seat()).is_ready]
-            raise HostError(
-                late[0], "its rank did not start in time", hint="see logs/ in the run directory"
-            )
+        def settled() -> bool:
+            return not late() or any(host in self.failed for host in hosts)
+
+        self.inbox.wait(settled, deadline.within(START_LIMIT))
+        for host in sorted(late(), key=lambda host: host not in self.failed):
+            why = self.failed.get(host, "it did not say so in time")
+            hint = "see logs/ in the run directory"
+            raise HostError(host, f"its rank is not ready: {why}", hint=hint)
 
     def _port(self, host: str, name: str) -> dict[str, str]:
         port = self.bench.hosts[host].spec.ports[name]

@@ -43,7 +43,11 @@ class Pace:
         return statistics.median(intervals) if intervals else 0.0
 
     def is_back(self, generation: int, before: float) -> bool:
-        """Tell whether the last steps of a generation were as fast as `before` the fault."""
+        """Tell whether the last steps of a generation were as fast as `before` the fault.
+
+        Where too few steps came before it (0), there is nothing to wait for but the steps.
+        """
         ends = [t for g, t in self.ends if g == generation][-WINDOW - 1 :]
-        intervals = [b - a for a, b in pairwise(ends)]
-        return len(intervals) == WINDOW and sum(intervals) / WINDOW <= before / BACK
+        if len(ends) <= WINDOW:
+            return False
+        return before == 0 or (ends[-1] - ends[0]) / WINDOW <= before / BACK

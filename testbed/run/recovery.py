@@ -61,6 +61,10 @@ class Recovery:
         self.failure = ""
         """Why the policy gave up."""
 
+    def await_fault(self) -> None:
+        """Let only a recovery that begins from now on count: one before was a false alarm."""
+        self.happened = False
+
     @property
     def is_over(self) -> bool:
         """Tell whether a recovery was begun and has come to its end, good or bad."""
@@ -98,6 +102,8 @@ class Recovery:
                 outcome = action()
             except TestbedError as error:
                 outcome = CommandFailed(str(error))
+            except Exception as error:  # a bug must end the recovery, not leave it waiting
+                outcome = CommandFailed(f"{type(error).__name__}: {error}")
             if outcome is not None:
                 self._inbox.observe(outcome)
 
@@ -146,9 +152,9 @@ class Recovery:
         )
         bad = [verdict for verdict in verdicts if not verdict.good]
         if not bad:
-            return LinksGood()
+            return LinksGood(wanted.newcomer)
         reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
-        return CommandFailed(reason, spare=wanted.newcomer in bad[0].hosts)
+        return CommandFailed(reason, wanted.newcomer in bad[0].hosts, wanted.newcomer)
 
     def _change(self, wanted: Matching, deadline: Deadline) -> FabricChange:
         """Change the circuits; a switch that failed at it is read and told once more.
@@ -168,7 +174,7 @@ class Recovery:
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)
         if host in job.seats and job.seats[host].is_ready:
-            self._inbox.observe(SpareReady())
+            self._inbox.observe(SpareReady(host))
         elif host not in job.seats:
             self._in_worker(lambda: self._start_spare(host))
 
@@ -177,5 +183,5 @@ class Recovery:
         try:
             self._job.start_process(host, Deadline.after(_SPARE_LIMIT))
         except HostError as error:
-            return CommandFailed(str(error), spare=True)
+            return CommandFailed(str(error), spare=True, newcomer=host)
         return None

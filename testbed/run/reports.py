@@ -50,7 +50,7 @@ def record(report: Report, rank: int | None, log: EventLog) -> None:
         log.append("host.lost", report.host, at=report.received, reason=message["reason"])
     elif event == "exit":
         log.append("rank.exit", subject, at=report.received, **stamp, **message)
-    elif event != "log":
+    else:
         log.append("symptom", subject, at=report.received, source=event, **stamp, **message)
 
 
@@ -68,18 +68,18 @@ def observation(report: Report, job: RunningJob) -> Observation | None:
         case "heartbeat-missed" if rank is not None:
             return HeartbeatMissed(rank)
         case "rank" if rank is not None:
-            return _of_rank(message["said"], rank, job)
+            return _of_rank(message["said"], host, rank, job)
     return None
 
 
-def _of_rank(said: Mapping[str, Any], rank: int, job: RunningJob) -> Observation | None:
+def _of_rank(said: Mapping[str, Any], host: str, rank: int, job: RunningJob) -> Observation | None:
     match said["event"]:
         case "left" if said["committed"] is not None:
             return RankLeft(rank, said["committed"])
         case "ready":
-            return SpareReady()
+            return SpareReady(host)
         case "step" if said["generation"] == job.generation:
             return StepDone(rank, said["step"])
-        case "corrupt" | "refused" | "failed":
+        case "corrupt" | "refused":
             return ValuesCorrupt(rank, said["why"])
     return None

@@ -66,7 +66,7 @@ class Stage:
         self.hosts = (*first.hosts, *first.spares)
         self.first_circuits: Matching = first.circuits
         self._job: RunningJob | None = None
-        self._jobs_spec: Any = None
+        self._made_for: Any = None
         self._link = LinkRate(1.0, 0.0)
         self._start_seconds = 0.0
 
@@ -94,7 +94,7 @@ class Stage:
 
     def _suitable_job(self, arm: Arm) -> RunningJob:
         """Return the running job when it is what the arm wants, else a new one."""
-        if self._job is not None and self._jobs_spec == arm.experiment.jobs:
+        if self._job is not None and self._made_for == _makings(arm):
             return self._job
         self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
         placement = place(arm.experiment, self._lab)
@@ -114,13 +114,11 @@ class Stage:
             around.inbox,
             placement.job,
             self._seed,
-            getattr(
-                arm.experiment.policy and arm.experiment.policy.options, "heartbeat", _HEARTBEAT
-            ),
+            _heartbeat(arm),
             placement.hosts,
             placement.spares,
         )
-        self._job, self._jobs_spec = job, arm.experiment.jobs
+        self._job, self._made_for = job, _makings(arm)
         probes: list[Mapping[str, Any]] = []
         around.inbox.handler = lambda item: self._hear(item, job, probes)
         self._time_a_start(job)
@@ -257,6 +255,18 @@ class Stage:
         deadline = Deadline.after(limit)
         inbox = self._around.inbox
         return inbox.result(inbox.submit(lambda: action(deadline)), deadline, what)
+
+
+def _heartbeat(arm: Arm) -> float:
+    limit: float = getattr(
+        arm.experiment.policy and arm.experiment.policy.options, "heartbeat", _HEARTBEAT
+    )
+    return limit
+
+
+def _makings(arm: Arm) -> tuple[Any, ...]:
+    """Return all that the ranks of an arm are told at their start: arms alike in it share a job."""
+    return arm.experiment.jobs, _heartbeat(arm)
 
 
 def _slowest(probes: list[Mapping[str, Any]]) -> LinkRate:

@@ -15,7 +15,7 @@ from testbed.faults.words import Fault, Injected, Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
-from testbed.run.cleanup import Cleanup
+from testbed.run.cleanup import Cleanup, Promise
 from testbed.run.far_ends import FarEndDoor, FarEndFaults
 from testbed.run.inbox import Inbox, Report
 from testbed.run.job import SLOT, RunningJob
@@ -102,19 +102,13 @@ class Trial:
         step_time = self._baseline(plan.step, deadline)
         if self.failure:
             return
+        self._log.append("prediction", self._plan.arm, **self._predict(plan, self._job, step_time))
+        fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
+        self._inbox.pause(Deadline.after(plan.phase * step_time))
         victim = self._aimed(plan)
         if victim is None:
             return
-        self._log.append("prediction", self._plan.arm, **self._predict(plan, self._job, step_time))
-        fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
-        self._fault, self._victim = fault, victim
-        self._inbox.pause(Deadline.after(plan.phase * step_time))
-        bench = self._around.bench
-        undo = self._around.cleanup.push(
-            f"{plan.kind} of {victim.host}",
-            lambda limit: fault.undo(bench, victim, limit),
-            _UNDO_LIMIT,
-        )
+        undo = self._promise_undo(plan.kind, fault, victim)
         self._inject(fault, victim)
         if plan.hold is not None:
             self._inbox.pause(deadline.within(plan.hold))
@@ -162,10 +156,24 @@ class Trial:
             self.failure = self._broken
         return self._pace.step_time(self._job.generation)
 
+    def _promise_undo(self, name: str, fault: Fault, victim: Victim) -> Promise:
+        bench, journal = self._around.bench, self._around.journal
+        undo = fault.promise(bench, victim)
+        entry = journal.promise(undo.kind, **undo.arguments) if undo else None
+
+        def take_back(limit: Deadline) -> None:
+            fault.undo(bench, victim, limit)
+            if entry is not None:
+                journal.settle(entry)
+
+        return self._around.cleanup.push(f"{name} of {victim.host}", take_back, _UNDO_LIMIT)
+
     def _inject(self, fault: Fault, victim: Victim) -> None:
+        # From here on, and no earlier: what is noticed and repaired counts as this fault's doing.
+        self._fault, self._victim = fault, victim
+        if self._recovery:
+            self._recovery.await_fault()
         bench = self._around.bench
-        if promise := fault.promise(bench, victim):
-            self._around.journal.promise(promise.kind, **promise.arguments)
         deadline = Deadline.after(_FAULT_LIMIT)
         future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
         injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
