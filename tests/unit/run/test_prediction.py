@@ -1,28 +1,86 @@
-"""What the model expects, by arithmetic."""
+"""The model of a recovery, term by term."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from testbed.run.prediction import LinkRate, Physics, predict
 
+PHYSICS = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.010)
+LINK = LinkRate(bits_per_second=400e6, credit=100_000)
+SAME = {"heartbeat": 0.2, "state_bytes": 2_100_000, "link": LINK, "step": 0.05}
+"""2 000 000 bytes beyond the credit are 40 ms at 50 MB/s."""
 
-def attenuated(hold):
-    return predict(
-        "attenuate",
-        Physics(loss_of_signal=0.002, settle=0.025, link_up=0.010),
-        heartbeat=0.2,
-        state_bytes=10**6,
-        link=LinkRate(1e8, 0.0),
-        step=0.050,
-        start=0.0,
-        hold=hold,
+
+def test_a_message_within_the_credit_takes_no_time_and_the_rest_goes_at_the_rate():
+    assert LINK.seconds(100_000) == 0.0
+    assert LINK.seconds(10) == 0.0
+    assert LINK.seconds(2_100_000) == pytest.approx(0.040)
+    assert LinkRate(8.0, 0.0).seconds(5) == 5.0
+
+
+def test_a_dead_host_with_a_warm_spare():
+    terms = predict("power-cut", PHYSICS, start=0.0, **SAME)
+    assert terms == pytest.approx(
+        {
+            "noticing": 0.002,
+            "settle": 0.025,
+            "link_up": 0.010,
+            "waiting_for_spare": 0.0,
+            "state": 0.040,
+            "step": 0.05,
+            "reconfiguration": 0.035,
+            "total": 0.127,
+        }
     )
+
+
+def test_a_cold_spare_is_waited_for_only_beyond_the_fabric():
+    slow = predict("power-cut", PHYSICS, start=0.535, **SAME)
+    assert slow["waiting_for_spare"] == pytest.approx(0.5)
+    assert slow["total"] == pytest.approx(0.627)
+    assert predict("power-cut", PHYSICS, start=0.03, **SAME)["waiting_for_spare"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("fault", "noticing"),
+    [("power-cut", 0.002), ("dark-circuit", 0.002), ("rank-kill", 0.0), ("rank-freeze", 0.2)],
+)
+def test_each_fault_is_noticed_in_its_own_way(fault, noticing):
+    assert predict(fault, PHYSICS, start=0.0, **SAME)["noticing"] == noticing
+
+
+def test_a_dark_circuit_brings_nobody_in():
+    terms = predict("dark-circuit", PHYSICS, start=9.0, **SAME)
+    assert terms["waiting_for_spare"] == terms["state"] == 0.0
+    assert terms["total"] == pytest.approx(0.002 + 0.035 + 0.05)
+
+
+seconds = st.floats(0, 100)
 
 
 @pytest.mark.parametrize(
     ("hold", "sent_again"), [(0.0, 0.2), (0.15, 0.2), (0.3, 0.6), (0.59, 0.6), (1.0, 1.4)]
 )
 def test_a_job_without_light_goes_on_when_tcp_sends_again(hold, sent_again):
-    terms = attenuated(hold)
+    terms = predict("attenuate", PHYSICS, start=0.0, hold=hold, **SAME)
     assert terms["total"] == pytest.approx(sent_again + 0.050)
     assert terms["held"] == hold
     assert sum(value for name, value in terms.items() if name != "total") == terms["total"]
+
+
+FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
+
+
+@given(st.sampled_from(FAULTS), seconds, seconds, seconds, seconds, seconds)
+def test_the_total_is_the_sum_of_its_terms_and_no_term_is_negative(
+    fault, loss, settle, up, step, start
+):
+    physics = Physics(loss, settle, up)
+    terms = predict(
+        fault, physics, heartbeat=0.2, state_bytes=10, link=LINK, step=step, start=start
+    )
+    assert min(terms.values()) >= 0
+    parts = {k: v for k, v in terms.items() if k not in {"total", "reconfiguration"}}
+    assert terms["total"] == pytest.approx(sum(parts.values()))
+    assert terms["reconfiguration"] == settle + up

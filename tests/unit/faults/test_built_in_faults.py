@@ -1,0 +1,228 @@
+"""Each built-in fault: what exactly it breaks, who is believed about it, and what undoes it."""
+
+import pytest
+from small_lab import soon
+
+from testbed.clock import Deadline
+from testbed.errors import HostError, InstrumentError, UnsafeError
+from testbed.fabric.circuits import Circuit, matching
+from testbed.faults.words import Victim
+
+TO_SUCCESSOR = Circuit.parse("h1.p1", "h2.p0")
+FROM_PREDECESSOR = Circuit.parse("h0.p1", "h1.p0")
+
+
+def carrier(port, up=False):
+    return {"event": "carrier", "mono": 5.0, "port": port, "up": up}
+
+
+def word(**said):
+    return {"event": "rank", "slot": 0, "said": {"mono": 5.0} | said}
+
+
+# --- the victim
+
+
+def test_a_victim_knows_its_circuits_and_its_neighbours(lab):
+    assert lab.victim.own_circuits == {TO_SUCCESSOR, FROM_PREDECESSOR}
+    assert lab.victim.neighbours == {"h0", "h2"}
+
+
+def test_a_lone_rank_has_neither():
+    alone = Victim(0, "h0", 0, frozenset())
+    assert alone.own_circuits == alone.neighbours == frozenset()
+
+
+# --- power-cut
+
+
+def test_a_power_cut_takes_the_victims_outlet_and_no_other(lab):
+    said = lab.fault("power-cut").inject(lab.bench, lab.victim, soon())
+    assert lab.powered == {"1": True, "2": False, "3": True, "4": True}
+    assert said.note == "outlet pdu.2 off"
+    assert lab.bench.power.cut_hosts == {"h1"}
+
+
+def test_an_outlet_that_stays_off_is_unsafe_and_stays_promised(lab):
+    fault = lab.fault("power-cut")
+    fault.inject(lab.bench, lab.victim, soon())
+    lab.unit.fault("stuck", port="2")
+    with pytest.raises(UnsafeError, match=r"outlet pdu\.2 of h1"):
+        fault.undo(lab.bench, lab.victim, Deadline.after(0.3))
+    assert "outlet" in lab.promised()
+
+
+@pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
+def test_lost_light_is_believed_of_a_port_that_the_victim_lit(lab, fault):
+    receipt = lab.fault(fault).receipt
+    assert receipt(lab.victim, "h0", carrier("p1")) == "h0.p1 carrier"
+    assert receipt(lab.victim, "h2", carrier("p0")) == "h2.p0 carrier"
+
+
+@pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("h1", carrier("p1")),  # the victim itself
+        ("h0", carrier("p0")),  # light of somebody else
+        ("h3", carrier("p0")),
+        ("h2", carrier("p1")),
+        ("h0", carrier("p1", up=True)),
+        ("h0", {"event": "lost", "reason": "its agent's link ended"}),
+        ("h0", {"event": "heartbeat-missed", "mono": 5.0, "slot": 0}),
+        ("h0", word(event="peer-lost", neighbour="next")),
+    ],
+)
+def test_nothing_else_proves_that_light_was_lost(lab, fault, host, message):
+    assert lab.fault(fault).receipt(lab.victim, host, message) == ""
+
+
+# --- dark-circuit
+
+
+def test_it_is_the_circuit_to_the_successor_that_goes_dark_both_ways(lab):
+    before = lab.light()
+    said = lab.fault("dark-circuit").inject(lab.bench, lab.victim, soon())
+    assert before.items() - lab.light().items() == {(4, 21), (5, 20)}
+    assert lab.bench.fabric.circuits == lab.ring - {TO_SUCCESSOR}
+    assert said.note == "h1.p1–h2.p0 disconnected"
+
+
+def test_what_a_policy_lit_in_the_meantime_stays(lab):
+    fault = lab.fault("dark-circuit")
+    fault.inject(lab.bench, lab.victim, soon())
+    repaired = matching({FROM_PREDECESSOR, Circuit.parse("h1.p1", "h3.p0")})
+    lab.bench.fabric.change(repaired, "recovery", soon())
+    light = lab.light()
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.light() == light
+
+
+def test_a_switch_that_refuses_to_go_dark_is_an_error_and_the_light_stays(lab):
+    fault, before = lab.fault("dark-circuit"), lab.light()
+    lab.switch.fault("error", command="SUB", count=1)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        fault.inject(lab.bench, lab.victim, soon())
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.light() == before
+
+
+# --- attenuate
+
+
+def test_an_attenuated_fibre_takes_that_much_more_from_the_victims_light(lab):
+    said = lab.fault("attenuate").inject(lab.bench, lab.victim, soon())
+    assert lab.taken == {1: 10.0}
+    assert said.note == "fibre of ocs.4 takes 10 dB instead of 0 dB"
+
+
+@pytest.mark.parametrize(("host", "port"), [("h1", "p1"), ("h2", "p0")])
+def test_a_fibre_that_takes_too_much_is_proved_at_either_end_of_its_circuit(lab, host, port):
+    receipt = lab.fault("attenuate").receipt
+    assert receipt(lab.victim, host, carrier(port)) == f"{host}.{port} carrier"
+    assert receipt(lab.victim, host, carrier(port, up=True)) == ""
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("h0", carrier("p1")),
+        ("h1", carrier("p0")),
+        ("h2", carrier("p1")),
+        ("h2", {"event": "heartbeat-missed", "mono": 5.0, "slot": 0}),
+        ("h2", word(event="peer-lost", neighbour="previous")),
+    ],
+)
+def test_nothing_else_proves_that_a_fibre_takes_too_much(lab, host, message):
+    assert lab.fault("attenuate").receipt(lab.victim, host, message) == ""
+
+
+# --- rank-kill
+
+
+def test_a_killed_rank_is_proved_by_the_kernel_of_its_own_host(lab):
+    fault = lab.fault("rank-kill")
+    said = fault.inject(lab.bench, lab.victim, soon())
+    end = lab.hear(lambda message: message["event"] == "exit")
+    assert end["code"] == -9
+    assert said.sent <= end["mono"]
+    assert said.note.startswith("SIGKILL to rank 1 on h1, then state ")
+    assert fault.receipt(lab.victim, "h1", end) == "h1 process exit"
+    assert lab.process() == "gone"
+
+
+def test_a_killed_rank_is_proved_by_a_neighbour_whose_connection_broke(lab):
+    lost = word(event="peer-lost", neighbour="next", error="the connection was closed")
+    receipt = lab.fault("rank-kill").receipt
+    assert receipt(lab.victim, "h0", lost) == "h0 connection"
+    assert receipt(lab.victim, "h2", lost) == "h2 connection"
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("h3", word(event="peer-lost", neighbour="next")),  # no neighbour of the victim
+        ("h1", word(event="peer-lost", neighbour="next")),  # the victim lost somebody itself
+        ("h0", {"event": "exit", "mono": 5.0, "slot": 0, "code": -9}),
+        ("h1", {"event": "exit", "mono": 5.0, "slot": 1, "code": -9}),
+        ("h1", {"event": "lost", "reason": "its agent's link ended"}),
+        ("h0", carrier("p1")),
+        ("h0", word(event="left", committed=7)),
+    ],
+)
+def test_nothing_else_proves_that_a_rank_was_killed(lab, host, message):
+    assert lab.fault("rank-kill").receipt(lab.victim, host, message) == ""
+
+
+def test_a_rank_that_does_not_run_cannot_be_killed(lab):
+    lab.bench.hosts["h1"].end_rank(0, soon())
+    with pytest.raises(HostError, match=r"h1: .*no rank runs in slot 0"):
+        lab.fault("rank-kill").inject(lab.bench, lab.victim, soon())
+
+
+# --- rank-freeze
+
+
+def test_a_frozen_rank_is_proved_by_its_silence_and_lives_on(lab):
+    fault = lab.fault("rank-freeze")
+    said = fault.inject(lab.bench, lab.victim, soon())
+    missed = lab.hear(lambda message: message["event"] == "heartbeat-missed")
+    assert said.done <= missed["mono"]
+    assert said.note == "SIGSTOP to rank 1 on h1, then state T"
+    assert fault.receipt(lab.victim, "h1", missed) == "h1 heartbeat"
+    assert lab.process() == "stopped"
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.process() == "runs"
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("h0", {"event": "heartbeat-missed", "mono": 5.0, "slot": 0}),
+        ("h1", {"event": "heartbeat-missed", "mono": 5.0, "slot": 1}),
+        ("h1", {"event": "exit", "mono": 5.0, "slot": 0, "code": -9}),
+        ("h0", word(event="peer-lost", neighbour="next")),
+        ("h0", carrier("p1")),
+    ],
+)
+def test_nothing_else_proves_that_a_rank_is_frozen(lab, host, message):
+    assert lab.fault("rank-freeze").receipt(lab.victim, host, message) == ""
+
+
+def test_a_frozen_rank_that_was_fenced_needs_no_thaw(lab):
+    fault = lab.fault("rank-freeze")
+    fault.inject(lab.bench, lab.victim, soon())
+    lab.bench.hosts["h1"].end_rank(0, soon())
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.process() == "gone"
+
+
+def test_a_frozen_rank_on_a_host_that_was_given_up_needs_no_thaw(lab):
+    fault = lab.fault("rank-freeze")
+    del lab.bench.hosts["h1"]
+    fault.undo(lab.bench, lab.victim, soon())
+
+
+def test_the_promise_of_a_freeze_says_whom_to_thaw(lab):
+    promise = lab.fault("rank-freeze").promise(lab.bench, lab.victim)
+    assert (promise.kind, promise.arguments) == ("rank-stopped", {"host": "h1", "slot": 0})

@@ -1,0 +1,63 @@
+"""What every fault must do that the lab itself injects, on real lines to real far ends."""
+
+import pytest
+from small_lab import soon
+
+from testbed.clock import now
+from testbed.plugins import kinds
+
+FAULTS = [name for name, kind in kinds("faults").items() if kind.role != "far-end"]
+FINAL = {"rank-kill"}
+"""What cannot be taken back: what is left of a killed process is nothing."""
+
+
+@pytest.fixture(params=FAULTS)
+def fault(request, lab):
+    fault = lab.fault(request.param)
+    fault.is_final = request.param in FINAL
+    return fault
+
+
+def injected(lab, fault):
+    """Inject, wait until it shows, and return what it said."""
+    before, deadline = lab.state(), soon()
+    said = fault.inject(lab.bench, lab.victim, deadline)
+    while lab.state() == before:
+        assert not deadline.passed, "nothing came of it"
+    return said
+
+
+def test_it_breaks_something_and_says_what_and_when(lab, fault):
+    before = now()
+    said = injected(lab, fault)
+    assert said.clock in {"", "h1"}
+    assert said.sent <= said.done
+    assert before <= said.sent or said.clock
+    assert said.note
+
+
+def test_its_undo_is_promised_once_it_is_needed(lab, fault):
+    own = fault.promise(lab.bench, lab.victim)
+    injected(lab, fault)
+    assert own or lab.promised() or fault.is_final
+
+
+def test_undo_brings_everything_back(lab, fault):
+    before = lab.state()
+    injected(lab, fault)
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.state() == before or fault.is_final
+
+
+def test_undo_twice_is_harmless(lab, fault):
+    injected(lab, fault)
+    fault.undo(lab.bench, lab.victim, soon())
+    after = lab.state()
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.state() == after
+
+
+def test_undo_without_inject_is_harmless(lab, fault):
+    before = lab.state()
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.state() == before

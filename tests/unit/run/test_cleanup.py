@@ -1,0 +1,227 @@
+"""Clean-up: everything is taken back, last first, whatever fails and whoever presses Ctrl-C."""
+
+import signal
+import threading
+
+import pytest
+
+from testbed.clock import now
+from testbed.errors import HostError, LabError, UnsafeError
+from testbed.record.log import EventLog, read_events
+from testbed.run.cleanup import Cleanup
+from testbed.run.inbox import Interrupted
+
+LONG = 30.0
+"""Seconds that nobody here may wait for."""
+
+
+class House:
+    """A clean-up, its log, and what was done of it."""
+
+    def __init__(self, inbox, directory):
+        self.inbox = inbox
+        self.path = directory / "events.jsonl"
+        self.log = EventLog(self.path)
+        self.cleanup = Cleanup(inbox, self.log)
+        self.done = []
+        self.over = threading.Event()
+        """Set when the test is, for the steps that would wait longer."""
+
+    def promise(self, what, *, error=None, signals=(), until=None, limit=LONG):
+        """Promise a step that gets signals while it is done, then waits, then fails."""
+
+        def action(deadline):
+            for number in signals:
+                self.inbox.interrupt(number)
+            if until is not None:
+                until.wait(LONG)
+            self.done.append(what)
+            if error:
+                raise error
+
+        return self.cleanup.push(what, action, limit)
+
+    def stuck(self, what, *, signals=(), limit=LONG):
+        """Promise a step that never ends."""
+        return self.promise(what, signals=signals, until=self.over, limit=limit)
+
+    def events(self, kind):
+        return [event for event in read_events(self.path) if event.kind == kind]
+
+    def ended(self):
+        """Return the steps whose end is in the record, with what went wrong."""
+        return [(e.subject, e.data["problem"]) for e in self.events("cleanup.end")]
+
+
+@pytest.fixture
+def house(inbox, tmp_path):
+    house = House(inbox, tmp_path)
+    yield house
+    house.over.set()
+    house.log.close()
+
+
+def test_steps_are_done_last_first_each_with_its_limit(house):
+    limits = {}
+
+    def step(name):
+        return lambda deadline: limits.update({name: deadline.left})
+
+    for name, limit in (("instruments", 3.0), ("agents", 5.0), ("circuits", 7.0)):
+        house.cleanup.push(name, step(name), limit)
+    house.cleanup.run()
+    assert list(limits) == ["circuits", "agents", "instruments"]
+    assert limits == pytest.approx({"circuits": 7.0, "agents": 5.0, "instruments": 3.0}, abs=1)
+    assert house.cleanup.failures == []
+
+
+def test_the_record_says_what_began_what_ended_and_how_long_it_may_take(house):
+    house.promise("agents", limit=2.0)
+    house.promise("circuits", limit=3.0)
+    house.cleanup.run()
+    (phase,) = house.events("phase")
+    assert (phase.subject, phase.data["limit"]) == ("restore", 5.0)
+    assert [e.subject for e in house.events("cleanup.begin")] == ["circuits", "agents"]
+    assert house.ended() == [("circuits", ""), ("agents", "")]
+    assert all(event.data["verified"] for event in house.events("cleanup.end"))
+
+
+def test_a_step_that_fails_stops_no_other_and_is_told_with_its_reason(house):
+    house.promise("instruments")
+    house.promise("agents", error=UnsafeError("the rank in slot 0 survived", hint="look"))
+    house.promise("circuits", error=HostError("h0", "it said no"))
+    house.promise("ranks", error=ZeroDivisionError("a bug"))
+    house.cleanup.run()
+    assert house.done == ["ranks", "circuits", "agents", "instruments"]
+    assert house.cleanup.failures == [
+        "ranks: ZeroDivisionError: a bug",
+        "circuits: h0: it said no",
+        "agents: the rank in slot 0 survived; look",
+    ]
+    unverified = [e.subject for e in house.events("cleanup.end") if not e.data["verified"]]
+    assert unverified == ["ranks", "circuits", "agents"]
+
+
+def test_a_first_signal_cuts_no_step_short(house):
+    house.promise("instruments")
+    house.promise("circuits", signals=[signal.SIGINT])
+    house.cleanup.run()
+    assert house.done == ["circuits", "instruments"]
+    assert house.cleanup.failures == []
+
+
+def test_a_signal_from_before_the_clean_up_cuts_no_step_short(house):
+    house.inbox.interrupt(signal.SIGINT)
+    house.promise("instruments")
+    house.promise("circuits")
+    house.cleanup.run()
+    assert house.done == ["circuits", "instruments"]
+    assert house.cleanup.failures == []
+
+
+def test_after_a_second_signal_each_step_gets_two_seconds_even_one_that_never_ends(house):
+    limits = []
+    house.cleanup.push("instruments", lambda deadline: limits.append(deadline.left), LONG)
+    house.cleanup.push("journal", lambda deadline: limits.append(deadline.left), 0.5)
+    house.stuck("circuits", signals=[signal.SIGINT, signal.SIGINT])
+    began = now()
+    house.cleanup.run()
+    assert 2.0 <= now() - began < 6
+    assert limits == pytest.approx([0.5, 2.0], abs=0.4)
+    (failure,) = house.cleanup.failures
+    assert failure.startswith("circuits: circuits did not end in time")
+    (note,) = house.events("note")
+    assert note.data["text"] == "hurrying: at most 2 s for each step that is left"
+
+
+def test_a_third_signal_leaves_at_once_and_says_what_is_left(house):
+    house.promise("instruments")
+    house.promise("agents")
+    house.stuck("circuits", signals=[signal.SIGINT] * 3)
+    house.promise("ranks")
+    began = now()
+    house.cleanup.run()
+    assert now() - began < 2
+    assert house.done == ["ranks"]
+    assert house.cleanup.failures == [
+        "circuits: left in the middle",
+        "agents: not done",
+        "instruments: not done",
+    ]
+
+
+def test_three_signals_from_before_leave_after_the_step_that_began(house):
+    for _ in range(3):
+        house.inbox.interrupt(signal.SIGTERM)
+    house.promise("instruments")
+    house.stuck("circuits")
+    house.cleanup.run()
+    assert house.cleanup.failures == ["circuits: left in the middle", "instruments: not done"]
+
+
+def test_a_step_that_is_done_early_is_not_done_again(house):
+    house.promise("circuits")
+    fault = house.promise("power-cut of h1")
+    house.promise("ranks")
+    house.cleanup.keep(fault)
+    assert house.done == ["power-cut of h1"]
+    house.cleanup.run()
+    assert house.done == ["power-cut of h1", "ranks", "circuits"]
+
+
+def test_an_early_step_that_fails_is_unsafe_and_stays_in_the_account(house):
+    house.promise("circuits")
+    fault = house.promise("power-cut of h1", error=UnsafeError("outlet pdu.2 is still off"))
+    with pytest.raises(UnsafeError, match=r"power-cut of h1 failed: outlet pdu\.2 is still off"):
+        house.cleanup.keep(fault)
+    house.cleanup.run()
+    assert house.done == ["power-cut of h1", "circuits"]
+    assert house.cleanup.failures == ["power-cut of h1: outlet pdu.2 is still off"]
+
+
+def test_a_signal_during_an_early_step_counts_once_it_is_done(house):
+    fault = house.promise("rank-freeze of h1", signals=[signal.SIGINT])
+    with pytest.raises(Interrupted, match="SIGINT"):
+        house.cleanup.keep(fault)
+    assert house.done == ["rank-freeze of h1"]
+    house.cleanup.run()
+    assert house.done == ["rank-freeze of h1"]
+
+
+def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, full_disk):
+    fault = house.promise("power-cut of h1")
+    with full_disk():
+        with pytest.raises(LabError, match="writing the event log failed"):
+            house.cleanup.keep(fault)
+        house.cleanup.run()
+    assert house.done == ["power-cut of h1"]
+    assert house.cleanup.failures == []
+
+
+def test_a_full_disk_keeps_no_step_from_being_done(house, full_disk):
+    house.promise("instruments")
+    house.promise("circuits", error=UnsafeError("ocs shows 2→19 instead"))
+    house.promise("ranks", signals=[signal.SIGINT, signal.SIGINT])
+    with full_disk():
+        house.cleanup.run()
+    assert house.done == ["ranks", "circuits", "instruments"]
+    assert house.cleanup.failures == ["circuits: ocs shows 2→19 instead"]
+
+
+def test_what_happens_meanwhile_is_still_heard(house):
+    heard = threading.Event()
+    house.inbox.handler = lambda item: heard.set()
+
+    def step(deadline):
+        house.inbox.listen("h0", {"event": "exit"}, 0.0)
+        assert heard.wait(LONG)
+
+    house.cleanup.push("ranks", step, LONG)
+    house.cleanup.run()
+    assert house.cleanup.failures == []
+
+
+def test_nothing_promised_is_nothing_done(house):
+    house.cleanup.run()
+    assert house.cleanup.failures == []
+    assert house.ended() == []

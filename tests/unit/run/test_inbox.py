@@ -1,0 +1,159 @@
+"""The inbox: one thread waits, and everything else wakes it."""
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from testbed.clock import Deadline, now
+from testbed.control.words import Fenced, HostSilent
+from testbed.errors import HostError, LabError
+from testbed.run.inbox import Interrupted, Report
+
+LONG = 30.0
+"""Seconds that nobody here may wait for."""
+
+
+def soon(limit=LONG):
+    return Deadline.after(limit)
+
+
+@contextmanager
+def a_worker_that_waits(inbox):
+    """Give a worker's future; the worker waits until the test is over."""
+    over = threading.Event()
+    try:
+        yield inbox.submit(lambda: over.wait(LONG))
+    finally:
+        over.set()
+
+
+def test_items_are_handled_in_their_order_by_the_thread_that_waits(inbox):
+    heard = []
+    inbox.handler = lambda item: heard.append((item, threading.current_thread()))
+    inbox.observe(HostSilent("h1"))
+    inbox.listen("h0", {"event": "carrier"}, 7.0)
+    inbox.observe(Fenced())
+    assert inbox.wait(lambda: len(heard) == 3, soon())
+    assert [item for item, _ in heard] == [
+        HostSilent("h1"),
+        Report("h0", {"event": "carrier"}, 7.0),
+        Fenced(),
+    ]
+    assert {thread for _, thread in heard} == {threading.current_thread()}
+
+
+def test_a_condition_that_holds_already_is_not_waited_for(inbox):
+    inbox.observe(Fenced())
+    inbox.handler = lambda item: pytest.fail("handled for nothing")
+    assert inbox.wait(lambda: True, soon(0))
+
+
+def test_a_wait_ends_at_its_deadline_and_says_so(inbox):
+    began = now()
+    assert not inbox.wait(lambda: False, soon(0.05))
+    assert 0.05 <= now() - began < 5
+
+
+def test_what_comes_from_another_thread_ends_the_wait_at_once(inbox):
+    heard = []
+    inbox.handler = heard.append
+    inbox.submit(lambda: inbox.observe(Fenced()))
+    assert inbox.wait(lambda: bool(heard), soon())
+
+
+def test_a_flood_of_items_does_not_outlive_the_deadline(inbox):
+    inbox.handler = inbox.observe  # whatever is handled comes again
+    inbox.observe(Fenced())
+    inbox.pause(soon(0.05))
+    assert not inbox.wait(lambda: False, soon(0.05))
+
+
+def test_a_signal_does_not_queue_behind_a_flood(inbox):
+    handled = []
+    inbox.handler = handled.append
+    for _ in range(1000):
+        inbox.observe(Fenced())
+    inbox.interrupt(signal.SIGINT)
+    with pytest.raises(Interrupted):
+        inbox.pause(soon())
+    assert handled == []
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")],
+)
+def test_a_signal_ends_a_wait_and_names_itself_and_its_exit_code(inbox, number, name):
+    before = signal.signal(number, lambda received, _: inbox.interrupt(received))
+    try:
+        threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
+        with pytest.raises(Interrupted, match=f"ended by {name}") as interrupted:
+            inbox.wait(lambda: False, soon())
+    finally:
+        signal.signal(number, before)
+    assert interrupted.value.exit_code == 128 + number
+    assert inbox.signals == [number]
+
+
+def test_a_signal_between_two_waits_ends_the_second(inbox):
+    assert inbox.wait(lambda: True, soon())
+    inbox.interrupt(signal.SIGTERM)
+    with pytest.raises(Interrupted):
+        inbox.wait(lambda: False, soon())
+
+
+def test_every_signal_ends_one_wait(inbox):
+    inbox.interrupt(signal.SIGINT)
+    inbox.interrupt(signal.SIGTERM)
+    for name in ("SIGINT", "SIGTERM"):
+        with pytest.raises(Interrupted, match=name):
+            inbox.wait(lambda: False, soon())
+    assert not inbox.wait(lambda: False, soon(0))
+
+
+def test_a_workers_result_comes_back_and_items_are_handled_meanwhile(inbox):
+    heard = threading.Event()
+    inbox.handler = lambda item: heard.set()
+    future = inbox.submit(lambda: heard.wait(LONG) and "done")
+    inbox.submit(lambda: inbox.observe(Fenced()))
+    assert inbox.result(future, soon(), "waiting") == "done"
+
+
+def test_a_workers_error_is_raised_where_its_result_is_wanted(inbox):
+    def refuse():
+        raise HostError("h0", "it said no")
+
+    with pytest.raises(HostError, match="h0: it said no"):
+        inbox.result(inbox.submit(refuse), soon(), "asking")
+
+
+def test_a_worker_that_says_nothing_is_given_a_second_more_and_then_named(inbox):
+    began = now()
+    with (
+        a_worker_that_waits(inbox) as future,
+        pytest.raises(LabError, match="opening the instruments did not end in time"),
+    ):
+        inbox.result(future, soon(0), "opening the instruments")
+    assert 1.0 <= now() - began < 5
+
+
+def test_a_signal_ends_the_wait_for_a_worker_and_the_worker_goes_on(inbox):
+    with a_worker_that_waits(inbox) as future:
+        inbox.interrupt(signal.SIGINT)
+        with pytest.raises(Interrupted):
+            inbox.result(future, soon(), "giving power back")
+        assert not future.done()
+    assert inbox.result(future, soon(), "giving power back")
+
+
+def test_an_error_of_the_handler_ends_the_wait(inbox):
+    def handler(item):
+        raise LabError("the record cannot be kept")
+
+    inbox.handler = handler
+    inbox.observe(Fenced())
+    with pytest.raises(LabError, match="the record"):
+        inbox.wait(lambda: False, soon())

@@ -1,0 +1,91 @@
+"""How fast the job goes, as far as the orchestrator can tell."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.run.pace import BACK, WINDOW, Pace
+
+
+def word(generation, step):
+    return {"event": "step", "generation": generation, "step": step}
+
+
+def at(instants, generation=1, first=0, pace=None):
+    """Return a pace of one rank whose steps ended at these instants."""
+    pace = pace or Pace(1)
+    for step, instant in enumerate(instants, start=first):
+        pace.hear(0, word(generation, step), instant)
+    return pace
+
+
+def test_a_step_ends_when_its_last_rank_says_so():
+    pace = Pace(3)
+    for rank, received in ((2, 1.0), (0, 1.1), (1, 1.4)):
+        assert pace.ends == []
+        pace.hear(rank, word(1, 0), received)
+    assert pace.ends == [(1, 1.4)]
+
+
+def test_a_rank_that_says_it_twice_counts_once():
+    pace = Pace(2)
+    pace.hear(0, word(1, 0), 1.0)
+    pace.hear(0, word(1, 0), 1.1)
+    assert pace.ends == []
+
+
+@given(st.permutations([(rank, step) for rank in range(3) for step in range(4)]))
+def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
+    pace = Pace(3)
+    for instant, (rank, step) in enumerate(order):
+        pace.hear(rank, word(1, step), float(instant))
+    last = {step: i for i, (_, step) in enumerate(order)}
+    assert pace.ends == [(1, float(instant)) for instant in sorted(last.values())]
+
+
+def test_the_same_step_of_two_generations_is_two_steps():
+    pace = Pace(2)
+    pace.hear(0, word(1, 7), 1.0)
+    pace.hear(1, word(2, 7), 2.0)
+    assert pace.ends == []
+    pace.hear(0, word(2, 7), 2.1)
+    assert pace.ends == [(2, 2.1)]
+
+
+def test_the_time_of_a_step_is_the_median_within_one_generation():
+    pace = at([0.0, 0.1, 0.2, 5.2, 5.3])
+    at([100.0, 101.0], generation=2, pace=pace)
+    assert round(pace.step_time(1), 9) == 0.1
+    assert pace.step_time(2) == 1.0
+
+
+def test_fewer_than_two_steps_have_no_time():
+    assert Pace(1).step_time(1) == 0.0
+    assert at([3.0]).step_time(1) == 0.0
+
+
+def test_throughput_is_back_when_five_steps_in_a_row_are_as_fast_as_before_or_nearly():
+    before = 0.1
+    slow = [n * before / BACK * 1.001 for n in range(WINDOW + 1)]
+    fast = [n * before / BACK * 0.999 for n in range(WINDOW + 1)]
+    assert not at(slow).is_back(1, before)
+    assert at(fast).is_back(1, before)
+    assert not at(fast[:-1]).is_back(1, before)
+
+
+def test_only_the_last_five_steps_count():
+    dip = [0.0, 0.1, 3.0]
+    pace = at([*dip, *(3.0 + 0.1 * n for n in range(1, WINDOW))])
+    assert not pace.is_back(1, 0.1)
+    at([3.0 + 0.1 * WINDOW], first=7, pace=pace)
+    assert pace.is_back(1, 0.1)
+
+
+def test_steps_of_the_generation_before_do_not_count():
+    pace = at([0.1 * n for n in range(20)])
+    assert pace.is_back(1, 0.1)
+    assert not pace.is_back(2, 0.1)
+
+
+def test_where_nothing_is_known_from_before_five_steps_are_enough():
+    assert not at([0.0, 1.0, 2.0, 3.0, 4.0]).is_back(1, 0.0)
+    assert at([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).is_back(1, 0.0)

@@ -1,0 +1,422 @@
+"""The planner: what the files we ship come to, how fate is drawn, and what is refused where."""
+
+import io
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from testbed.errors import UsageError
+from testbed.fabric.circuits import CrossConnect
+from testbed.report.plan_page import print_plan
+from testbed.run.plan import (
+    OpenHosts,
+    OpenInstruments,
+    ProgramCircuits,
+    Restore,
+    RunTrial,
+    StartJob,
+)
+from testbed.run.planner import draw_seed, make_plan
+from testbed.schema import load_experiment, load_lab
+
+ROOT = Path(__file__).parents[3]
+PLANS = Path(__file__).parent / "data"
+RACK = load_lab(ROOT / "configs" / "rack.yaml")
+
+
+def shipped(name, *overrides):
+    return load_experiment(ROOT / "experiments" / f"{name}.yaml", overrides)
+
+
+def step(plan, kind):
+    (found,) = [step for step in plan.steps if isinstance(step, kind)]
+    return found
+
+
+# --- the files we ship
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "experiments").glob("*.yaml")))
+def test_the_plan_of_every_experiment_is_the_one_that_was_read_and_approved(name):
+    """Each is what `testbed plan experiments/NAME.yaml --lab rack --seed 7` prints.
+
+    Only its last line, which holds the digest, is left out.
+    """
+    console = Console(file=io.StringIO(), width=80)
+    print_plan(make_plan(shipped(name), RACK, seed=7), console)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines[:-1] == (PLANS / f"{name}.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("lab", sorted(p.stem for p in (ROOT / "configs").glob("*.yaml")))
+def test_the_main_experiment_can_be_planned_in_every_lab(lab):
+    plan = make_plan(shipped("lumion"), load_lab(ROOT / "configs" / f"{lab}.yaml"), seed=7)
+    assert plan.lab == lab
+    assert len(plan.trials) == 20
+
+
+def test_a_plan_opens_prepares_plays_and_restores_in_this_order():
+    plan = make_plan(shipped("lumion"), RACK, seed=7, repeat=2)
+    assert [type(step) for step in plan.steps] == [
+        OpenInstruments,
+        OpenHosts,
+        ProgramCircuits,
+        StartJob,
+        *[RunTrial] * 4,
+        Restore,
+    ]
+    assert [trial.number for trial in plan.trials] == [0, 1, 2, 3]
+
+
+def test_instruments_are_only_those_that_the_used_hosts_hang_on(desk):
+    desk.change("lab", "power: pdu.3", "power: other.1")
+    desk.change(
+        "lab", "\nallow", '\n  other: {driver: redfish, resource: "https://192.0.2.12"}\nallow'
+    )
+    desk.change("experiment", "spares: 1", "spares: 0")
+    opened = step(desk.plan(), OpenInstruments)
+    assert (opened.switches, opened.power) == (("ocs",), ("pdu",))
+    desk.change("experiment", "spares: 0", "spares: 1")
+    assert step(desk.plan(), OpenInstruments).power == ("other", "pdu")
+
+
+def test_hosts_are_taken_in_the_order_of_the_lab_or_of_the_job(desk):
+    job = step(desk.plan(), StartJob)
+    assert (job.hosts, job.spares) == (("h0", "h1"), ("h2",))
+    desk.change("experiment", "topology: ring", "hosts: [h2, h0, h1]")
+    job = step(desk.plan(), StartJob)
+    assert (job.hosts, job.spares) == (("h2", "h0"), ("h1",))
+
+
+def test_light_goes_both_ways_through_every_circuit(desk):
+    program = step(desk.plan(), ProgramCircuits)
+    assert list(map(str, program.circuits)) == ["h0.p0–h1.p1", "h0.p1–h1.p0"]
+    assert [light.cross for light in program.adds] == [
+        CrossConnect("ocs", 1, 20),
+        CrossConnect("ocs", 4, 17),
+        CrossConnect("ocs", 2, 19),
+        CrossConnect("ocs", 3, 18),
+    ]
+    for light in program.adds:
+        back = replace(light, source=light.sink, sink=light.source)
+        assert (back.source, back.sink) in {(a.source, a.sink) for a in program.adds}
+
+
+def test_circuits_stay_only_where_the_experiment_wants_them_to(desk):
+    assert not step(desk.plan(), Restore).keep_circuits
+    desk.experiment += "keep: true\n"
+    assert step(desk.plan(), Restore).keep_circuits
+
+
+# --- fate
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
+def test_the_same_seed_gives_the_same_plan_to_the_last_draw(seed, repeat):
+    experiment = shipped("faults")
+    one = make_plan(experiment, RACK, seed=seed, repeat=repeat)
+    other = make_plan(experiment, RACK, seed=seed, repeat=repeat)
+    assert one == other
+    assert one.digest() == other.digest()
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
+def test_every_block_holds_each_variant_once(seed, repeat):
+    experiment = shipped("faults")
+    arms = sorted(arm.name for arm in experiment.arms())
+    played = [trial.arm for trial in make_plan(experiment, RACK, seed=seed, repeat=repeat).trials]
+    assert len(played) == len(arms) * repeat
+    for first in range(0, len(played), len(arms)):
+        assert sorted(played[first : first + len(arms)]) == arms
+
+
+def test_more_trials_go_on_from_the_same_ones():
+    few = make_plan(shipped("faults"), RACK, seed=3, repeat=2)
+    many = make_plan(shipped("faults"), RACK, seed=3, repeat=4)
+    assert many.trials[: len(few.trials)] == few.trials
+
+
+def test_blocks_come_in_every_order():
+    plan = make_plan(shipped("lumion"), RACK, seed=1, repeat=400)
+    first = Counter(trial.arm for trial in plan.trials[::2])
+    assert 160 <= first["splice-warm"] <= 240  # 4 standard deviations around one half
+
+
+def test_victims_are_drawn_alike_for_every_rank_and_every_variant():
+    trials = make_plan(shipped("lumion"), RACK, seed=1, repeat=1000).trials
+    drawn = Counter((trial.arm, trial.fault.rank) for trial in trials)
+    assert drawn.keys() == {(a, r) for a in ("splice-warm", "splice-cold") for r in range(4)}
+    # Chi-squared with 7 degrees of freedom: above 24.3 in one seed out of a thousand.
+    assert sum((count - 250) ** 2 / 250 for count in drawn.values()) < 24.3
+
+
+def test_the_moment_within_the_step_is_drawn_from_the_whole_step():
+    phases = [t.fault.phase for t in make_plan(shipped("lumion"), RACK, seed=1, repeat=500).trials]
+    assert all(0 <= phase < 1 for phase in phases)
+    tenths = Counter(int(phase * 10) for phase in phases)
+    # Chi-squared with 9 degrees of freedom: above 27.9 in one seed out of a thousand.
+    assert sum((tenths[n] - 100) ** 2 / 100 for n in range(10)) < 27.9
+
+
+def test_a_rank_or_a_host_that_is_named_is_the_victim(desk):
+    desk.change("experiment", "target: random", "target: rank 1")
+    assert {trial.fault.rank for trial in desk.plan().trials} == {1}
+    desk.change("experiment", "topology: ring", "hosts: [h2, h0, h1]")
+    desk.change("experiment", "variants:", "seed: 1\nvariants:")
+    desk.change("experiment", "policy: {kind: splice}\n", "")
+    desk.change("experiment", "{policy.standby: warm}", "{}")
+    desk.change("experiment", "{policy.standby: cold}", "{jobs.main.batch: 2}")
+    desk.change("experiment", "target: rank 1", "target: h2")
+    assert {trial.fault.rank for trial in desk.plan().trials} == {0}
+
+
+def test_a_trial_without_a_fault_is_planned_where_the_job_ends_by_itself():
+    plan = make_plan(shipped("resume"), RACK, seed=7)
+    assert {trial.arm: trial.fault is None for trial in plan.trials} == {
+        "interrupted": False,
+        "uninterrupted": True,
+    }
+
+
+def test_a_fault_lasts_as_long_as_the_file_says(desk):
+    assert {trial.fault.hold for trial in desk.plan().trials} == {None}
+    desk.change("experiment", "at: {step: 8}", "at: {step: 9}, hold: 250 ms")
+    assert {(trial.fault.step, trial.fault.hold) for trial in desk.plan().trials} == {(9, 0.25)}
+
+
+def test_repeat_replaces_the_number_of_trials_of_every_variant(desk):
+    assert len(desk.plan().trials) == 6
+    assert len(desk.plan(repeat=1).trials) == 2
+
+
+def test_the_seed_given_wins_over_the_files_and_a_missing_one_is_drawn():
+    experiment = shipped("lumion", "seed=5")
+    assert draw_seed(experiment, 9) == 9
+    assert draw_seed(experiment, 0) == 0
+    assert draw_seed(experiment, None) == 5
+    assert len({draw_seed(shipped("lumion"), None) for _ in range(20)}) > 15
+    with pytest.raises(UsageError, match="a seed of -1 is negative"):
+        draw_seed(experiment, -1)
+
+
+# --- what no plan can be made of
+
+UNWIRED = """\
+  h3:
+    ssh: h3
+    power: pdu.4
+switches:
+  far: {driver: polatis, resource: "TCPIP::192.0.2.12::5025::SOCKET", ports: [1-32]}
+"""
+ELSEWHERE = """\
+  h3:
+    ssh: h3
+    power: pdu.4
+    ports:
+      p0: {interface: eth1, address: 10.0.0.7/24, tx: far.7, rx: far.23}
+      p1: {interface: eth2, address: 10.0.0.8/24, tx: far.8, rx: far.24}
+switches:
+  far: {driver: polatis, resource: "TCPIP::192.0.2.12::5025::SOCKET", ports: [1-32]}
+"""
+REFUSED = {
+    "a host that the lab lacks": (
+        [("experiment", "topology: ring", "hosts: [h0, h9, h2]")],
+        "experiment.yaml:5:56: 'h9' is no host of lab bench; known: h0, h1, h2",
+    ),
+    "more hosts than the lab has": (
+        [("experiment", "hosts: 3", "hosts: 4")],
+        "experiment.yaml:3:16: the experiment needs 4 hosts and lab bench has 3",
+    ),
+    "more ranks than hosts": (
+        [("experiment", "ranks: 2", "ranks: 3")],
+        "experiment.yaml:5:30: ranks and spares need 4 hosts, and there are 3",
+    ),
+    "more ranks than hosts that are named": (
+        [("experiment", "topology: ring", "hosts: [h0, h1]")],
+        "experiment.yaml:5:51: ranks and spares need 3 hosts, and there are 2",
+    ),
+    "more ranks than the experiment says it needs": (
+        [("experiment", "hosts: 3", "hosts: 2")],
+        "experiment.yaml:3:16: the experiment says it needs 2 hosts, and job main uses 3",
+    ),
+    "a packet fabric": (
+        [("experiment", "fabric: circuit", "fabric: packet")],
+        "experiment.yaml:3:27: the experiment needs a packet fabric and lab bench has circuits",
+    ),
+    "two jobs": (
+        [
+            ("experiment", "faults:", "  other: {kind: train, ranks: 2}\nfaults:"),
+            ("experiment", "target: random", "target: random, job: main"),
+        ],
+        "experiment.yaml:6:10: a second job in one experiment cannot be run yet",
+    ),
+    "two faults": (
+        [
+            (
+                "experiment",
+                "policy: {",
+                "  - {kind: rank-kill, target: random, at: {step: 9}}\npolicy: {",
+            )
+        ],
+        "experiment.yaml:8:5: a second fault of a job in one trial cannot be injected yet",
+    ),
+    "a ring over hosts with one port": (
+        [("lab", "      p1: {interface: eth2, address: 10.0.0.4/24, tx: ocs.4, rx: ocs.20}\n", "")],
+        "experiment.yaml:5:54: the fibres of lab bench cannot make this ring: a ring needs two "
+        "fabric ports on h1, which has 1",
+    ),
+    "a ring that no spare could join": (
+        [
+            ("lab", "switches:\n", ELSEWHERE),
+            ("experiment", "topology: ring", "hosts: [h0, h1, h3]"),
+        ],
+        "experiment.yaml:5:9: the fibres of lab bench cannot make this ring: h0.p1 ends on ocs "
+        "and h3.p0 on far: no path of light",
+    ),
+    "a lone rank on a host without a port": (
+        [
+            ("lab", "switches:\n", UNWIRED),
+            ("experiment", "ranks: 2, spares: 1, topology: ring", "ranks: 1, hosts: [h3]"),
+        ],
+        "experiment.yaml:5:9: the fibres of lab bench cannot make this ring: h3 has no fabric port",
+    ),
+    "a fault that the lab does not permit": (
+        [("experiment", "kind: power-cut", "kind: rank-freeze")],
+        "experiment.yaml:7:12: lab bench does not permit rank-freeze on h0; its file says what it "
+        "permits, under `allow`",
+    ),
+    "a fault that one host does not permit, be it a spare": (
+        [("lab", "    power: pdu.3\n", "    power: pdu.3\n    allow: [rank-kill]\n")],
+        "experiment.yaml:7:12: lab bench does not permit power-cut on h2",
+    ),
+    "a power cut of a host without a power unit": (
+        [("lab", "    power: pdu.3\n", "")],
+        "experiment.yaml:7:12: h2 of lab bench has no power unit, so its power cannot be cut",
+    ),
+    "a dark circuit in a job without one": (
+        [
+            ("experiment", "kind: power-cut", "kind: dark-circuit"),
+            ("experiment", "ranks: 2, spares: 1", "ranks: 1"),
+        ],
+        "experiment.yaml:7:12: a job of one rank has no circuit that could go dark",
+    ),
+    "a rank that there is not": (
+        [("experiment", "target: random", "target: rank 2")],
+        "experiment.yaml:7:31: rank 2 is none of the 2 ranks",
+    ),
+    "a spare as the victim": (
+        [("experiment", "target: random", "target: h2")],
+        "experiment.yaml:7:31: h2 is no rank's host; write 'random', 'rank 2' or one of h0, h1",
+    ),
+    "a port as the victim": (
+        [("experiment", "target: random", "target: h0.p1")],
+        "experiment.yaml:7:31: h0.p1 is no rank's host",
+    ),
+    "a host as the victim, which the first trial makes a spare": (
+        [("experiment", "target: random", "target: h1")],
+        "experiment.yaml:7:31: h1 may be a spare in later trials, as the job lives on from trial "
+        "to trial; write 'rank 1', or give the job `steps`",
+    ),
+    "a fault after the job's end": (
+        [("experiment", "topology: ring", "steps: 8")],
+        "experiment.yaml:7:50: job main ends with step 7 (the first is 0), before the fault is due",
+    ),
+    "nothing that would end a trial": (
+        [("experiment", "{policy.standby: cold}", "{faults: []}")],
+        "experiment.yaml:5:9: a trial of cold would never end: nothing happens to job main, and "
+        "it has no last step; give the job `steps`",
+    ),
+    "a metric that there is not": (
+        [("experiment", "warm.recovery_time", "warm.recovery_tim")],
+        "experiment.yaml:14:3: 'recovery_tim' is no metric; did you mean 'recovery_time'?",
+    ),
+    "a size that there is not": (
+        [("experiment", "warm.recovery_time", "warm.busbw_large")],
+        "experiment.yaml:14:3: 'busbw_large' is no metric",
+    ),
+    "a metric to compare with that there is not": (
+        [("experiment", '{every: "< 1 s"}', "{same_as: cold.digests}")],
+        "experiment.yaml:14:33: 'digests' is no metric; did you mean 'digest'?",
+    ),
+    "a variant with a host that the first lacks": (
+        [
+            ("experiment", "spares: 1", "spares: 0"),
+            ("experiment", "{policy.standby: cold}", "{jobs.main.spares: 1}"),
+        ],
+        "experiment.yaml:11:9: cold uses host h2, which the first variant does not; name the "
+        "variant that uses the most hosts first",
+    ),
+    "a variant that changes in the lab what cannot change": (
+        [("experiment", "{policy.standby: cold}", "{lab.twin.rate: 1 Gbit/s}")],
+        "experiment.yaml:11:10: lab.twin.rate cannot change from one trial to the next; set it "
+        "for the whole run, with -S lab.twin.rate=…",
+    ),
+    "a variant that changes what the lab lacks": (
+        [("experiment", "{policy.standby: cold}", "{lab.switches.ocx.ports: [1]}")],
+        "experiment.yaml:11:10: switches.ocx: the key 'driver' is missing",
+    ),
+    "a variant of its own that the lab does not permit": (
+        [("experiment", "{policy.standby: cold}", "{faults.0.kind: rank-freeze}")],
+        "experiment.yaml:11:25: lab bench does not permit rank-freeze on h0",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_is_refused_at_its_place(desk, what):
+    changes, said = REFUSED[what]
+    for change in changes:
+        desk.change(*change)
+    assert desk.refusal().startswith(said)
+
+
+def test_a_lab_without_a_switch_has_no_circuit_fabric(desk):
+    hosts = ("h0", "h1", "h2")
+    desk.lab = "lab: bench\nhosts:\n" + "".join(f"  {host}: {{ssh: {host}}}\n" for host in hosts)
+    refused = desk.refusal()
+    assert refused == (
+        "experiment.yaml:3:27: the experiment needs a circuit fabric and lab bench has no switch"
+    )
+
+
+def test_a_host_may_be_the_victim_of_the_only_trial(desk):
+    desk.change("experiment", "target: random", "target: h1")
+    desk.change("experiment", "  cold: {policy.standby: cold}\n", "")
+    assert "may be a spare in later trials" in desk.refusal()
+    (trial,) = desk.plan(repeat=1).trials
+    assert trial.fault.rank == 1
+
+
+def test_a_host_may_be_the_victim_where_the_job_starts_anew_in_each_trial(desk):
+    desk.change("experiment", "target: random", "target: h1")
+    desk.change("experiment", "topology: ring", "steps: 30")
+    assert {trial.fault.rank for trial in desk.plan().trials} == {1}
+
+
+def test_a_fault_in_the_last_step_of_a_job_is_not_too_late(desk):
+    desk.change("experiment", "topology: ring", "steps: 9")
+    assert {trial.fault.step for trial in desk.plan().trials} == {8}
+
+
+def test_an_arm_of_a_matrix_is_found_in_the_matrix(desk):
+    desk.change("experiment", "spares: 1", "spares: 0")
+    begin = desk.experiment.index("variants:")
+    desk.experiment = desk.experiment[:begin] + "matrix:\n  jobs.main.spares: [0, 1]\n"
+    assert desk.refusal().startswith("experiment.yaml:10:3: jobs.main.spares=1 uses host h2")
+
+
+def test_an_override_of_the_command_line_is_refused_as_itself(desk):
+    refused = desk.refusal(overrides=["faults.0.target=rank 5"])
+    assert refused == "-S faults.0.target=rank 5:1:17: rank 5 is none of the 2 ranks"
+
+
+def test_a_variant_may_say_again_what_the_lab_says(desk):
+    desk.change("experiment", "{policy.standby: cold}", "{lab.twin.rate: 0.5 Gbit/s}")
+    assert len(desk.plan().trials) == 6

@@ -1,0 +1,123 @@
+"""A policy at work: its commands are carried out, and each outcome comes back as whose it is."""
+
+import pytest
+
+from testbed.clock import Deadline
+from testbed.control.words import (
+    CommandFailed,
+    Decide,
+    Fenced,
+    GiveUp,
+    HostAnswered,
+    LinksGood,
+    PrepareSpare,
+    ProbeHost,
+    SetCircuits,
+    SpareReady,
+)
+from testbed.record.log import read_events
+from testbed.run.job import Seat
+from testbed.run.recovery import Recovery
+
+NOTHING = frozenset()
+DECIDED = Decide("h0 is gone", "h0", "h2")
+
+
+class Script:
+    """A policy that commands what it is told to, and remembers what it observed."""
+
+    def __init__(self):
+        self.next = ()
+        self.observed = []
+        self.repairs = False
+
+    def begin(self, situation):
+        return situation
+
+    def is_recovering(self, state):
+        return self.repairs
+
+    def step(self, state, observation):
+        self.observed.append(observation)
+        commands, self.next = self.next, ()
+        return state, commands
+
+
+class Repair:
+    """A recovery by the script."""
+
+    def __init__(self, bench, job, inbox, log):
+        self.script = Script()
+        self.inbox = inbox
+        self.recovery = Recovery(self.script, bench, job, inbox, log)
+        inbox.handler = self.recovery.observe
+
+    def do(self, *commands):
+        self.script.next = commands
+        self.recovery.observe(Fenced())
+
+    def outcome(self):
+        """Wait for the next observation and return it."""
+        count = len(self.script.observed)
+        assert self.inbox.wait(lambda: len(self.script.observed) > count, Deadline.after(10))
+        return self.script.observed[-1]
+
+
+@pytest.fixture
+def repair(bench, job, inbox, log):
+    bench.open_fabric(())
+    return Repair(bench, job, inbox, log)
+
+
+def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
+    repair.do(SetCircuits(NOTHING, NOTHING, "h2"))
+    assert repair.outcome() == LinksGood("h2")
+    repair.do(SetCircuits(NOTHING, NOTHING))
+    assert repair.outcome() == LinksGood("")
+
+
+def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
+    job.seats |= {"h0": Seat(port=1), "h2": Seat(port=2)}
+    repair.do(PrepareSpare(0, "h2"))
+    assert (job.hosts, job.spares) == (("h2", "h1"), ())
+    assert "h0" not in job.seats
+    assert repair.outcome() == SpareReady("h2")
+
+
+def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):
+    repair.do(ProbeHost("h9", 0.01))
+    assert repair.outcome() == CommandFailed("KeyError: 'h9'")
+
+
+def test_giving_up_is_the_reason_and_is_in_the_record(repair, tmp_path):
+    repair.do(GiveUp("no spare host is left"))
+    assert repair.recovery.failure == "no spare host is left"
+    (event,) = read_events(tmp_path / "log.jsonl")
+    assert (event.kind, event.data["reason"]) == ("recovery.failed", "no spare host is left")
+
+
+def test_a_recovery_is_over_when_one_was_decided_and_none_is_under_way(repair):
+    assert not repair.recovery.is_over
+    repair.script.repairs = True
+    repair.do(DECIDED)
+    assert not repair.recovery.is_over
+    repair.script.repairs = False
+    assert repair.recovery.is_over
+
+
+def test_a_false_alarm_before_the_fault_is_not_the_recovery_from_it(repair):
+    repair.do(DECIDED)
+    assert repair.recovery.is_over
+    repair.recovery.await_fault()
+    assert not repair.recovery.is_over
+    repair.do(DECIDED)
+    assert repair.recovery.is_over
+
+
+def test_outcomes_are_observed_by_the_thread_that_waits(repair):
+    repair.do(SetCircuits(NOTHING, NOTHING, "h2"))
+    assert repair.script.observed == [Fenced()]
+    repair.inbox.observe(HostAnswered("h1"))
+    while len(repair.script.observed) < 3:
+        repair.outcome()
+    assert set(repair.script.observed) == {Fenced(), HostAnswered("h1"), LinksGood("h2")}
