@@ -5,7 +5,7 @@ What the public record leaves open is decided here, and listed in drivers/README
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.bench.contracts import SwitchSite
@@ -118,13 +118,13 @@ class CalientFarEnd(Tl1FarEnd):
             circuits = [c for c in circuits if wanted & {c.name, c.group}]
             if not circuits:
                 raise Denied("IENE", "Invalid Connection")
-        return [row for circuit in circuits for row in self._rows(circuit)]
+        troubles = self._box.unsteady()
+        return [row for circuit in circuits for row in self._rows(circuit, troubles)]
 
-    def _rows(self, circuit: Circuit) -> list[str]:
+    def _rows(self, circuit: Circuit, troubles: Mapping[int, str]) -> list[str]:
         if not circuit.active:
             return [self._row(circuit, circuit.kind, circuit.pairs, "UMA/RDY/OK")]
         shown = self._shown(circuit)
-        troubles = self._box.unsteady()
         trouble = next((troubles[i] for i in shown if i in troubles), "")
         if shown == circuit.pairs:
             return [self._row(circuit, circuit.kind, shown, _STATES[trouble])]

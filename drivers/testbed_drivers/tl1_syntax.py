@@ -183,15 +183,16 @@ def keyed(text: str) -> dict[str, str]:
 
 def _content(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the lines and the comments below a header; ValueError for another message there."""
-    comments = tuple(
-        " ".join(match["comment"].split()) for match in _QUOTED.finditer(text) if match["comment"]
-    )
-    plain = _QUOTED.sub(lambda match: match["string"] or "", text)
-    lines = [line for line in plain.splitlines() if line.strip()]
+    comments: tuple[str, ...] = ()
+    if "/*" in text:
+        found = [match["comment"] for match in _QUOTED.finditer(text)]
+        comments = tuple(" ".join(comment.split()) for comment in found if comment)
+        text = _QUOTED.sub(lambda match: match["string"] or "", text)
+    if not "".join(text.split()).isprintable():
+        raise ValueError(f"{text!r} is no text")
+    lines = [line for line in text.splitlines() if line.strip()]
     for line in lines:
-        if not line.replace("\t", "").isprintable():
-            raise ValueError(f"{line!r} is no line of text")
-        if not line[0].isspace() and not line.startswith('"'):
+        if line[0] not in ' \t"':
             raise ValueError(f"{line!r} is not part of the message that it stands in")
     return tuple(line.strip() for line in lines), comments
 
@@ -200,7 +201,7 @@ def _unquoted(line: str) -> str:
     match = _STRING.fullmatch(line)
     if match is None:
         raise ValueError(f"{line!r} is not a quoted line")
-    return re.sub(r"\\(.)", r"\1", match[1])
+    return _ESCAPED.sub(r"\1", match[1]) if "\\" in line else match[1]
 
 
 def _fields(text: str, separator: str) -> list[str]:
@@ -225,6 +226,7 @@ _TEXT = rb'"(?:\\[^\r\n]|[^"\\\r\n])*["\r\n]|/\*(?s:.*?)\*/'
 _MESSAGE = re.compile(rb'(?:[^;<>"/]++|%s|/(?!\*))*+[;<>]' % _TEXT)
 _COMMAND = re.compile(rb'(?:[^;"]++|"[^"]*+")*+;')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
+_ESCAPED = re.compile(r"\\(.)")
 _QUOTED = re.compile(r'(?P<string>"(?:\\[^\r\n]|[^"\\\r\n])*")|/\*(?P<comment>.*?)\*/', re.DOTALL)
 _CODE = re.compile(r"[A-Z]{4}\b")
 _LIST = re.compile(r"\d{1,5}(?:&&?\d{1,5})*")
