@@ -121,6 +121,8 @@ def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
     assert missed["slot"] == 0
     assert missed["silence"] > 0.1
     assert agent.ask("signal", slot=0, signal="CONT")["state"] in "RSD"
+    agent.tell(0, "leave", generation=0)
+    agent.ears.wait_for("left")
     agent.ask("signal", slot=0, signal="STOP")
     agent.ears.wait_for("heartbeat-missed", count=2)
     assert len(agent.ears.of("heartbeat-missed")) == 2
