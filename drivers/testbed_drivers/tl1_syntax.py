@@ -178,7 +178,8 @@ def unlisted(text: str) -> list[int]:
 
 def keyed(text: str) -> dict[str, str]:
     """Return `A=1,B=2` by key; a value goes on until the next key."""
-    return {match[1]: match[2] for match in _KEYED.finditer(text)}
+    parts = (part.partition("=") for part in _BEFORE_KEY.split(text) if "=" in part)
+    return {key.strip(): value for key, _, value in parts}
 
 
 def _content(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -230,7 +231,7 @@ _ESCAPED = re.compile(r"\\(.)")
 _QUOTED = re.compile(r'(?P<string>"(?:\\[^\r\n]|[^"\\\r\n])*")|/\*(?P<comment>.*?)\*/', re.DOTALL)
 _CODE = re.compile(r"[A-Z]{4}\b")
 _LIST = re.compile(r"\d{1,5}(?:&&?\d{1,5})*")
-_KEYED = re.compile(r"(?:^|,)\s*([A-Z]+\d*)=(.*?)(?=,\s*[A-Z]+\d*=|$)")
+_BEFORE_KEY = re.compile(r",(?=\s*[A-Z]+\d*=)")
 _ACKNOWLEDGEMENT = re.compile(
     r"(?P<before>.*?)(?:^|[\r\n])(?P<code>IP|PF|OK|NA|NG|RL) +(?P<ctag>\S+)\s*", re.DOTALL
 )
