@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment test soak check bench clean
+.PHONY: help setup experiment test test-lab soak check bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -25,7 +25,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	  || { echo "the testbed needs Python 3.11 to 3.13; say which with: make setup PYTHON=python3.12"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,strangers]'
 	@touch $@
 
 experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
@@ -34,6 +34,10 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 test: setup ## run the tests, without the full counts
 	$(BIN)/pytest -m 'not soak and not hardware' --numprocesses 2 --ignore tests/e2e --ignore tests/docs $(ARGS)
 	$(BIN)/pytest -m 'not soak and not hardware' tests/e2e tests/docs $(ARGS)
+
+test-lab: setup ## test the drivers of LAB's switches on spare, dark ports of the real boxes
+	@test -n '$(LAB)' || { echo "which lab? make test-lab LAB=configs/my-lab.yaml"; exit 2; }
+	$(BIN)/pytest tests/contract/test_on_hardware.py -m hardware --lab '$(LAB)' $(ARGS)
 
 soak: setup ## run the full counts that the tests only sample
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)

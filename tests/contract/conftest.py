@@ -4,6 +4,10 @@ import pytest
 from scripted import Script
 
 
+def pytest_addoption(parser):
+    parser.addoption("--lab", help="lab file whose switches are tested on their spare ports")
+
+
 @pytest.fixture
 def script():
     """A switch driver's lines, scripted; what was left unsaid fails the test."""
