@@ -7,7 +7,7 @@ transport_visa       VISA resources: TCP sockets and serial lines (imports pyvis
 transport_serial     serial devices (imports pyserial)
 session              one line, one lock, one exchange at a time, a fresh line after any doubt
 scpi_syntax, scpi    the SCPI dialect: words of the language; the host's manners
-tl1_syntax, tl1      the TL1 dialect: words of the language; replies paired by their tags
+tl1_syntax, tl1_line, tl1            the TL1 dialect: words; replies paired by tags; logins
 dialogue, text_line, frames         messages without tags: lines of text, frames of fixed length
 switch, selector     what drivers of switches do alike; those whose moves undo the one before
 channels             what drivers of attenuators and power meters do alike

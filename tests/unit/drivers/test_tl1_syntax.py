@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from testbed.clock import Deadline
 from testbed.errors import LinkLost, NoReply
-from testbed_drivers.tl1 import Tl1Line
+from testbed_drivers.tl1_line import Tl1Line
 from testbed_drivers.tl1_syntax import (
     Acknowledgement,
     Alarm,
