@@ -67,6 +67,8 @@ class CalientRest(PiecewiseSwitch):
         super().__init__(name, ports)
         self._options = options
         self._names = PortNames(())
+        self._seen: list[Half] = []
+        """What was read last; a change begins with reading, and nobody else has the line then."""
         dialect = Dialect(
             _who,
             _words,
@@ -118,7 +120,7 @@ class CalientRest(PiecewiseSwitch):
     def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
         """Remove circuits by the names that they have, whole ones of our group."""
         circuits: dict[str, list[Half]] = {}
-        for half in self._halves(deadline):
+        for half in self._seen:
             circuits.setdefault(half.circuit, []).append(half)
         refused: Refused = {}
         orders: list[Order] = []
@@ -167,13 +169,15 @@ class CalientRest(PiecewiseSwitch):
 
     def _halves(self, deadline: Deadline) -> list[Half]:
         def ask(get: Get) -> list[Half]:
-            rows = get(LIST) or []
-            halves = [half for row in rows for half in self._read(row)]
+            rows = get(LIST)
+            halves = [half for row in rows or () for half in self._read(row)]
             pairs = ((half.ingress, half.egress) for half in halves)
             checked_state(pairs, self.capabilities, str(rows))
             return halves
 
-        return self._rest.read(ask, deadline)
+        with self._rest.held(deadline):
+            self._seen = self._rest.read(ask, deadline)
+            return self._seen
 
     def _read(self, row: dict[str, Any]) -> Iterator[Half]:
         """Read a row of the list: `half1`, and `half2` of a circuit that goes both ways."""

@@ -160,7 +160,7 @@ def _who(get: Get) -> Identity:
 def _state(can: Capabilities, get: Get) -> State:
     """Return the cross-connects; without any the switch has no content. Ends come either way."""
     content = get(PAIRS)
-    listed = content["optical-switch:cross-connects"].get("pair", []) if content else []
+    listed = [] if content is None else content["optical-switch:cross-connects"].get("pair", [])
     ends = (sorted((int(pair["ingress"]), int(pair["egress"]))) for pair in listed)
     return checked_state(((first, last) for first, last in ends), can, str(content))
 
@@ -168,7 +168,9 @@ def _state(can: Capabilities, get: Get) -> State:
 def _ports(table: str, key: str, get: Get) -> dict[int, str]:
     """Return one column of a table of ports, by port, where it has an entry."""
     content = get(f"{DATA}{table}")
-    rows: list[dict[str, Any]] = content[f"optical-switch:{table}"]["port"] if content else []
+    rows: list[dict[str, Any]] = (
+        [] if content is None else content[f"optical-switch:{table}"]["port"]
+    )
     return {int(row["port-id"]): str(row[key]) for row in rows if key in row}
 
 

@@ -1,0 +1,245 @@
+"""What the driver of a Calient asks its web service, and what it makes of every kind of answer."""
+
+import pytest
+from scripted_http import Web
+
+from testbed.clock import Deadline
+from testbed.errors import Garbled, Rejected, UsageError
+from testbed.fabric.change import Change
+from testbed_drivers.calient_rest import CalientRest
+from testbed_drivers.cards_rest import CalientRestOptions
+from testbed_drivers.http_far_end import Answer
+
+NAMES = ("1.1.1", "1.1.2", "1.1.3", "1.1.4")
+ABOUT = [
+    (
+        "GET /rest/node/?id=summary&detail=SYSCFG",
+        Answer(200, {"serialnumber": "S1", "partnumber": "S320"}),
+    ),
+    ("GET /rest/info/?id=softwareversion", Answer(200, {"version": "6.1"})),
+]
+LIST = "GET /rest/crossconnects/?id=list"
+
+
+def soon():
+    return Deadline.after(5)
+
+
+def opening(names=NAMES):
+    return [
+        *ABOUT,
+        *ABOUT,
+        ("GET /rest/ports/?id=summary", Answer(200, [{"port": name} for name in names])),
+    ]
+
+
+def half(circuit, status="IS/IS/OK", inp="-1.5", outp="NONE"):
+    admin, operational, capability = status.split("/")
+    return {
+        "conn": circuit,
+        "inp": inp,
+        "outp": outp,
+        "as": admin,
+        "os": operational,
+        "oc": capability,
+    }
+
+
+def one_way(circuit, group="SYSTEM", **more):
+    return {"name": circuit, "group": group, "dir": "uni", "half1": half(circuit, **more)}
+
+
+def both_ways(first, last):
+    halves = {"half1": half(f"{first}>{last}"), "half2": half(f"{last}>{first}")}
+    return {"name": f"{first}-{last}", "group": "SYSTEM", "dir": "bi", **halves}
+
+
+def shows(*rows):
+    return LIST, Answer(200, [one_way(r) if isinstance(r, str) else r for r in rows])
+
+
+def add(circuit, group="SYSTEM"):
+    first, last = circuit.split(">")
+    return {"in": first, "out": last, "dir": "uni", "group": group}
+
+
+def badd(circuits, answer):
+    return "POST /rest/crossconnects/?id=badd", [add(each) for each in circuits], answer
+
+
+def bdel(circuits, answer):
+    return "POST /rest/crossconnects/?id=bdel", [{"conn": each} for each in circuits], answer
+
+
+def statuses(*words):
+    """Return one status per word; an empty word is a success."""
+    items = [{"status": "0" if word else "1", "msg": word, "description": ""} for word in words]
+    return Answer(200, [{"response": item} for item in items])
+
+
+@pytest.fixture
+def web():
+    web = Web()
+    yield web
+    web.done()
+
+
+def calient(web, *script, names=NAMES, **options):
+    web.line(*opening(names), *script)
+    ports = frozenset(range(1, 2 * len(names) + 1))
+    options = CalientRestOptions(**options)
+    driver = CalientRest(
+        "ocs", "https://192.0.2.10", ports, "S1", options, web.tracer, dial=web.dial
+    )
+    driver.open(soon())
+    return driver
+
+
+class TestReading:
+    def test_opening_learns_who_it_is_and_the_names_of_its_ports(self, web):
+        driver = calient(web, names=("1.2.1", "1.1.10", "1.1.9"))
+        assert driver.capabilities.ingress == {1, 2, 3}
+        assert driver.capabilities.egress == {4, 5, 6}
+
+    def test_circuits_one_way_and_both_ways(self, web):
+        driver = calient(web, shows("1.1.1>1.1.2", both_ways("1.1.3", "1.1.4")))
+        assert driver.state(soon()) == {1: 6, 3: 8, 4: 7}
+
+    @pytest.mark.parametrize("nothing", [Answer(204), Answer(200, [])])
+    def test_no_circuits_are_none(self, web, nothing):
+        assert calient(web, (LIST, nothing)).state(soon()) == {}
+
+    def test_what_is_not_in_service_is_unsteady(self, web):
+        rows = one_way("1.1.1>1.1.2", status="IS/RDY/OK"), one_way("1.1.2>1.1.1")
+        assert calient(web, shows(*rows)).unsteady(soon()) == {1: "IS/RDY/OK"}
+
+    def test_light_is_known_at_the_ends_of_circuits(self, web):
+        driver = calient(web, shows("1.1.1>1.1.2"))
+        assert driver.power([1, 6, 2], soon()) == {1: -1.5, 6: None, 2: None}
+
+    @pytest.mark.parametrize(
+        "trouble",
+        [
+            Answer(200, b"<html>"),
+            Answer(200, {"status": "1"}),
+            shows("1.1.1>9.9.9")[1],
+            shows("1.1.1")[1],
+            shows("1.1.1>1.1.2", "1.1.1>1.1.3")[1],
+            shows(one_way("1.1.1>1.1.2", inp="much"))[1],
+            Answer(200, [{"name": "1.1.1>1.1.2"}]),
+        ],
+    )
+    def test_a_list_that_makes_no_sense_is_asked_for_again(self, web, trouble):
+        driver = calient(web, (LIST, trouble))
+        web.line(*ABOUT, shows("1.1.1>1.1.2"))
+        assert driver.state(soon()) == {1: 6}
+
+    def test_a_cookie_goes_with_every_request_after_it_was_given(self, web):
+        path, answer = shows()
+        driver = calient(
+            web, (path, answer._replace(headers={"Set-Cookie": "s=1; Path=/"})), shows()
+        )
+        driver.state(soon())
+        driver.state(soon())
+        assert [r.headers.get("cookie") for r in web.requests[-2:]] == [None, "s=1"]
+
+
+class TestChanging:
+    def test_a_move_is_one_list_of_each_kind(self, web):
+        driver = calient(
+            web,
+            shows("1.1.1>1.1.2", "1.1.2>1.1.1"),
+            bdel(["1.1.1>1.1.2", "1.1.2>1.1.1"], statuses("", "")),
+            badd(["1.1.1>1.1.1", "1.1.2>1.1.2"], statuses("", "")),
+            shows("1.1.1>1.1.1", "1.1.2>1.1.2"),
+        )
+        applied = driver.apply(Change({1: 6, 2: 5}, {1: 5, 2: 6}), soon())
+        assert (applied.state, applied.refused) == ({1: 5, 2: 6}, {})
+
+    def test_half_of_it_may_be_refused_behind_a_success_of_http(self, web):
+        driver = calient(
+            web,
+            shows(),
+            badd(["1.1.1>1.1.1", "1.1.2>1.1.2"], statuses("", "Invalid Connection")),
+            *[shows("1.1.1>1.1.1")] * 2,
+        )
+        applied = driver.apply(Change({}, {1: 5, 2: 6}), soon())
+        assert applied.refused == {2: "Invalid Connection"}
+        assert applied.state == {1: 5}
+
+    def test_all_of_it_refused_is_a_refusal(self, web):
+        driver = calient(
+            web, shows(), badd(["1.1.1>1.1.1"], statuses("Invalid Connection")), shows()
+        )
+        with pytest.raises(Rejected, match="Invalid Connection") as caught:
+            driver.apply(Change({}, {1: 5}), soon())
+        assert caught.value.reply == "Invalid Connection"
+
+    def test_a_user_who_may_only_read_is_refused(self, web):
+        forbidden = Answer(403, {"status": "0", "msg": "read-only user"})
+        driver = calient(web, shows(), badd(["1.1.1>1.1.1"], forbidden), shows())
+        with pytest.raises(Rejected, match="read-only user"):
+            driver.apply(Change({}, {1: 5}), soon())
+
+    def test_a_circuit_that_goes_both_ways_is_removed_as_a_whole(self, web):
+        there = shows(both_ways("1.1.3", "1.1.4"))
+        driver = calient(web, there, bdel(["1.1.3-1.1.4"], statuses("")), shows())
+        assert driver.apply(Change({3: 8, 4: 7}, {}), soon()).state == {}
+
+    def test_half_a_circuit_is_never_removed(self, web):
+        there = shows(both_ways("1.1.3", "1.1.4"))
+        driver = calient(web, there, there)
+        with pytest.raises(Rejected, match=r"1\.1\.3-1\.1\.4 goes both ways"):
+            driver.apply(Change({3: 8}, {}), soon())
+
+    def test_a_circuit_of_another_group_is_never_removed(self, web):
+        there = shows(one_way("1.1.1>1.1.2", group="LAB2"))
+        driver = calient(web, there, there)
+        with pytest.raises(Rejected, match="is a circuit of the group LAB2"):
+            driver.apply(Change({1: 6}, {}), soon())
+
+    def test_a_group_of_the_lab_file_labels_what_is_made(self, web):
+        path, _, done = badd(["1.1.1>1.1.1"], statuses(""))
+        driver = calient(
+            web, shows(), (path, [add("1.1.1>1.1.1", "LAB")], done), shows(), group="LAB"
+        )
+        driver.apply(Change({}, {1: 5}), soon())
+
+    def test_a_removal_that_was_refused_leaves_its_port_in_use(self, web):
+        there = shows("1.1.1>1.1.2")
+        driver = calient(web, there, bdel(["1.1.1>1.1.2"], statuses("Locked")), there)
+        with pytest.raises(Rejected, match="Locked"):
+            driver.apply(Change({1: 6}, {1: 5}), soon())
+
+    def test_more_than_64_circuits_are_several_lists_and_a_refused_one_is_the_last(self, web):
+        names = [f"{slot}.1.{port}" for slot in range(1, 18) for port in range(1, 9)]
+        circuits = [f"{name}>{name}" for name in names]
+        busy = Answer(503, {"response": {"msg": "busy"}})
+        driver = calient(
+            web,
+            shows(),
+            badd(circuits[:64], statuses(*[""] * 64)),
+            badd(circuits[64:128], busy),
+            *[shows(*circuits[:64])] * 2,
+            names=names,
+        )
+        count = len(names)
+        applied = driver.apply(Change({}, {n: n + count for n in range(1, count + 1)}), soon())
+        assert applied.refused == dict.fromkeys(range(65, count + 1), "busy")
+
+    @pytest.mark.parametrize(
+        "answer",
+        [statuses("", ""), Answer(204), Answer(200, [{"response": {"status": "maybe"}}])],
+    )
+    def test_statuses_that_make_no_sense_are_no_success(self, web, answer):
+        driver = calient(web, shows(), badd(["1.1.1>1.1.1"], answer))
+        with pytest.raises(Garbled, match="makes no sense"):
+            driver.apply(Change({}, {1: 5}), soon())
+
+    @pytest.mark.parametrize("path", ["?id=deleteall", "?force=1&ID=DeleteAll"])
+    def test_everybodys_circuits_are_never_deleted(self, web, path):
+        driver = calient(web)
+        with pytest.raises(UsageError, match="would end circuits of others"):
+            driver._rest.order(
+                "it", "POST", f"/rest/crossconnects/{path}", {}, soon(), parse=lambda _: None
+            )

@@ -1,0 +1,288 @@
+"""What the driver of a Polatis asks its web service, and what it makes of every kind of answer."""
+
+import pytest
+from scripted_http import Web
+
+from testbed.clock import Deadline
+from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
+from testbed.fabric.change import Change
+from testbed.secret import Secret
+from testbed_drivers.cards_rest import PolatisRestconfOptions
+from testbed_drivers.http_far_end import Answer
+from testbed_drivers.polatis_restconf import PolatisRestconf
+
+DATA = "/api/data/optical-switch:"
+ABOUT = {
+    "manufacturer": "Polatis",
+    "model-name": "VST-4x4-LU1",
+    "serial-number": "S1",
+    "software-version": "6.5",
+}
+IDENTITY = (
+    f"GET {DATA}product-information",
+    Answer(200, {"optical-switch:product-information": ABOUT}),
+)
+LIST = f"GET {DATA}cross-connects"
+NO_MONITORS = (f"GET {DATA}opm-power", Answer(404, {}))
+OPENING = [IDENTITY, IDENTITY, NO_MONITORS]
+EMPTY = (LIST, Answer(204))
+MOVE = Change({1: 5}, {1: 6})
+
+
+def soon():
+    return Deadline.after(5)
+
+
+def shows(state, **headers):
+    pairs = [{"ingress": i, "egress": e} for i, e in state.items()]
+    return LIST, Answer(200, {"optical-switch:cross-connects": {"pair": pairs}}, headers)
+
+
+def delete(ingress, answer=Answer(204)):  # noqa: B008 - an answer never changes
+    return f"DELETE {DATA}cross-connects/pair={ingress}", answer
+
+
+def put(ingress, egress, answer=Answer(201)):  # noqa: B008 - an answer never changes
+    body = {"optical-switch:pair": [{"ingress": ingress, "egress": egress}]}
+    return f"PUT {DATA}cross-connects/pair={ingress}", body, answer
+
+
+def refusal(status, words):
+    errors = {"error": [{"error-tag": "in-use", "error-message": words}]}
+    return Answer(status, {"ietf-restconf:errors": errors})
+
+
+@pytest.fixture
+def web():
+    web = Web()
+    yield web
+    web.done()
+
+
+def polatis(web, identity="S1", ports=range(1, 9), url="http://192.0.2.10:8008", **options):
+    options = PolatisRestconfOptions(**options)
+    return PolatisRestconf(
+        "ocs", url, frozenset(ports), identity, options, web.tracer, dial=web.dial
+    )
+
+
+def opened(web, *script, **options):
+    web.line(*OPENING, *script)
+    driver = polatis(web, **options)
+    driver.open(soon())
+    return driver
+
+
+class TestOpening:
+    def test_it_learns_its_ports_from_the_name_of_its_model(self, web):
+        web.line(*OPENING)
+        driver = polatis(web)
+        assert str(driver.open(soon())) == "Polatis VST-4x4-LU1, serial S1, firmware 6.5"
+        assert driver.capabilities.ingress == {1, 2, 3, 4}
+        assert driver.capabilities.egress == {5, 6, 7, 8}
+        assert driver.capabilities.monitored == frozenset()
+
+    def test_a_size_from_the_lab_file_counts(self, web):
+        assert opened(web, size=(2, 3)).capabilities.egress == {3, 4, 5}
+
+    def test_a_model_that_does_not_say_its_size_needs_one(self, web):
+        about = {"optical-switch:product-information": {**ABOUT, "model-name": "OST"}}
+        web.line(*[(IDENTITY[0], Answer(200, about))] * 2)
+        with pytest.raises(UsageError, match=r"'OST' does not say .* write 'size'"):
+            polatis(web).open(soon())
+
+    def test_another_serial_number_than_the_lab_files_is_refused(self, web):
+        web.line(IDENTITY)
+        with pytest.raises(InstrumentError, match="S1 instead of S2"):
+            polatis(web, identity="S2").open(soon())
+        assert web.opened[0].closed
+
+    def test_a_wrong_password_is_a_refusal_with_advice(self, web):
+        web.line((IDENTITY[0], Answer(401, b"<h1>Unauthorized</h1>")))
+        with pytest.raises(Rejected, match=r"401 <h1>Una.*give 'user' and 'password'"):
+            polatis(web).open(soon())
+
+    def test_the_password_goes_with_every_request_and_into_no_record(self, web, tmp_path):
+        (tmp_path / "word").write_text("sesame\n")
+        opened(web, user="lab", password=Secret(file=str(tmp_path / "word")))
+        assert {r.headers["authorization"] for r in web.requests} == {"Basic bGFiOnNlc2FtZQ=="}
+        assert not any(b"bGFiOn" in data or b"sesame" in data for _, data in web.trace)
+
+    def test_what_is_no_url_is_refused(self, web):
+        with pytest.raises(UsageError, match="is no URL"):
+            polatis(web, url="/dev/ttyUSB0")
+
+
+class TestReading:
+    def test_a_list_without_content_is_dark(self, web):
+        assert opened(web, EMPTY).state(soon()) == {}
+
+    def test_either_end_of_a_pair_may_come_first(self, web):
+        assert opened(web, shows({5: 1, 2: 6})).state(soon()) == {1: 5, 2: 6}
+
+    def test_what_has_not_changed_is_not_sent_again(self, web):
+        driver = opened(web, shows({1: 5}, ETag='"a"'), (LIST, Answer(304)))
+        assert driver.state(soon()) == driver.state(soon()) == {1: 5}
+        assert [r.headers.get("if-none-match") for r in web.requests[-2:]] == [None, '"a"']
+
+    def test_after_an_order_it_is_read_in_full(self, web):
+        tagged = shows({1: 5}, ETag='"a"')
+        driver = opened(web, tagged, (LIST, Answer(304)), delete(1), shows({}, ETag='"a"'))
+        driver.state(soon())
+        assert driver.apply(Change({1: 5}, {}), soon()).state == {}
+        assert "if-none-match" not in web.requests[-1].headers
+
+    def test_on_a_fresh_line_it_is_read_in_full(self, web):
+        driver = opened(web, shows({1: 5}, ETag='"a"'))
+        driver.state(soon())
+        driver.close()
+        web.line(IDENTITY, shows({1: 6}, ETag='"a"'))
+        assert driver.state(soon()) == {1: 6}
+        assert "if-none-match" not in web.requests[-1].headers
+
+    @pytest.mark.parametrize(
+        "trouble",
+        [
+            None,
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{",
+            b"ready\r\n",
+            Answer(200, b"<html>"),
+            Answer(200, {}),
+            Answer(200, []),
+            Answer(200, {"optical-switch:cross-connects": {"pair": [{"ingress": 1}]}}),
+            Answer(200, {"optical-switch:cross-connects": {"pair": 7}}),
+            shows({1: 5, 2: 5})[1],
+            shows({1: 9})[1],
+            shows({1: 2})[1],
+        ],
+    )
+    def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(self, web, trouble):
+        driver = opened(web, (LIST, trouble))
+        web.line(IDENTITY, EMPTY)
+        assert driver.state(soon()) == {}
+        assert web.opened[0].closed
+
+    def test_a_read_that_fails_twice_is_an_error(self, web):
+        driver = opened(web, (LIST, Answer(200, {})))
+        web.line(IDENTITY, (LIST, Answer(200, {"pair": []})))
+        with pytest.raises(Garbled, match="makes no sense: no 'optical-switch:cross-connects'"):
+            driver.state(soon())
+
+    def test_what_comes_after_an_answer_is_never_the_next_one(self, web):
+        twice = b"HTTP/1.1 204 No Content\r\n\r\n" * 2
+        driver = opened(web, (LIST, twice))
+        web.line(IDENTITY, shows({1: 5}))
+        assert driver.state(soon()) == {}
+        assert driver.state(soon()) == {1: 5}
+
+    def test_a_body_in_chunks_is_put_together(self, web):
+        body = b'{"optical-switch:cross-connects": {}}'
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(p), p) for p in (body[:9], body[9:], b""))
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert opened(web, (LIST, head + chunks)).state(soon()) == {}
+
+    def test_a_service_that_closes_after_its_answer_is_connected_again(self, web):
+        closing = shows({1: 5}, Connection="close")
+        driver = opened(web, closing)
+        web.line(shows({1: 6}))
+        assert [driver.state(soon()), driver.state(soon())] == [{1: 5}, {1: 6}]
+        assert web.opened[0].closed
+
+    def test_monitors_read_in_dbm_down_to_their_floor(self, web):
+        readings = [
+            {"port-id": 5, "power": "-3.25"},
+            {"port-id": 6, "power": "-60.0"},
+            {"port-id": 7},
+        ]
+        powers = Answer(200, {"optical-switch:opm-power": {"port": readings}})
+        asked = (NO_MONITORS[0], powers)
+        web.line(IDENTITY, IDENTITY, asked, asked)
+        driver = polatis(web)
+        driver.open(soon())
+        assert driver.capabilities.monitored == {5, 6}
+        assert driver.power([6, 5], soon()) == {6: None, 5: -3.25}
+        assert driver.power([], soon()) == {}
+
+    def test_a_port_that_is_not_enabled_makes_its_circuit_unsteady(self, web):
+        words = {1: "ENABLED", 2: "ENABLED", 5: "DISABLED", 6: "ENABLED"}
+        rows = [{"port-id": port, "status": word} for port, word in words.items()]
+        table = Answer(200, {"optical-switch:port-config": {"port": rows}})
+        driver = opened(web, shows({1: 5, 2: 6}), (f"GET {DATA}port-config", table))
+        assert driver.unsteady(soon()) == {1: "disabled"}
+
+
+class TestChanging:
+    def test_a_move_removes_makes_and_reads_back(self, web):
+        driver = opened(web, shows({1: 5, 2: 7}), delete(1), put(1, 6), shows({1: 6, 2: 7}))
+        applied = driver.apply(MOVE, soon())
+        assert (applied.state, applied.refused) == ({1: 6, 2: 7}, {})
+        assert applied.commanded <= applied.answered <= applied.read_back
+
+    def test_what_is_so_already_is_not_ordered(self, web):
+        driver = opened(web, shows({1: 6}), shows({1: 6}))
+        assert driver.apply(MOVE, soon()).state == {1: 6}
+
+    def test_somebody_who_removed_it_first_did_what_was_wanted(self, web):
+        gone = delete(1, refusal(404, "not connected"))
+        driver = opened(web, shows({1: 5}), gone, EMPTY)
+        assert driver.apply(Change({1: 5}, {}), soon()).refused == {}
+
+    @pytest.mark.parametrize("present", [{1: 7}, {3: 6}])
+    def test_a_circuit_in_the_way_is_not_touched(self, web, present):
+        driver = opened(web, shows(present), shows(present))
+        with pytest.raises(Rejected, match=r"not tried: .* is in the way"):
+            driver.apply(Change({}, {1: 6}), soon())
+
+    def test_a_circuit_in_the_way_of_one_leaves_the_others(self, web):
+        after = {3: 6, 2: 7}
+        driver = opened(web, shows({3: 6}), put(2, 7), shows(after), shows(after))
+        applied = driver.apply(Change({}, {1: 6, 2: 7}), soon())
+        assert applied.refused == {1: "not tried: 3→6 is in the way"}
+        assert applied.state == after
+
+    def test_the_first_refusal_ends_a_change(self, web):
+        after = {1: 5}
+        busy = put(2, 6, refusal(409, "port 6 is in use"))
+        driver = opened(web, EMPTY, put(1, 5), busy, shows(after), shows(after))
+        applied = driver.apply(Change({}, {1: 5, 2: 6, 3: 7}), soon())
+        assert applied.refused == {
+            2: "port 6 is in use",
+            3: "not tried after 2→6 was refused",
+        }
+
+    def test_a_removal_that_was_refused_leaves_its_port_in_use(self, web):
+        locked = delete(1, refusal(409, "locked"))
+        driver = opened(web, shows({1: 5}), locked, shows({1: 5}))
+        with pytest.raises(Rejected, match=r"-1→5 \+1→6: .*in the way|locked") as caught:
+            driver.apply(MOVE, soon())
+        assert caught.value.reply == "locked"
+
+    def test_an_order_that_got_no_answer_is_not_sent_again(self, web):
+        driver = opened(web, EMPTY, put(1, 5, None))
+        with pytest.raises(NoReply, match="did not answer PUT"):
+            driver.apply(Change({}, {1: 5}), soon())
+        web.line(IDENTITY, shows({1: 5}))
+        assert driver.state(soon()) == {1: 5}
+
+    def test_a_page_instead_of_an_answer_is_no_success(self, web):
+        driver = opened(web, EMPTY, put(1, 5, Answer(200, b"<html>")))
+        with pytest.raises(Garbled, match="without JSON: '<html>'"):
+            driver.apply(Change({}, {1: 5}), soon())
+
+    def test_what_is_not_allowed_is_refused_before_the_first_byte(self, web):
+        driver = opened(web, ports={1, 5})
+        with pytest.raises(UsageError, match="port 6 is not among its ports"):
+            driver.apply(Change({}, {1: 6}), soon())
+
+    @pytest.mark.parametrize(
+        ("method", "path"),
+        [
+            ("PUT", f"{DATA}cross-connects"),
+            ("DELETE", f"{DATA}cross-connects/"),
+            ("PATCH", f"{DATA}cross-connects/pair"),
+        ],
+    )
+    def test_the_whole_list_is_never_written(self, web, method, path):
+        driver = opened(web)
+        with pytest.raises(UsageError, match="would end circuits of others"):
+            driver._rest.order("it", method, path, {}, soon(), parse=lambda _: None)
