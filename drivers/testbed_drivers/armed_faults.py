@@ -55,6 +55,8 @@ class ArmedFaults:
 
     def strikes(self, name: str, command: str = "", *ports: int | str) -> Armed | None:
         """Return the fault that strikes here, used up by one; None when all is well."""
+        if not self._armed:
+            return None
         with self._lock:
             for fault in self._armed:
                 if fault.name != name or fault.count == 0 or not fault.covers(command, ports):

@@ -198,7 +198,8 @@ class SwitchBox:
         if vanish := self._faults.strikes("vanish", "", ingress, egress):
             when = self.site.scheduler.now() + vanish.delay
             self.site.scheduler.call_at(when, lambda: self.meddle(Armed("", port=ingress)))
-        self._mirrors = {i: e for i, e in self._mirrors.items() if e != egress}
+        if egress in self._mirrors.values():
+            self._mirrors = {i: e for i, e in self._mirrors.items() if e != egress}
         self._mirrors[ingress] = egress
         (self._dim.add if self._strikes("dim", ingress, egress) else self._dim.discard)(ingress)
 
