@@ -19,9 +19,10 @@ from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.cards_tl1 import CalientOptions
+from testbed_drivers.piecewise import Refused
 from testbed_drivers.switch import checked_state, sides
 from testbed_drivers.tl1 import Rows, Tl1, refusal_of
-from testbed_drivers.tl1_switch import Refused, Tl1Switch
+from testbed_drivers.tl1_switch import Tl1Switch
 from testbed_drivers.tl1_syntax import Request, keyed
 from testbed_drivers.transport import Dial, dial_for
 

@@ -14,10 +14,11 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.cards_tl1 import PolatisTl1Options
+from testbed_drivers.piecewise import Refused
 from testbed_drivers.polatis import WITHOUT_MONITORS
 from testbed_drivers.switch import checked_state, sides
 from testbed_drivers.tl1 import Rows, Tl1, refusal_of
-from testbed_drivers.tl1_switch import Refused, Tl1Switch
+from testbed_drivers.tl1_switch import Tl1Switch
 from testbed_drivers.tl1_syntax import Request, listed
 from testbed_drivers.transport import Dial, dial_for
 

@@ -177,7 +177,7 @@ class TestCalient:
         assert applied.state == {1: 6}
         assert applied.refused == {
             1: "busy (DENY SARB busy)",
-            2: "not tried: what was there was not removed",
+            2: "not tried: 1→6 is in the way",
         }
 
     def test_what_a_change_that_was_cut_short_left_defined_is_deleted_first(self, calient):
@@ -498,7 +498,7 @@ class TestPolatis:
     def test_a_refusal_carries_the_words_of_the_switch(self, polatis):
         switch, line = polatis
         line.then(
-            patches(7, b"2,17"),
+            patches(7),
             (b"ENT-PATCH::1,17:8:;", denied(8, b"IEAE", b"Port 17 is in use")),
             patches(9, b"2,17"),
         )
