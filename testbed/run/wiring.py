@@ -186,7 +186,8 @@ class WiringCheck:
         """Light one circuit; return the share of frames lost each way, None when it is silent."""
         if self._stopped:
             raise LabError("the check of the wiring was ended before all ports were tried")
-        fabric = Fabric(self._bench.switches, wiring, circuit.ends, self._journal, self._log)
+        bench, limits = self._bench, self._bench.lab.light_limits()
+        fabric = Fabric(bench.switches, wiring, circuit.ends, self._journal, self._log, limits)
         deadline = Deadline.after(_CHANGE_LIMIT + self._settle)
         fabric.adopt(frozenset(), deadline)
         try:
