@@ -5,9 +5,9 @@ other side hangs up. **There is no read-back.** The state here is what was last 
 acknowledged; it is checked that the same box still answers, and nothing more. Before the first
 change nothing is known of it, and it counts as empty. A change always sets every cell.
 
-A change without an acknowledgement leaves a doubt that only another command can end. So the next
-call, whatever it is, first sends the same list again: a list is absolute, and leads to the same
-state whether its first sending arrived or not.
+A change without an acknowledgement leaves a doubt that only another command can end. So whoever
+then asks for the state has the same list sent again: a list is absolute, and leads to the same
+state whether its first sending arrived or not. Until then no other change is made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.bench.contracts import Applied, Identity, Tracer, Transport
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, InstrumentError, LinkLost, Rejected, UsageError
 from testbed.fabric.change import Change, after
@@ -33,6 +33,7 @@ from testbed_drivers.transport import Dial, dial_for
 GREETING_SECONDS = 2.0
 
 _COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
+"""Words of a refusal. What a real box answers is not public: any other status counts as done."""
 _SERIAL = re.compile(r"serial (\w[\w-]*)")
 _CELLS = re.compile(r"(\d+) cells")
 
@@ -53,8 +54,9 @@ class PhotonicMesh(Switch):
     ) -> None:
         super().__init__(name, ports)
         self._options = options
-        self._mesh = _built(name, options)
+        self._unset = self._mesh = _built(name, options)
         self._doubted: Setting | None = None
+        """What was sent and not acknowledged; None when there is no doubt."""
         self._expects_serial = identity is not None
         self._serial = SerialNumber(name, identity)
         self._who = Identity("", "", "", "")
@@ -80,7 +82,26 @@ class PhotonicMesh(Switch):
         with self._held(deadline):
             if self._doubted is None:
                 self.identify(deadline)
-            return self._known(deadline)
+            else:
+                self._session.note("its last change was not acknowledged: sent again")
+                self._tell(self._doubted, deadline)
+            return self._told()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what the mesh can do, and how its cells stand as far as that is known."""
+        mesh = self._mesh if self._doubted is None else self._unset
+        return replace(super().capabilities, mesh=mesh)
+
+    def apply(self, change: Change, deadline: Deadline) -> Applied:
+        """Do a change; raise InstrumentError while it is in doubt what it would start from."""
+        if self._doubted is not None:
+            raise InstrumentError(
+                self._name,
+                "has not acknowledged its last change, so no other can be planned",
+                hint="read its state first",
+            )
+        return super().apply(change, deadline)
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -89,24 +110,21 @@ class PhotonicMesh(Switch):
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(len(self._mesh.ingress), len(self._mesh.egress))
         settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, mesh=self._mesh)
+        return Capabilities(ingress, egress, settle, longest)
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         return self._session.held(deadline)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> Done:
         """Route what is there afterwards, and set every cell."""
-        routing = self._routed(change, self._known(deadline))
+        routing = self._routed(change, self._told())
         if routing.disturbed:
             circuits = ", ".join(f"{i}→{e}" for i, e in sorted(routing.disturbed.items()))
             self._session.note(f"these circuits stay, on another path: {circuits}")
         return self._tell(routing.setting, deadline)
 
-    def _known(self, deadline: Deadline) -> State:
-        """Return what was told, once that is beyond doubt."""
-        if self._doubted is not None:
-            self._session.note("its last change was not acknowledged: sent again")
-            self._tell(self._doubted, deadline)
+    def _told(self) -> State:
+        """Return what was last told and acknowledged."""
         if self._mesh.setting is None:
             self._session.note("nothing was told yet, so its state is unknown; taken as empty")
             return {}
@@ -139,18 +157,23 @@ class PhotonicMesh(Switch):
     # --- the line -----------------------------------------------------------------------------
 
     def _tell(self, setting: Setting, deadline: Deadline) -> Done:
-        """Set every cell and wait for the status; without one, the doubt stays."""
+        """Set every cell and wait for the status; without one, there is a doubt.
+
+        A refusal changes nothing, so it leaves the doubt that there was before, or none.
+        """
         order = written(dict(enumerate(setting))).encode() + b"\n"
+        before = self._doubted
         with self._visit(deadline) as line:
             self._session.tracer("send", order)
             commanded = now()
             self._doubted = setting
             line.send(order, deadline)
-            self._check_status(self._until_hung_up(line, deadline))
+            words = " ".join(self._until_hung_up(line, deadline).split())
+            if _COMPLAINT.search(words):
+                self._doubted = before
+                raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)
         self._doubted = None
         self._mesh = replace(self._mesh, setting=setting)
-        if self._capabilities is not None:
-            self._capabilities = replace(self._capabilities, mesh=self._mesh)
         return Done(commanded, now())
 
     @contextmanager
@@ -195,16 +218,6 @@ class PhotonicMesh(Switch):
             if not text.endswith("\n"):
                 raise LinkLost(self._name, "hung up before it had answered", reply=text) from error
             return text
-
-    def _check_status(self, text: str) -> None:
-        """Raise Rejected when a status complains; then nothing has changed, and no doubt is left.
-
-        What a real box answers is not public: whatever does not complain counts as done.
-        """
-        if _COMPLAINT.search(text):
-            self._doubted = None
-            words = " ".join(text.split())
-            raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)
 
     def _words(self, data: bytes) -> str:
         text = data.decode("ascii", "backslashreplace")

@@ -183,7 +183,12 @@ class _Reached:
 
     def gate_of(self, cell: int) -> Gate | None:
         """Return how a cell stands that was passed on the way here; a path may pass it twice."""
-        return next((step.gate for step in self.steps() if step.cell == cell), None)
+        here = self
+        while here.before is not None:
+            if here.before.cell == cell:
+                return here.gate
+            here = here.before
+        return None
 
     def path(self) -> Path:
         """Return the way here."""

@@ -4,7 +4,8 @@ On a connection every client has a conversation of its own, and what comes after
 lost. A cable has one conversation, whoever opens it: an old answer may still come out of it.
 """
 
-from testbed.errors import LinkLost
+from testbed.bench.contracts import SshFarEnd
+from testbed.errors import LinkLost, Rejected
 from testbed_drivers.transport import BufferedTransport
 
 WIRE_SECONDS = 0.001
@@ -21,7 +22,9 @@ class MemoryWire:
         self._session = far_end.session(self._on_cable, serial=True) if cable else None
 
     def dial(self, instrument, resource, *, baud, deadline):
-        """Open a line; the shape of a driver's `dial`."""
+        """Open a line, and log in where that is part of it; the shape of a driver's `dial`."""
+        if isinstance(self._far_end, SshFarEnd) and not self._far_end.admits("lab", None):
+            raise Rejected(instrument, "refused the login")
         line = MemoryTransport(instrument, self.time)
         self._open = line
         line.session = self._session or self._far_end.session(line.hear, hang_up=line.hang_up)
