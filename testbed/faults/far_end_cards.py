@@ -59,3 +59,18 @@ VANISHING_CIRCUIT = _fault("vanish", "a switch drops a new circuit by itself aft
 MEDDLING = _fault("meddled", "somebody else takes circuits of a switch down")
 RESTART = _fault("restart", "a switch loses power for a moment and starts as its boot mode says")
 WRONG_RESTART = _fault("restart-wrong", "the same, and it comes back with wrong circuits")
+REJECTED_LOGIN = _fault("login-rejected", "a switch refuses every login")
+LOST_LOGIN = _fault("kicked", "a switch ends every login; the lines stay up")
+ALARMS = _fault("alarms", "a switch speaks of its own accord before and after an answer")
+COMMAND_IN_PROGRESS = _fault(
+    "in-progress", "a switch acknowledges a command and answers `delay` later"
+)
+WEB_PAGE = _fault("not-json", "a switch answers with a page for people")
+HALF_REFUSED = _fault(
+    "half-refused", "a switch does the first half of a list and refuses each of the others"
+)
+HALF_SWITCHED = _fault("half-switched", "an interferometer stops half-way: light goes both ways")
+STUCK_CELL = _fault("cell-stuck", "a cell of a mesh stays as it is, and no error is reported")
+STALE_CIRCUIT = _fault(
+    "stale-circuit", "a circuit leaves the configuration of a switch, not its hardware"
+)

@@ -12,7 +12,7 @@ from outcomes import EXPECTED
 from virtual_time import VirtualTime
 
 from testbed.bench.contracts import SwitchSite
-from testbed.plugins import kind
+from testbed.plugins import kind, kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-matrix.md"
 FAMILIES = families("switch")
@@ -63,6 +63,11 @@ def faults():
     ]
 
 
+def _named():
+    """Return the faults that experiments can name, as far ends call them."""
+    return {kind.far_end for kind in kinds("faults").values() if kind.role == "far-end"}
+
+
 def holes():
     """Return what has no expected outcome, or should have one and does not, in words."""
     found = []
@@ -70,6 +75,7 @@ def holes():
         known, cannot = known_faults(name), family.impossible
         found += [f"{name} claims no wire"] if not family.wires else []
         found += [f"{name}: nobody says what must come of {f}" for f in known if f not in EXPECTED]
+        found += [f"{name}: no experiment can name {f}" for f in known if f not in _named()]
         found += [f"{name}: why is {f} impossible?" for f, why in cannot.items() if not why]
         found += [f"{name}: {f} is no fault" for f in cannot if f not in EXPECTED]
         found += [
