@@ -41,7 +41,8 @@ def test_a_package_registers_its_kinds_by_name_and_they_are_sorted(install):
 def test_every_built_in_kind_can_be_loaded(group):
     assert kinds(group)
     for known in kinds(group).values():
-        assert callable(known.load())
+        if known.role != "far-end":  # those happen on the twin's side of the wire
+            assert callable(known.load())
 
 
 @pytest.mark.parametrize("group", GROUPS)
