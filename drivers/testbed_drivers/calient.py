@@ -18,6 +18,7 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
+from testbed_drivers.calient_ports import trouble
 from testbed_drivers.cards_tl1 import CalientOptions
 from testbed_drivers.piecewise import Refused
 from testbed_drivers.switch import checked_state, sides
@@ -46,9 +47,7 @@ class Circuit:
     @property
     def trouble(self) -> str:
         """Return why it is not in order, or an empty string."""
-        if self.status == "IS/IS/OK":
-            return ""
-        return f"failed ({self.status})" if self.status.endswith("/FAIL") else self.status
+        return trouble(self.status)
 
     def order(self, verb: str) -> Request:
         """Return the command that defines, activates, cancels or deletes it."""

@@ -1,4 +1,4 @@
-"""The ports of a Calient switch by number and by name.
+"""The ports and circuits of a Calient switch by number and by name, and what its states mean.
 
 Every port `shelf.slot.port` has two fibres: number k is where light enters at the k-th port in the
 order of names, number N+k where light leaves there. A circuit is named `1.1.1>2.1.1` one way and
@@ -62,6 +62,18 @@ class PortNames:
 
     def _leaving(self, name: str) -> int:
         return len(self._names) + self._entering(name)
+
+
+def trouble(status: str) -> str:
+    """Return why a circuit is not in order, or an empty string.
+
+    `status` are its administrative, operational and capability states, as `IS/IS/OK`.
+    """
+    if status == "IS/IS/OK":
+        return ""
+    if status.startswith("UMA/"):
+        return f"disabled: not put in service ({status})"
+    return f"failed ({status})" if status.endswith("/FAIL") else status
 
 
 def _place(name: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.calient_ports import PortNames
+from testbed_drivers.calient_ports import PortNames, trouble
 from testbed_drivers.cards_rest import CalientRestOptions
 from testbed_drivers.http_line import Json
 from testbed_drivers.piecewise import PiecewiseSwitch, Refused
@@ -46,8 +46,8 @@ class Half:
     ingress: int
     egress: int
     status: str
-    enters: float | None
-    leaves: float | None
+    enters: Json
+    leaves: Json
 
 
 class CalientRest(PiecewiseSwitch):
@@ -86,19 +86,23 @@ class CalientRest(PiecewiseSwitch):
         return {half.ingress: half.egress for half in self._halves(deadline)}
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
-        """Return the cross-connects that are not in order: administered, operating, capable."""
+        """Return the cross-connects that are not in order, in the switch's words."""
         return {
-            half.ingress: half.status
+            half.ingress: words
             for half in self._halves(deadline)
-            if half.status != "IS/IS/OK"
+            if (words := trouble(half.status))
         }
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
         """Return the light level at ports in dBm; a port without a cross-connect shows none."""
-        levels: dict[int, float | None] = {}
-        for half in self._halves(deadline):
-            levels |= {half.ingress: half.enters, half.egress: half.leaves}
-        return {port: levels.get(port) for port in ports}
+
+        def ask(get: Get) -> dict[int, float | None]:
+            levels: dict[int, float | None] = {}
+            for half in self._listed(get):
+                levels |= {half.ingress: _level(half.enters), half.egress: _level(half.leaves)}
+            return {port: levels.get(port) for port in ports}
+
+        return self._rest.read(ask, deadline)
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -168,16 +172,16 @@ class CalientRest(PiecewiseSwitch):
         return refused
 
     def _halves(self, deadline: Deadline) -> list[Half]:
-        def ask(get: Get) -> list[Half]:
-            rows = get(LIST)
-            halves = [half for row in rows or () for half in self._read(row)]
-            pairs = ((half.ingress, half.egress) for half in halves)
-            checked_state(pairs, self.capabilities, str(rows))
-            return halves
-
         with self._rest.held(deadline):
-            self._seen = self._rest.read(ask, deadline)
+            self._seen = self._rest.read(self._listed, deadline)
             return self._seen
+
+    def _listed(self, get: Get) -> list[Half]:
+        rows = get(LIST)
+        halves = [half for row in rows or () for half in self._read(row)]
+        pairs = ((half.ingress, half.egress) for half in halves)
+        checked_state(pairs, self.capabilities, str(rows))
+        return halves
 
     def _read(self, row: dict[str, Any]) -> Iterator[Half]:
         """Read a row of the list: `half1`, and `half2` of a circuit that goes both ways."""
@@ -186,7 +190,7 @@ class CalientRest(PiecewiseSwitch):
         for half in (row["half1"], *([row["half2"]] if "half2" in row else [])):
             ((ingress, egress),) = self._names.pairs(half["conn"]).items()
             status = "/".join(str(half[key]) for key in ("as", "os", "oc"))
-            levels = _level(half["inp"]), _level(half["outp"])
+            levels = half.get("inp"), half.get("outp")
             yield Half(circuit, row["group"], ingress, egress, status, *levels)
 
 
@@ -211,8 +215,8 @@ def _who(get: Get) -> Identity:
     return Identity("Calient", about["partnumber"], about["serialnumber"], version)
 
 
-def _level(reading: str) -> float | None:
-    return None if reading == "NONE" else float(reading)
+def _level(reading: Json) -> float | None:
+    return None if reading in ("NONE", "", None) else float(reading)
 
 
 def _words(content: Json) -> str:

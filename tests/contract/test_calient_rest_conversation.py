@@ -109,13 +109,30 @@ class TestReading:
     def test_no_circuits_are_none(self, web, nothing):
         assert calient(web, (LIST, nothing)).state(soon()) == {}
 
-    def test_what_is_not_in_service_is_unsteady(self, web):
-        rows = one_way("1.1.1>1.1.2", status="IS/RDY/OK"), one_way("1.1.2>1.1.1")
-        assert calient(web, shows(*rows)).unsteady(soon()) == {1: "IS/RDY/OK"}
+    def test_what_is_not_in_order_is_unsteady_in_the_words_of_the_switch(self, web):
+        rows = [
+            one_way("1.1.1>1.1.1", status="IS/RDY/OK"),
+            one_way("1.1.2>1.1.2"),
+            one_way("1.1.3>1.1.3", status="IS/RDY/FAIL"),
+            one_way("1.1.4>1.1.4", status="UMA/RDY/OK"),
+        ]
+        assert calient(web, shows(*rows)).unsteady(soon()) == {
+            1: "IS/RDY/OK",
+            3: "failed (IS/RDY/FAIL)",
+            4: "disabled: not put in service (UMA/RDY/OK)",
+        }
 
     def test_light_is_known_at_the_ends_of_circuits(self, web):
         driver = calient(web, shows("1.1.1>1.1.2"))
         assert driver.power([1, 6, 2], soon()) == {1: -1.5, 6: None, 2: None}
+
+    def test_a_level_that_makes_no_sense_spoils_no_other_reading(self, web):
+        there = shows(one_way("1.1.1>1.1.2", inp="much", outp=None))
+        driver = calient(web, there, there)
+        web.line(*ABOUT, there)
+        assert driver.state(soon()) == {1: 6}
+        with pytest.raises(Garbled, match="'much'"):
+            driver.power([1], soon())
 
     @pytest.mark.parametrize(
         "trouble",
@@ -125,7 +142,6 @@ class TestReading:
             shows("1.1.1>9.9.9")[1],
             shows("1.1.1")[1],
             shows("1.1.1>1.1.2", "1.1.1>1.1.3")[1],
-            shows(one_way("1.1.1>1.1.2", inp="much"))[1],
             Answer(200, [{"name": "1.1.1>1.1.2"}]),
         ],
     )
