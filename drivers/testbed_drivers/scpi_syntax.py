@@ -26,7 +26,7 @@ def commands(line: str) -> Iterator[Command]:
     """
     path = ""
     for unit in _UNIT.findall(line):
-        match = _HEADER.fullmatch(unit.upper())
+        match = _HEADER.fullmatch(unit.strip().upper())
         assert match is not None
         header, argument = match.groups()
         if header.startswith("*"):
@@ -71,8 +71,9 @@ def error_reply(text: str) -> tuple[int, str]:
     return int(match["number"]), match["words"]
 
 
-_HEADER = re.compile(r'\s*([^\s("]*)\s*(.*?)\s*', re.DOTALL)
-_UNIT = re.compile(r'(?:"[^"]*"|[^;"])+')
-_PORT_LIST = re.compile(r"\(@((?:\d+(?:,\d+)*)?)\)")
-_PORT_LISTS = re.compile(rf"{_PORT_LIST.pattern}(?:,{_PORT_LIST.pattern})*")
+# Possessive, so that a line of a thousand ports is read in one go.
+_HEADER = re.compile(r'([^\s("]*+)\s*+(.*+)', re.DOTALL)
+_UNIT = re.compile(r'(?:"[^"]*+"|[^;"]++)++')
+_PORT_LIST = re.compile(r"\(@((?:[0-9]++(?:,[0-9]++)*+)?+)\)")
+_PORT_LISTS = re.compile(rf"{_PORT_LIST.pattern}(?:,{_PORT_LIST.pattern})*+")
 _ERROR = re.compile(r'(?P<number>[+-]?\d+), ?"(?P<words>.*)"')

@@ -9,7 +9,6 @@ row, so Nagle's algorithm waits for an acknowledgement that the other side delay
 import multiprocessing
 import socket
 import statistics
-import threading
 
 import pytest
 import pyvisa
@@ -36,60 +35,57 @@ NAGLE = 0.040
 
 
 class Box:
-    """A 128×128 switch in this process, on a TCP port, and the light that it shows."""
+    """A 128×128 switch in a process of its own, on TCP and on a pseudo-terminal."""
 
     def __init__(self, settle):
-        self.scheduler = WallScheduler()
-        self._lit = {}
-        self._changed = threading.Condition()
-        self.far_end = PolatisFarEnd(site(settle, self.scheduler, self._hear))
-        self.wire = serve_tcp(self.far_end)
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs, settle), daemon=True)
+        self._process.start()
+        self.port, self.terminal = self._pipe.recv()
 
-    def _hear(self, lit):
-        with self._changed:
-            self._lit = lit
-            self._changed.notify_all()
-
-    def wait_for_light(self, wanted):
-        with self._changed:
-            assert self._changed.wait_for(lambda: self._lit == wanted, 5)
+    def lit_at(self, wanted):
+        """Return the instant at which exactly these circuits carried light."""
+        while True:
+            assert self._pipe.poll(5), "it never became light"
+            instant, lit = self._pipe.recv()
+            if lit == wanted:
+                return instant
 
     def close(self):
-        self.wire.close()
-        self.scheduler.close()
+        self._pipe.send("stop")
+        self._process.join()
 
 
-def site(settle, scheduler, lit):
-    ingress, egress = frozenset(ALL), frozenset(ALL.values())
-    return SwitchSite(ingress, egress, "S1", settle, 1, scheduler, lit)
-
-
-def serve_elsewhere(pipe):
-    """Serve a switch on TCP and on a pseudo-terminal until told to stop."""
-    scheduler = WallScheduler()
-    # an hour of settling keeps the work of the light out of the measurement
-    far_end = PolatisFarEnd(site(3600.0, scheduler, lambda lit: None))
-    tcp, pty = serve_tcp(far_end), serve_pty(far_end)
-    pipe.send((tcp.port, str(pty.path)))
+def serve(pipe, settle):
+    """Serve a switch until told to stop; say when which circuits carry light."""
+    sides = frozenset(ALL), frozenset(ALL.values())
+    lit = lambda circuits: pipe.send((now(), dict(circuits)))  # noqa: E731
+    far_end = PolatisFarEnd(SwitchSite(*sides, "S1", settle, 1, WallScheduler(), lit))
+    pipe.send((serve_tcp(far_end).port, str(serve_pty(far_end).path)))
     pipe.recv()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def elsewhere():
-    """The TCP port and the terminal of a switch in another process."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve_elsewhere, args=(theirs,), daemon=True)
-    process.start()
-    yield ours.recv()
-    ours.send("stop")
-    process.join()
+    """A switch whose circuits do not become light, so that light costs nothing here."""
+    box = Box(3600.0)
+    yield box
+    box.close()
+
+
+@pytest.fixture
+def settling():
+    """A switch that settles in 25 ms."""
+    box = Box(SETTLE)
+    yield box
+    box.close()
 
 
 @pytest.fixture
 def plain(elsewhere):
     """Return an exchange over nothing but a socket."""
-    with socket.create_connection(("127.0.0.1", elsewhere[0])) as line:
+    with socket.create_connection(("127.0.0.1", elsewhere.port)) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
         def ask(words):
@@ -99,6 +95,10 @@ def plain(elsewhere):
                 answer += line.recv(65536)
 
         yield ask
+
+
+def visa_name(box):
+    return f"TCPIP::127.0.0.1::{box.port}::SOCKET"
 
 
 def driver(resource, transport):
@@ -136,26 +136,21 @@ def shown(times):
     return f"{median:.0f} µs, 99 % within {most:.2f} ms"
 
 
-def test_128_circuits_in_one_command_are_lit_within_the_settle_time_and_two_milliseconds():
-    box = Box(SETTLE)
+def test_128_circuits_in_one_command_are_lit_within_the_settle_time_and_two_milliseconds(settling):
     rows = {}
     for transport in ("tcp", "visa"):
-        resource = f"TCPIP::127.0.0.1::{box.wire.port}::SOCKET"
-        switch = driver(resource, transport)
+        switch = driver(visa_name(settling), transport)
         switch.apply(Change({}, ALL), soon())
-        box.wait_for_light(ALL)
+        settling.lit_at(ALL)
         rows[transport] = []
-        for turn in range(20):
+        for turn in range(ROUNDS // 20):
             there, wanted = (ALL, ROTATED) if turn % 2 == 0 else (ROTATED, ALL)
-
             begun = now()
             applied = switch.apply(Change(there, wanted), soon())
-            box.wait_for_light(wanted)
-            rows[transport].append(now() - begun)
+            rows[transport].append(settling.lit_at(wanted) - begun)
             assert applied.state == wanted
-        switch.apply(Change(ALL, {}), soon())
+        switch.apply(Change(applied.state, {}), soon())
         switch.close()
-    box.close()
     print(f"\n128 circuits moved in one command, until all are lit; settle {SETTLE * 1e3:g} ms")
     for transport, times in rows.items():
         over = [(seconds - SETTLE) * 1e3 for seconds in times]
@@ -163,20 +158,19 @@ def test_128_circuits_in_one_command_are_lit_within_the_settle_time_and_two_mill
     assert statistics.median(rows["tcp"]) <= SETTLE + 0.002
 
 
-def test_one_command_is_a_hundred_times_faster_than_one_by_one():
-    box = Box(SETTLE)
-    switch = driver(f"TCPIP::127.0.0.1::{box.wire.port}::SOCKET", "tcp")
+def test_one_command_is_a_hundred_times_faster_than_one_by_one(settling):
+    switch = driver(visa_name(settling), "tcp")
 
     def at_once():
         switch.apply(Change({}, ALL), soon())
-        box.wait_for_light(ALL)
+        settling.lit_at(ALL)
 
     def one_by_one():
         lit = {}
         for ingress, egress in ALL.items():
             switch.apply(Change({}, {ingress: egress}), soon())
             lit[ingress] = egress
-            box.wait_for_light(lit)
+            settling.lit_at(lit)
 
     fast, slow = [], []
     for act, times, rounds in ((at_once, fast, 5), (one_by_one, slow, 1)):
@@ -184,7 +178,6 @@ def test_one_command_is_a_hundred_times_faster_than_one_by_one():
             times.append(took(act))
             switch.apply(Change(ALL, {}), soon())
     switch.close()
-    box.close()
     ratio = slow[0] / statistics.median(fast)
     print(
         f"\n128 circuits: one command {statistics.median(fast) * 1e3:.1f} ms, one by one "
@@ -194,9 +187,9 @@ def test_one_command_is_a_hundred_times_faster_than_one_by_one():
 
 
 def test_a_query_costs_at_most_twice_a_plain_socket(elsewhere, plain):
-    port, terminal = elsewhere
-    name = f"TCPIP::127.0.0.1::{port}::SOCKET"
-    tcp, visa, serial = driver(name, "tcp"), driver(name, "visa"), driver(terminal, "serial")
+    name = visa_name(elsewhere)
+    tcp, visa = driver(name, "tcp"), driver(name, "visa")
+    serial = driver(elsewhere.terminal, "serial")
     times = side_by_side(
         {
             "plain socket": lambda: plain(b":OXC:SWIT:CONN:STAT?\n"),
@@ -215,10 +208,9 @@ def test_a_query_costs_at_most_twice_a_plain_socket(elsewhere, plain):
 
 
 def test_no_order_waits_for_a_delayed_acknowledgement(elsewhere, plain):
-    port, terminal = elsewhere
-    name = f"TCPIP::127.0.0.1::{port}::SOCKET"
+    name = visa_name(elsewhere)
     ways = {"tcp": driver(name, "tcp"), "visa": driver(name, "visa")}
-    ways["pyserial"] = driver(terminal, "serial")
+    ways["pyserial"] = driver(elsewhere.terminal, "serial")
     naive = pyvisa.ResourceManager("@py").open_resource(
         name, read_termination="\n", write_termination="\n"
     )
