@@ -4,8 +4,8 @@ import threading
 from pathlib import Path
 
 from testbed.bench.bench import Bench
-from testbed.bench.contracts import AttenuatorSite, PowerSite, SwitchSite
 from testbed.bench.host import BenchHost
+from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.topology import ring
 from testbed.faults.words import Victim
@@ -46,7 +46,7 @@ CONFIGURE = {
     "ranks": 4,
     "token": "a token",
     "seed": 7,
-    "heartbeat": 0.15,
+    "heartbeat": 0.4,
     "to_next": {"interface": None, "address": "127.0.0.1"},
     "from_previous": {"interface": None, "address": "127.0.0.1"},
 }

@@ -186,8 +186,9 @@ def test_a_rank_that_does_not_run_cannot_be_killed(lab):
 def test_a_frozen_rank_is_proved_by_its_silence_and_lives_on(lab):
     fault = lab.fault("rank-freeze")
     said = fault.inject(lab.bench, lab.victim, soon())
-    missed = lab.hear(lambda message: message["event"] == "heartbeat-missed")
-    assert said.done <= missed["mono"]
+    # On a busy machine even a rank that runs may have been missed before.
+    silent = {"event": "heartbeat-missed", "slot": 0}.items()
+    missed = lab.hear(lambda m: silent <= m.items() and m["mono"] >= said.done)
     assert said.note == "SIGSTOP to rank 1 on h1, then state T"
     assert fault.receipt(lab.victim, "h1", missed) == "h1 heartbeat"
     assert lab.process() == "stopped"

@@ -1,6 +1,6 @@
 """How fast the job goes, as far as the orchestrator can tell."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.run.pace import BACK, WINDOW, Pace
@@ -33,6 +33,7 @@ def test_a_rank_that_says_it_twice_counts_once():
     assert pace.ends == []
 
 
+@settings(deadline=None)
 @given(st.permutations([(rank, step) for rank in range(3) for step in range(4)]))
 def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
     pace = Pace(3)

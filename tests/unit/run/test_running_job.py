@@ -45,7 +45,7 @@ def test_a_process_that_says_why_it_cannot_start_is_not_waited_for(seated):
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: MemoryError: 3 GiB; see logs/"):
         seated.await_ready("h2", Deadline.after(30))
-    assert now() - began < 5
+    assert now() - began < 20
 
 
 def test_a_process_that_ends_without_a_word_is_not_waited_for_either(seated):
@@ -53,7 +53,7 @@ def test_a_process_that_ends_without_a_word_is_not_waited_for_either(seated):
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: it ended with code -11"):
         seated.await_ready("h2", Deadline.after(30))
-    assert now() - began < 5
+    assert now() - began < 20
 
 
 def test_a_process_that_says_nothing_is_named_at_the_deadline(seated):
