@@ -53,15 +53,26 @@ class UsageError(TestbedError):
 class FileError(UsageError):
     """Reject a file that a person wrote, at the place where it is wrong.
 
-    `where` is `file:line:column`, counted from 1.
+    `where` is `file:line:column`, counted from 1. What the file says is repeated in one short line
+    that no terminal obeys.
     """
 
     def __init__(self, where: str, message: str, *, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(_in_one_line(message), hint=_in_one_line(hint))
         self.where = where
 
     def __str__(self) -> str:
         return f"{self.where}: {super().__str__()}"
+
+
+_LONGEST = 400
+
+
+def _in_one_line(text: str) -> str:
+    """Return text without control characters, and without its middle where it is long."""
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 80]} … {text[-80:]}"
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 class LabError(TestbedError):

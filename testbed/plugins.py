@@ -98,9 +98,14 @@ def kind(group: str, name: str) -> Kind:
     return known[name]
 
 
+MAX_NAMED = 40
+"""Names that a hint lists."""
+
+
 def nearest(name: str, known: list[str]) -> str:
     """Return the half sentence that helps somebody who misspelt a name."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return "known: " + (", ".join(known) or "none")
+    more = f", and {len(known) - MAX_NAMED} more" if len(known) > MAX_NAMED else ""
+    return "known: " + (", ".join(known[:MAX_NAMED]) or "none") + more

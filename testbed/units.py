@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
@@ -47,7 +47,12 @@ class Dimension:
 
     def _exact(self, number: str, unit: str, text: str) -> int:
         """Return a whole number of base units without binary fractions: 1.001 kB are 1001 bytes."""
-        value = Decimal(number) * Decimal(self.units[unit])
+        try:
+            value = Decimal(number) * Decimal(self.units[unit])
+        except InvalidOperation as error:
+            raise ValueError(f"{text!r} has an exponent that is out of range") from error
+        if value >= 2**63:
+            raise ValueError(f"{text!r} is too large for a {self.name}")
         if value != value.to_integral_value():
             raise ValueError(f"{text!r} is not a whole number of bytes")
         return int(value)
@@ -95,7 +100,7 @@ class Dimension:
 
 
 _QUANTITY = re.compile(
-    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµμ%/]+)"
+    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµμ%/]+)"
 )
 _INPUT_ONLY = {"μs", "us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
 

@@ -6,7 +6,7 @@ power comes, the channel last told as the answer, and silence after what it does
 
 from __future__ import annotations
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.agiltron import ASK, GO
 from testbed_drivers.cards_small import AgiltronOptions
 from testbed_drivers.frames_far_end import FramesFarEnd

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers import switch_box
 from testbed_drivers.cards_tl1 import CalientOptions
 from testbed_drivers.switch_box import SwitchBox

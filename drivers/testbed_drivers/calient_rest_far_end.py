@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers import switch_box
 from testbed_drivers.calient_ports import PortNames
 from testbed_drivers.cards_rest import CalientRestOptions

@@ -77,11 +77,15 @@ class CommandLine:
 
         return self._session.read(once, deadline)
 
-    def order(self, command: str, deadline: Deadline) -> Output:
-        """Run a command once that changes something; the caller judges its output."""
+    def order(self, command: str, judge: Callable[[Output], Answer], deadline: Deadline) -> Answer:
+        """Run a command once that changes something; return what `judge` makes of its output.
+
+        `judge` raises ValueError for what is neither success nor failure.
+        """
         budget = deadline.within(self._limit)
         with self._session.exchange(budget) as line:
-            return self._run(line, command, budget)
+            output = self._run(line, command, budget)
+            return self._understood(command, output, lambda: judge(output))
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
         budget = deadline.within(self._limit)
@@ -94,8 +98,11 @@ class CommandLine:
         if output.status:
             words = output.last_line
             raise Rejected(self._instrument, f"refused {command}: {words}", reply=words)
+        return self._understood(command, output, lambda: parse(output.text))
+
+    def _understood(self, command: str, output: Output, parse: Callable[[], Answer]) -> Answer:
         try:
-            return parse(output.text)
+            return parse()
         except ValueError as error:
             raise Garbled(
                 self._instrument, f"answered {command} with: {error}", reply=output.text

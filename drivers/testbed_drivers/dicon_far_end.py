@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards_small import DiconOptions
 from testbed_drivers.selector import channels
 from testbed_drivers.selector_box import SELECTOR_FAULTS, SelectorBox, fan_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards_small import DiconMxsOptions
 from testbed_drivers.scpi_far_end import ErrorQueue, Handler, Refused, ScpiFarEnd
 from testbed_drivers.selector_box import SELECTOR_FAULTS

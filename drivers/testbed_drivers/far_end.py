@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakSet
 
-from testbed.bench.contracts import Scheduler
+from testbed.bench.sites import Scheduler
 from testbed_drivers import far_end_wire
 from testbed_drivers.armed_faults import Armed, ArmedFaults
 from testbed_drivers.far_end_wire import Wire

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from testbed.bench.contracts import Scheduler
+from testbed.bench.sites import Scheduler
 from testbed_drivers.armed_faults import ArmedFaults
 
 FAULTS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from testbed.bench.contracts import AttenuatorSite
+from testbed.bench.sites import AttenuatorSite
 from testbed_drivers import switch_box
 from testbed_drivers.cards_light import AttenuatorOptions
 from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from threading import RLock
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.fabric.device import State
 from testbed_drivers.armed_faults import ArmedFaults
 from testbed_drivers.cards_small import MziOptions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from testbed.bench.contracts import SwitchSite, never
+from testbed.bench.sites import SwitchSite, never
 from testbed.fabric.mesh import Gate, Path, Setting, hexagonal
 from testbed_drivers import switch_box
 from testbed_drivers.armed_faults import Armed

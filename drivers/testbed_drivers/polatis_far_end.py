@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.scpi_syntax import pattern, port_list, port_lists

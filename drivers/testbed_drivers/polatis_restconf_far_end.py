@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers import switch_box
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.http_far_end import Answer, Request

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers import switch_box
 from testbed_drivers.cards_tl1 import PolatisTl1Options
 from testbed_drivers.polatis_far_end import size_at

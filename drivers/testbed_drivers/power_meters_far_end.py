@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from functools import partial
 
-from testbed.bench.contracts import MeterSite
+from testbed.bench.sites import MeterSite
 from testbed_drivers.cards_light import MeterOptions
 from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from testbed.bench.contracts import PowerSite
+from testbed.bench.sites import PowerSite
 from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.http_far_end import Answer, Request
 from testbed_drivers.rest_far_end import RestFarEnd

@@ -6,7 +6,7 @@ import hmac
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
-from testbed.bench.contracts import Scheduler, never
+from testbed.bench.sites import Scheduler, never
 from testbed_drivers.armed_faults import Armed
 from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.far_end import FarEnd

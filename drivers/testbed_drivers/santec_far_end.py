@@ -7,7 +7,7 @@ channel last told.
 
 from __future__ import annotations
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards_small import SantecOptions
 from testbed_drivers.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.selector import channels

@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from testbed.bench.contracts import Scheduler, never
+from testbed.bench.sites import Scheduler, never
 from testbed_drivers.armed_faults import Armed
 from testbed_drivers.far_end import FarEnd
 from testbed_drivers.far_end_wire import Wire

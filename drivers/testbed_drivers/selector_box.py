@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import RLock
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.fabric.device import State
 from testbed_drivers.armed_faults import Armed, ArmedFaults
 from testbed_drivers.switch import sides

@@ -20,13 +20,13 @@ from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline, now
-from testbed.errors import Garbled, InstrumentError, Rejected, UsageError
+from testbed.errors import InstrumentError, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
 from testbed.plugins import kind
 from testbed.resource import Ssh, place
 from testbed_drivers.cards_ssh import SonicOcsOptions
-from testbed_drivers.command_line import CommandLine
+from testbed_drivers.command_line import CommandLine, Output
 from testbed_drivers.sonic_text import (
     circuit_id,
     circuit_statuses,
@@ -126,7 +126,8 @@ class SonicOcs(Switch):
         self._check_stale(task)
         commanded = now()
         orders = task.orders(len(self.capabilities.ingress))
-        words = next(filter(None, (self._refusal(order, deadline) for order in orders)), "")
+        answers = (self._cli.order(order, _refusal, deadline) for order in orders)
+        words = next(filter(None, answers), "")
         answered = now()
         if not words:
             self._await_hardware(task, deadline)
@@ -146,15 +147,6 @@ class SonicOcs(Switch):
                     f"has {self._id(pair)} configured where its hardware has another circuit",
                     hint="take that one down first",
                 )
-
-    def _refusal(self, order: str, deadline: Deadline) -> str:
-        """Send a command; return the box's words when it refuses, else nothing."""
-        output = self._cli.order(order, deadline)
-        if output.status or _COMPLAINT.search(output.text):
-            return output.last_line or f"exit status {output.status}"
-        if "succeeded" not in output.text:
-            raise Garbled(self._name, f"answered {order} with {output.text!r}", reply=output.text)
-        return ""
 
     def _await_hardware(self, task: _Task, deadline: Deadline) -> None:
         """Return when the hardware has followed, or has had `settle_max` for it.
@@ -232,6 +224,15 @@ class _Task:
 
 def _id(pair: tuple[int, int], inputs: int) -> str:
     return circuit_id((pair[0], pair[1] - inputs))
+
+
+def _refusal(output: Output) -> str:
+    """Return the box's words when it refuses, nothing when it succeeded; ValueError for neither."""
+    if output.status or _COMPLAINT.search(output.text):
+        return output.last_line or f"exit status {output.status}"
+    if "succeeded" not in output.text:
+        raise ValueError(f"{output.text!r} says neither success nor failure")
+    return ""
 
 
 def _identity(text: str) -> Identity:

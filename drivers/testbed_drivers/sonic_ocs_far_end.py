@@ -14,7 +14,8 @@ import re
 import shlex
 from collections.abc import Callable
 
-from testbed.bench.contracts import EXIT_MARK, SwitchSite, never
+from testbed.bench.contracts import EXIT_MARK
+from testbed.bench.sites import SwitchSite, never
 from testbed_drivers.armed_faults import Armed
 from testbed_drivers.cards_ssh import SonicOcsOptions
 from testbed_drivers.far_end import FarEnd

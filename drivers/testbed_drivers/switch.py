@@ -95,15 +95,17 @@ class Switch(ABC):
     def _check(self, change: Change) -> None:
         """Refuse, before the first byte, what the lab file or the switch does not allow."""
         can = self.capabilities
-        for ingress, egress in (*change.removes.items(), *change.adds.items()):
-            if ingress not in can.ingress or egress not in can.egress:
+        for pairs in (change.removes, change.adds):
+            for ingress, egress in pairs.items():
+                if ingress not in can.ingress or egress not in can.egress:
+                    inputs, outputs = _range(can.ingress), _range(can.egress)
+                    raise UsageError(
+                        f"{self._name} has no path {ingress}→{egress}",
+                        hint=f"its inputs are {inputs}, its outputs {outputs}",
+                    )
+            if foreign := {*pairs, *pairs.values()} - self._ports:
                 raise UsageError(
-                    f"{self._name} has no path {ingress}→{egress}",
-                    hint=f"its inputs are {_range(can.ingress)}, its outputs {_range(can.egress)}",
-                )
-            if foreign := {ingress, egress} - self._ports:
-                raise UsageError(
-                    f"{self._name}: port {foreign.pop()} is not among its ports in the lab file"
+                    f"{self._name}: port {min(foreign)} is not among its ports in the lab file"
                 )
         if len(set(change.adds.values())) != len(change.adds):
             raise UsageError(f"{self._name}: two inputs are wanted on one output")

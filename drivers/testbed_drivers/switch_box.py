@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from threading import RLock
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.armed_faults import Armed, ArmedFaults
 
 FAULTS = {
@@ -54,6 +54,8 @@ class SwitchBox:
         self._chance = random.Random(site.seed)
         self._loss: dict[tuple[int, int], float] = {}
         self._mirrors: dict[int, int] = {}
+        self._aimed_by: dict[int, int] = {}
+        """By egress port, the ingress port whose mirror was aimed at it last."""
         self._settling: dict[int, object] = {}
         self._shut: set[int] = set()
         self._failed: set[int] = set()
@@ -198,9 +200,11 @@ class SwitchBox:
         if vanish := self._faults.strikes("vanish", "", ingress, egress):
             when = self.site.scheduler.now() + vanish.delay
             self.site.scheduler.call_at(when, lambda: self.meddle(Armed("", port=ingress)))
-        if egress in self._mirrors.values():
-            self._mirrors = {i: e for i, e in self._mirrors.items() if e != egress}
+        before = self._aimed_by.get(egress, ingress)
+        if self._mirrors.get(before) == egress:
+            del self._mirrors[before]
         self._mirrors[ingress] = egress
+        self._aimed_by[egress] = ingress
         (self._dim.add if self._strikes("dim", ingress, egress) else self._dim.discard)(ingress)
 
     def _move(self, moving: Iterable[int]) -> None:

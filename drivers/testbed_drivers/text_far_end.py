@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from testbed.bench.contracts import Scheduler, never
+from testbed.bench.sites import Scheduler, never
 from testbed_drivers.far_end import FarEnd
 from testbed_drivers.far_end_wire import Wire
 

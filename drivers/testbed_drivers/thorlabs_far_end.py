@@ -7,7 +7,7 @@ and silence after what it does not understand.
 
 from __future__ import annotations
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards_small import ThorlabsOptions
 from testbed_drivers.selector import positions_of
 from testbed_drivers.selector_box import ELEMENT_FAULTS, SelectorBox

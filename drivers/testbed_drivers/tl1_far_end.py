@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from weakref import WeakSet
 
-from testbed.bench.contracts import Scheduler, never
+from testbed.bench.sites import Scheduler, never
 from testbed.secret import Secret
 from testbed_drivers.armed_faults import Armed
 from testbed_drivers.far_end import FarEnd

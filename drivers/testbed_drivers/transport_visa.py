@@ -119,7 +119,7 @@ class WatchedVisa(VisaTransport):
         _, ready, _ = select.select([], [self._descriptor], [], deadline.left)
         if not ready:
             raise TimeoutError
-        super()._write(data, deadline)
+        self._resource.write_raw(data)
 
     def _read(self, deadline: Deadline) -> bytes:
         if not self._readable(deadline.left):

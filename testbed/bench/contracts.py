@@ -1,21 +1,17 @@
-"""What the testbed asks of instruments, and what their far ends ask of the twin.
+"""What the testbed asks of instruments; drivers implement it over any transport.
 
-Drivers implement the first half over any transport; the far end beside each driver implements the
-second half. Neither knows the other: they meet as bytes on a TCP connection or a pseudo-terminal.
+The far end beside each driver knows nothing of this: they meet as bytes on a wire.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
-
-# --- the host side of the wire -------------------------------------------------------------
-
 
 Cut = Callable[[bytes], int]
 """Returns how many of the bytes so far are the first whole message; 0 while there is none."""
@@ -228,139 +224,3 @@ EXIT_MARK = b"\0"
 There the end of an answer is no byte: it is the end of the command, with an exit status. As bytes,
 on either side of the wire, that is NUL, the status in digits, LF. No text holds a NUL.
 """
-
-
-# --- the device side of the wire -----------------------------------------------------------
-
-
-class Scheduler(Protocol):
-    """Time for a far end: the wall clock in the twin, an injected one in tests."""
-
-    def now(self) -> float:
-        """Return seconds on this clock."""
-
-    def call_at(self, when: float, action: Callable[[], None]) -> None:
-        """Run `action` at `when`, once, in the scheduler's own thread."""
-
-
-class FarEndSession(Protocol):
-    """One client's conversation with a far end."""
-
-    def receive(self, data: bytes) -> None:
-        """Take bytes from the client, in any pieces; answer through the session's `send`."""
-
-
-def never() -> None:
-    """Do nothing: for lines that cannot be hung up, for sites that nobody looks at."""
-
-
-class FarEnd(Protocol):
-    """The device side of one instrument: a state machine that several clients may talk to."""
-
-    @property
-    def known_faults(self) -> Mapping[str, str]:
-        """Return what this far end can be told to do wrong, with what each fault does."""
-
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> FarEndSession:
-        """Open a conversation whose replies go to `send`.
-
-        `serial` says that the client came over a serial line, where some instruments end their
-        lines otherwise than on a network; `hang_up` closes the client's line at once.
-        """
-
-    def fault(self, name: str, **scope: Any) -> None:
-        """Misbehave from now on as `name` says, within `scope`; ValueError for an unknown name."""
-
-    def clear(self, name: str = "") -> None:
-        """End one fault, or all of them; harmless when there is none."""
-
-    def struck(self, name: str) -> int:
-        """Return how often a fault has struck so far: the proof that it was no idle threat."""
-
-
-@runtime_checkable
-class SshFarEnd(FarEnd, Protocol):
-    """A far end that clients reach by SSH; a session is one connection.
-
-    It hears each command as a line, and ends each answer with `EXIT_MARK` and an exit status.
-    """
-
-    def admits(self, user: str, password: str | None) -> bool:
-        """Tell whether a user may log in; `password` is None for a key that the server knows."""
-
-
-@dataclass(slots=True)
-class SwitchSite:
-    """The place a switch far end is put into: its fibres, its time, its light.
-
-    `lit` hears the cross-connects that carry light each time they change, ingress to egress;
-    while a mirror settles its circuit is dark. `settle` and `spread` may be changed while the far
-    end runs; each move takes `settle` seconds times a log-normal factor of that spread.
-    """
-
-    ingress: frozenset[int]
-    egress: frozenset[int]
-    serial: str
-    settle: float
-    seed: int
-    scheduler: Scheduler
-    lit: Callable[[Mapping[int, int]], None]
-    spread: float = 0.0
-    launched: Callable[[int], float | None] = lambda port: 0.0
-    """Returns the light that enters at an ingress port, in dBm; None when it is dark."""
-    sensitivity: float = -20.0
-    """The least light, in dBm, that a receiver behind an egress port still understands."""
-    conflict: Literal["refuse", "move", "ignore"] = "refuse"
-    """What the box does when a port of a new circuit is in use."""
-    beyond: Callable[[int], float] = lambda port: 0.0
-    """Returns what the fibre behind an egress port takes from the light, in dB."""
-    look_again: Callable[[], None] = never
-    """Set by the switch: to be called when what enters, or what a fibre takes, has changed."""
-    leaving: Callable[[int], float | None] = lambda port: None
-    """Set by the switch: returns the light that leaves at an egress port, in dBm."""
-
-
-@dataclass(frozen=True, slots=True)
-class PowerSite:
-    """The place a power far end is put into: its outlets and what each of them feeds.
-
-    `turn` cuts or gives power and returns when that is done.
-    """
-
-    outlets: Mapping[str, bool]
-    serial: str
-    scheduler: Scheduler
-    turn: Callable[[str, bool], None]
-
-
-@dataclass(frozen=True, slots=True)
-class AttenuatorSite:
-    """The place an attenuator far end is put into.
-
-    `takes` hears, channel by channel, how many dB are lost on the way through each time that
-    changes. While it moves a channel passes every loss between, at `speed` dB a second.
-    """
-
-    channels: frozenset[int]
-    serial: str
-    seed: int
-    scheduler: Scheduler
-    takes: Callable[[int, float], None]
-    speed: float = 500.0
-
-
-@dataclass(frozen=True, slots=True)
-class MeterSite:
-    """The place a power meter far end is put into: `sees` returns a channel's light in dBm."""
-
-    channels: frozenset[int]
-    serial: str
-    seed: int
-    scheduler: Scheduler
-    sees: Callable[[int], float | None]

@@ -13,8 +13,9 @@ from testbed.clock import utc
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
+from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
-from testbed.run.wiring import PortFinding, conduct
+from testbed.run.wiring import conduct
 from testbed.schema import Lab
 
 _MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}

@@ -1,27 +1,25 @@
 """Find out whether every fibre of a lab is where its file says, with light and frames.
 
-One circuit at a time is lit and both its ends ask who is at the other. A port whose circuit stays
+One circuit at a time is lit and both its ends ask who is at the other. A port whose circuits stay
 silent is tried again with a port that is known to be good; then the ways in which two fibres may
 have been swapped are tried one by one, as if the lab file said so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import wait
-from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 
 from testbed.bench.bench import Bench
 from testbed.bench.fabric import Fabric
 from testbed.clock import Deadline, now
-from testbed.errors import EXIT_BUG, EXIT_PASSED, HostError, InstrumentError, LabError
+from testbed.errors import EXIT_BUG, EXIT_PASSED, HostError, InstrumentError, LabError, UnsafeError
 from testbed.fabric.circuits import Circuit, HostPort, Wiring
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
+from testbed.run.fibre_search import FibreSearch, PortFinding
 from testbed.run.inbox import Inbox
 from testbed.schema import Lab
 
@@ -41,22 +39,6 @@ _CHECK_LIMIT = 3600.0
 _OWNER = "wiring"
 
 
-@dataclass(frozen=True, slots=True)
-class PortFinding:
-    """What was found of one host port's fibres."""
-
-    port: HostPort
-    state: str
-    """`found`, `lossy`, `swapped` or `dark`."""
-    text: str
-    lost: float | None = None
-    """The share of frames lost over its circuit; None where none was carried."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the finding as plain values."""
-        return asdict(self) | {"port": str(self.port)}
-
-
 class WiringCheck:
     """The check of every host port that is wired to a switch; its hosts are open.
 
@@ -74,9 +56,7 @@ class WiringCheck:
         self._journal = journal
         self._log = log
         self._tell = tell
-        self._wiring: Wiring = bench.lab.wiring()
         self._settle = max((s.capabilities.settle_max for s in bench.switches.values()), default=0)
-        self._good: list[HostPort] = []
         self._stopped = False
         self._slowest = 0.0
         self._link_limit = _LINK_LIMIT
@@ -90,97 +70,7 @@ class WiringCheck:
 
         Raise BusyError when somebody's circuit is on a port that is needed, LabError once stopped.
         """
-        findings: dict[HostPort, PortFinding] = {}
-        suspects: list[HostPort] = []
-        for pair in self._pairs():
-            losses = self._carries(Circuit.between(*pair), self._wiring)
-            if losses is None:
-                suspects += pair
-            else:
-                self._good += pair
-                findings |= {port: self._heard(port, pair, losses) for port in pair}
-        silent = [port for port in dict.fromkeys(suspects) if port not in findings]
-        for port in list(silent):
-            if finding := self._tried_alone(port):
-                findings[port] = finding
-                silent.remove(port)
-        findings |= {port: self._examine(port, silent) for port in silent}
-        return [findings[port] for port in self._wiring]
-
-    def _pairs(self) -> Iterator[tuple[HostPort, HostPort]]:
-        """Pair the ports of each switch, an odd one with a port that has its turn already.
-
-        A host drops what it hears from itself, so the first ports of all hosts come first.
-        """
-        columns = {
-            HostPort(h, p): n for h, ps in self._bench.lab.ports().items() for n, p in enumerate(ps)
-        }
-        switches = sorted({fibres.tx.switch for fibres in self._wiring.values()})
-        for switch in switches:
-            ports = [port for port, fibres in self._wiring.items() if fibres.tx.switch == switch]
-            links = list(pairwise(sorted(ports, key=lambda port: columns[port])))
-            yield from links[::2]
-            if len(ports) % 2 and links:
-                yield links[-1]
-
-    def _heard(
-        self, port: HostPort, pair: tuple[HostPort, HostPort], losses: Mapping[HostPort, float]
-    ) -> PortFinding:
-        partner = pair[1] if port == pair[0] else pair[0]
-        lost = losses[port]
-        state = "lossy" if lost else "found"
-        text = f"hears {partner} and is heard; {lost:.1%} of {FRAMES} frames lost"
-        return self._found(PortFinding(port, state, text, lost))
-
-    def _tried_alone(self, port: HostPort) -> PortFinding | None:
-        """Try a port of a silent circuit with one that is known to be good."""
-        reference = self._reference(port)
-        if reference is None:
-            return None
-        losses = self._carries(Circuit.between(port, reference), self._wiring)
-        if losses is None:
-            return None
-        self._good.append(port)
-        return self._heard(port, (port, reference), losses)
-
-    def _examine(self, port: HostPort, silent: list[HostPort]) -> PortFinding:
-        """Say what is wrong with a port that stayed silent, as others did."""
-        reference, fibres = self._reference(port), self._wiring[port]
-        if reference is None:
-            text = f"no port of {fibres.tx.switch} answers, so nothing can be said of this one"
-            return self._found(PortFinding(port, "dark", text))
-        circuit = Circuit.between(port, reference)
-        for other in silent:
-            if other == port or self._wiring[other].tx.switch != fibres.tx.switch:
-                continue
-            for what, swapped in self._swaps(port, other):
-                if losses := self._carries(circuit, swapped):
-                    return self._found(PortFinding(port, "swapped", what, losses[port]))
-        text = f"no light to or from {fibres.tx} and {fibres.rx}: unplugged, broken or elsewhere"
-        return self._found(PortFinding(port, "dark", text))
-
-    def _reference(self, suspect: HostPort) -> HostPort | None:
-        switch = self._wiring[suspect].tx.switch
-        known = [port for port in self._good if self._wiring[port].tx.switch == switch]
-        return next((port for port in known if port.host != suspect.host), None)
-
-    def _swaps(self, one: HostPort, other: HostPort) -> Iterator[tuple[str, Wiring]]:
-        """Yield the ways in which the fibres of two ports may have been swapped."""
-        mine, theirs = self._wiring[one], self._wiring[other]
-        for what, a, b in (
-            (
-                f"its transmit fibre and that of {other} are swapped: {mine.tx} and {theirs.tx}",
-                replace(mine, tx=theirs.tx),
-                replace(theirs, tx=mine.tx),
-            ),
-            (
-                f"its receive fibre and that of {other} are swapped: {mine.rx} and {theirs.rx}",
-                replace(mine, rx=theirs.rx),
-                replace(theirs, rx=mine.rx),
-            ),
-            (f"its fibres and those of {other} are swapped", theirs, mine),
-        ):
-            yield what, {**self._wiring, one: a, other: b}
+        return FibreSearch(self._bench.lab.wiring(), self._carries, self._found).run()
 
     def _carries(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
         """Light one circuit; return the share of frames lost each way, None when it is silent."""
@@ -234,10 +124,9 @@ class WiringCheck:
                 raise HostError(port.host, "its agent does not answer") from None
         return answers
 
-    def _found(self, finding: PortFinding) -> PortFinding:
+    def _found(self, finding: PortFinding) -> None:
         self._log.append("wiring.port", str(finding.port), state=finding.state, text=finding.text)
         self._tell(finding)
-        return finding
 
 
 def conduct(
@@ -295,10 +184,15 @@ def _checked(
     )
     check = WiringCheck(bench, journal, log, tell)
     running = inbox.submit(check.run)
-
-    def stop(deadline: Deadline) -> None:
-        check.stop()
-        wait([running], deadline.left)
-
-    cleanup.push("circuit", stop, 2 * _CHANGE_LIMIT)
+    cleanup.push("circuit", lambda deadline: _end(check, running, deadline), 2 * _CHANGE_LIMIT)
     return inbox.result(running, limit, "the check of the wiring")
+
+
+def _end(check: WiringCheck, running: Future[list[PortFinding]], deadline: Deadline) -> None:
+    """Have the check take its circuit down; raise UnsafeError when it did not or could not."""
+    check.stop()
+    wait([running], deadline.left)
+    if not running.done():
+        raise UnsafeError("the circuit that was lit is not down yet", hint="look at the switch")
+    if isinstance(error := running.exception(), UnsafeError):
+        raise error

@@ -7,9 +7,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any
 
-from testbed.schema.check import Problem, schema_error
+from testbed.schema.check import MAX_PROBLEMS, Problem, schema_error
 from testbed.schema.override import Override
 from testbed.schema.source import Source
 from testbed.schema.text import spelling
@@ -18,6 +19,10 @@ ONLY = "only"
 """The arm of an experiment that compares nothing."""
 
 MAX_ARMS = 1000
+MAX_ARM_NAME = 200
+"""Characters that a matrix may add to the name of an arm."""
+MAX_ARM_VALUES = 5_000_000
+"""Values of all arms together, counted once for the file and once for each field that is set."""
 ArmKey = Annotated[
     str,
     spelling(
@@ -44,10 +49,9 @@ def drafts(
     """Return the arms in the order of the file, none when it compares nothing; raise FileError."""
     if not variants and not matrix:
         return []
-    problems = list(_problems(variants, matrix))
-    if problems:
+    common = _without_comparison(source)
+    if problems := list(islice(_problems(variants, matrix, len(common.marks)), MAX_PROBLEMS)):
         raise schema_error(source, problems)
-    common = replace(source, data={k: v for k, v in source.data.items() if k not in _COMPARISON})
     return [
         _draft(common, "/".join(filter(None, (variant, point))), (*ours, *theirs))
         for variant, ours in _variants(source, variants)
@@ -59,18 +63,44 @@ _COMPARISON = {"variants", "matrix", "checks"}
 """Keys that say something about the arms together; no arm has them."""
 
 
+def _without_comparison(source: Source) -> Source:
+    data = {key: value for key, value in source.data.items() if key not in _COMPARISON}
+    marks = {at: mark for at, mark in source.marks.items() if not _COMPARISON.intersection(at[:1])}
+    return replace(source, data=data, marks=marks)
+
+
 def _problems(
-    variants: Mapping[str, Mapping[str, Any]], matrix: Mapping[str, tuple[Any, ...]]
+    variants: Mapping[str, Mapping[str, Any]], matrix: Mapping[str, tuple[Any, ...]], size: int
 ) -> Iterator[Problem]:
-    for key, values in matrix.items():
-        texts = [_text(value) for value in values]
-        for index, text in enumerate(texts):
-            if text in texts[:index]:
-                yield Problem(("matrix", key, index), f"{text} is listed twice")
-    arms = max(1, len(variants)) * math.prod(len(values) for values in matrix.values())
+    points = math.prod(len(values) for values in matrix.values())
+    arms = max(1, len(variants)) * points
+    set_by_variants = max(1, len(variants)) + sum(len(fields) for fields in variants.values())
+    values = size * points * (set_by_variants + max(1, len(variants)) * len(matrix))
+    where = ("matrix",) if matrix else ("variants",)
     if arms > MAX_ARMS:
         message = f"this makes {arms} arms, and there may be at most {MAX_ARMS}"
-        yield Problem(("matrix",), message, at_key=True)
+        yield Problem(where, message, at_key=True)
+    elif values > MAX_ARM_VALUES:
+        message = f"this makes {arms} arms of {size} values each, which is too much to go through"
+        yield Problem(where, message, at_key=True)
+    else:
+        yield from _naming_problems(matrix)
+
+
+def _naming_problems(matrix: Mapping[str, tuple[Any, ...]]) -> Iterator[Problem]:
+    longest = sum(
+        len(key) + max(len(_text(value)) for value in values) for key, values in matrix.items()
+    )
+    if longest > MAX_ARM_NAME:
+        message = f"the values make names of arms with more than {MAX_ARM_NAME} characters"
+        hint = "name each arm under 'variants' instead"
+        yield Problem(("matrix",), message, hint, at_key=True)
+    for key, values in matrix.items():
+        texts: set[str] = set()
+        for index, text in enumerate(map(_text, values)):
+            if text in texts:
+                yield Problem(("matrix", key, index), f"{text} is listed twice")
+            texts.add(text)
 
 
 def _variants(

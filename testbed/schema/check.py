@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
 from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
@@ -17,6 +20,9 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from testbed.errors import FileError
 from testbed.plugins import nearest
 from testbed.schema.source import Place, Source, Steps
+
+MAX_PROBLEMS = 20
+"""Problems of one file that are told at once; wording each of thousands would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Problems(ValueError):
     """Carry everything wrong with a value out of a validator."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.all = tuple(problems)
+        self.all = tuple(islice(problems, MAX_PROBLEMS))
         super().__init__("; ".join(problem.message for problem in self.all))
 
 
@@ -81,7 +87,7 @@ class Document(Checked):
         except Problems as problems:
             raise schema_error(source, problems.all) from None
         document._source = source
-        if found := list(document.inconsistencies()):
+        if found := list(islice(document.inconsistencies(), MAX_PROBLEMS)):
             raise schema_error(source, found)
         return document
 
@@ -111,8 +117,9 @@ def validated(model: type[_Model], data: object, *, hidden: str = "") -> _Model:
 
 
 def schema_error(source: Source, problems: Iterable[Problem]) -> SchemaError:
-    """Return the problems of a file as one error, in the order of their places."""
-    ordered = sorted(problems, key=lambda problem: problem.place(source))
+    """Return the first problems of a file as one error, in the order of their places."""
+    first = islice(problems, MAX_PROBLEMS)
+    ordered = sorted(first, key=lambda problem: problem.place(source))
     return SchemaError(*(problem.error(source) for problem in ordered))
 
 
@@ -135,7 +142,11 @@ def _problems(
     error: ValidationError, model: type[Checked], data: object, hidden: str
 ) -> Iterator[Problem]:
     errors = error.errors(include_url=False)
-    unknown = [_flat(one["loc"], hidden) for one in errors if one["type"] in _UNKNOWN_KEY]
+    unknown: defaultdict[Steps, list[str]] = defaultdict(list)
+    for one in errors:
+        if one["type"] in _UNKNOWN_KEY:
+            *around, key = _flat(one["loc"], hidden)
+            unknown[tuple(around)].append(str(key))
     for one in errors:
         if one["type"] != "missing" or not _is_misspelt(_flat(one["loc"], hidden), unknown):
             yield from _worded(one, model, data, hidden)
@@ -148,9 +159,9 @@ def _flat(steps: Steps, hidden: str) -> Steps:
     return steps[1:] if hidden and steps[:1] == (hidden,) else steps
 
 
-def _is_misspelt(missing: Steps, unknown: list[Steps]) -> bool:
+def _is_misspelt(missing: Steps, unknown: Mapping[Steps, list[str]]) -> bool:
     """Tell whether a missing key is there with another spelling: that is one problem, not two."""
-    beside = [str(steps[-1]) for steps in unknown if steps[:-1] == missing[:-1]]
+    beside = unknown.get(missing[:-1], ())
     return bool(difflib.get_close_matches(str(missing[-1]), beside, n=1))
 
 
@@ -220,12 +231,17 @@ def _mismatch(steps: Steps, error: Mapping[str, Any]) -> Problem:
 
 def _known_keys(model: type[Checked], steps: Steps, hidden: str) -> list[str]:
     """Return the keys that the file may have in the mapping at `steps`."""
-    schema = model.model_json_schema()
+    schema = _schema_of(model)
     if _flat(steps, hidden):
         return _keys_at(steps, schema)
     return [key for key in _keys_at((), schema) if key != hidden] + (
         _keys_at((hidden,), schema) if hidden else []
     )
+
+
+@cache
+def _schema_of(model: type[Checked]) -> dict[str, Any]:
+    return model.model_json_schema()
 
 
 def _keys_at(steps: Steps, schema: Mapping[str, Any]) -> list[str]:

@@ -42,7 +42,7 @@ class Condition:
         match = _CONDITION.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} does not begin with <, <=, >, >= or ==; write '< 1 s'")
-        value, dimension = _amount(match["amount"])
+        value, dimension = _amount(match["amount"].lstrip())
         comparator: Any = match["comparator"]
         return cls(comparator, value, dimension, text)
 
@@ -50,7 +50,7 @@ class Condition:
         return self.text
 
 
-_CONDITION = re.compile(r"(?P<comparator><=|>=|==|<|>)\s*(?P<amount>.+)")
+_CONDITION = re.compile(r"(?P<comparator><=|>=|==|<|>)(?P<amount>.+)")
 
 
 def _amount(text: str) -> tuple[float, Dimension | None]:

@@ -82,6 +82,10 @@ class Policy(Described):
     kind: str
 
 
+MAX_TRIALS = 10_000
+"""Trials of one run, of all its arms together: those of a month."""
+
+
 class Needs(Checked):
     """What the experiment asks of a lab."""
 
@@ -147,7 +151,7 @@ class Experiment(Document):
     """By name, the fields that each variant sets, by dotted key."""
     matrix: Mapping[ArmKey, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
     """By dotted key, the values that a field takes; every combination is an arm."""
-    trials: Annotated[int, Field(ge=1)] = 1
+    trials: Annotated[int, Field(ge=1, le=MAX_TRIALS)] = 1
     """Trials of each arm."""
     checks: Mapping[Metric, Statistics] = {}
     """By `arm.metric`, or `metric` where there is one arm, what must hold."""
@@ -205,6 +209,9 @@ class Experiment(Document):
 
     def _check_problems(self) -> Iterator[Problem]:
         arms = [arm.name for arm in self.arms()]
+        if len(arms) * self.trials > MAX_TRIALS:
+            message = f"{len(arms)} arms make more than {MAX_TRIALS} trials together"
+            yield Problem(("trials",), message)
         for key, statistics in self.checks.items():
             arm, _, metric = key.rpartition(".")
             if not arm and len(arms) > 1:

@@ -102,12 +102,18 @@ class TwinSettings(Checked):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
+MAX_SWITCHES = 128
+
+
 class Lab(Document):
     """Everything that exists in a lab, and which faults may be injected there."""
 
     lab: Name
     hosts: Annotated[Mapping[Name, Host], Field(min_length=1)]
-    switches: Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]] = {}
+    switches: Annotated[
+        Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]],
+        Field(max_length=MAX_SWITCHES),
+    ] = {}
     power: Mapping[Name, Annotated[PowerUnit, OfKind("drivers", "driver", role="power")]] = {}
     attenuators: Mapping[
         Name, Annotated[Attenuator, OfKind("drivers", "driver", role="attenuator")]

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.schema.check import shown
 from testbed.schema.source import Mark, Source, Steps
-from testbed.schema.yaml12 import parse
+from testbed.schema.yaml12 import MAX_DEPTH, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Override:
         rest = self.key.split(".")
         if not all(rest):
             raise self._error(f"{self.key!r} is no dotted key", "write it as 'jobs.main.ranks'")
+        if len(rest) > MAX_DEPTH:
+            raise self._error(f"{self.key!r} leads deeper than {MAX_DEPTH} levels")
         while True:
             step, rest = self._step(data, steps, rest)
             steps = (*steps, step)

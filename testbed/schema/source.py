@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +25,12 @@ class Place:
     @classmethod
     def after(cls, file: str, text: str) -> Place:
         """Return the place of the character that follows `text`, the beginning of a file."""
-        lines = text.split("\n")
+        lines = _LINE_END.split(text)
         return cls(file, len(lines), len(lines[-1]) + 1)
+
+
+_LINE_END = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""Where PyYAML, too, ends a line."""
 
 
 @dataclass(frozen=True, slots=True)

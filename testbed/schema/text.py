@@ -79,7 +79,7 @@ class Outlet:
 class PortNumbers:
     """Say of a field that a file gives it as a list of port numbers and ranges: `[1, 2, 5-8]`."""
 
-    largest: int = 9999
+    largest: int = 4096
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -145,7 +145,8 @@ def _resource(text: str) -> str:
 
 
 Name = Annotated[
-    str, spelling(r"[A-Za-z0-9][A-Za-z0-9_-]*", "a name: letters, digits, '-' and '_'")
+    str,
+    spelling(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "a name: letters, digits, '-' and '_', at most 64"),
 ]
 Sentence = Annotated[str, spelling(r"\S.*\S", "a sentence in one line")]
 EnvName = Annotated[str, spelling(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]

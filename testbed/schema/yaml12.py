@@ -3,7 +3,7 @@
 The only importer of PyYAML. Scalars follow the core schema of YAML 1.2, so `on`, `no`, `12:30` and
 dates stay text; infinities and NaN stay text too, because no quantity of ours has them. Keys are
 always text, as written. Anchors and merge keys work; tags beyond the core schema, duplicate keys,
-recursion and text made to exhaust memory are refused.
+recursion, integers beyond 64 bits and text made to exhaust memory or patience are refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from testbed.errors import FileError
 from testbed.schema.source import Mark, Place, Steps
 
 MAX_DEPTH = 32
+MAX_VALUES = 50_000
+"""Keys and values in one file: a lab of a thousand hosts has half as many."""
 MAX_ALIASED = 10_000
 """Values that the aliases of one file may add to those written out."""
 
@@ -51,6 +53,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         BaseResolver.__init__(self)
         self._file = name
         self._depth = 0
+        self._values = 0
         self._aliased = 0
         self._sizes: dict[int, int] = {}
 
@@ -60,6 +63,9 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
             return self._alias(super().compose_node(parent, index), start)
         if self._depth > MAX_DEPTH:
             raise self._refusal(f"nested deeper than {MAX_DEPTH} levels", start)
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise self._refusal(f"there are more than {MAX_VALUES} keys and values", start)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -222,7 +228,10 @@ def _converted(tag: str, text: str) -> Any:
         case "bool":
             return _BOOLEANS[text.lower()]
         case "int":
-            return int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+            number = int(text, 0) if text[:2] in {"0o", "0x"} else int(text)
+            if number.bit_length() > 64:
+                raise ValueError(text)
+            return number
         case "float":
             value = float(text)
             if not math.isfinite(value):

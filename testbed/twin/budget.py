@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import Lab
 

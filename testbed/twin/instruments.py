@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.bench.contracts import (
+from testbed.bench.sites import (
     AttenuatorSite,
     FarEnd,
     MeterSite,

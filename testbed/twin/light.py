@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 
-from testbed.bench.contracts import Scheduler, never
+from testbed.bench.sites import Scheduler, never
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
 from testbed.twin.net import Network
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from testbed.bench.contracts import FarEnd
+from testbed.bench.sites import FarEnd
 
 _PIECE = 65536
 _HANDSHAKE_SECONDS = 5.0

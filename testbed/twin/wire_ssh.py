@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import asyncssh
 
-from testbed.bench.contracts import EXIT_MARK, SshFarEnd
+from testbed.bench.contracts import EXIT_MARK
+from testbed.bench.sites import SshFarEnd
 
 Result = TypeVar("Result")
 

@@ -13,7 +13,7 @@ import statistics
 import pytest
 import pyvisa
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline, now
 from testbed.fabric.change import Change
 from testbed.twin.scheduler import WallScheduler

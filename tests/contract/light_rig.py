@@ -2,7 +2,7 @@
 
 from family import WIRES
 
-from testbed.bench.contracts import AttenuatorSite, MeterSite
+from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
 from testbed.plugins import kind, kinds
 from testbed.twin.scheduler import WallScheduler

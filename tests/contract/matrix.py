@@ -11,7 +11,7 @@ from family import Family, families
 from outcomes import EXPECTED
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.plugins import kind, kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-matrix.md"

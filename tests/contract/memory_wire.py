@@ -4,7 +4,7 @@ On a connection every client has a conversation of its own, and what comes after
 lost. A cable has one conversation, whoever opens it: an old answer may still come out of it.
 """
 
-from testbed.bench.contracts import SshFarEnd
+from testbed.bench.sites import SshFarEnd
 from testbed.errors import LinkLost, Rejected
 from testbed_drivers.transport import BufferedTransport
 

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 from family import WIRES, Family
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.plugins import kind

@@ -73,12 +73,14 @@ class Script:
         self.opened.append(self.lines.pop(0))
         return self.opened[-1]
 
-    def driver(self, name, *, serial=False, identity="S1", ports=range(1, 33), **options):
+    def driver(
+        self, name, *, serial=False, resource="", identity="S1", ports=range(1, 33), **options
+    ):
         """Return a driver by its registered name; on a serial line, or on TCP."""
         described = kind("drivers", name)
         return described.load()(
             "ocs",
-            "/dev/ttyUSB0" if serial else "TCPIP::192.0.2.10::5025::SOCKET",
+            resource or ("/dev/ttyUSB0" if serial else "TCPIP::192.0.2.10::5025::SOCKET"),
             frozenset(ports),
             identity,
             described.options(**options),

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from testbed.bench.contracts import PowerSite
+from testbed.bench.sites import PowerSite
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret

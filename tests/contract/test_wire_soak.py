@@ -16,7 +16,7 @@ from memory_wire import MemoryWire
 from rig import Rig, States
 from virtual_time import VirtualDeadline, VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError
 from testbed.fabric.change import after, plan_change

@@ -1,7 +1,7 @@
 """A rack on real switch drivers: each speaks over TCP with the far end of its switch."""
 
-from testbed.bench.contracts import SwitchSite
 from testbed.bench.fabric import Fabric
+from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.record.journal import Journal, open_entries

@@ -5,8 +5,8 @@ import re
 from memory_wire import MemoryWire
 from virtual_time import VirtualDeadline
 
-from testbed.bench.contracts import SwitchSite
 from testbed.bench.crossbar import Crossbar
+from testbed.bench.sites import SwitchSite
 from testbed.bench.verification import WallTime
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis import Polatis

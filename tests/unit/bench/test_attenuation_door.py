@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.bench.attenuation import Attenuation
-from testbed.bench.contracts import AttenuatorSite, MeterSite
+from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, UnsafeError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.bench.byhand import parse_ends, switch_by_hand
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UsageError
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler

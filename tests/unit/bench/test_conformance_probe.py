@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.bench.contracts import SwitchSite
 from testbed.bench.probe import Probe
+from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UsageError
 from testbed.fabric.change import Change

@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.bench.contracts import PowerSite
 from testbed.bench.power import Power
+from testbed.bench.sites import PowerSite
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, UnsafeError, UsageError
 from testbed.record.journal import Journal, open_entries

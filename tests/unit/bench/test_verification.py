@@ -11,9 +11,10 @@ from threading import RLock
 import pytest
 from virtual_time import VirtualDeadline, VirtualTime
 
-from testbed.bench.contracts import Identity, SwitchSite
+from testbed.bench.contracts import Identity
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, move_all
+from testbed.bench.sites import SwitchSite
 from testbed.bench.verification import MARGIN, WallTime
 from testbed.errors import BusyError, InstrumentError, LabError, NoReply, UsageError
 from testbed.fabric.device import Capabilities

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.bench.contracts import never
+from testbed.bench.sites import never
 from testbed.clock import now
 from testbed_drivers.far_end import FarEnd
 from testbed_drivers.http_far_end import Answer, HttpSession, RequestReader

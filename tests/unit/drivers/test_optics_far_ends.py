@@ -3,7 +3,7 @@
 import pytest
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import AttenuatorSite, MeterSite
+from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed_drivers.keysight_voa_far_end import BLOCKED, KeysightVoaFarEnd
 from testbed_drivers.power_meters_far_end import KeysightMeterFarEnd, ThorlabsMeterFarEnd
 

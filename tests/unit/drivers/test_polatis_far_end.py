@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 

@@ -6,7 +6,7 @@ import json
 import pytest
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.secret import Secret
 from testbed_drivers.calient_rest_far_end import CalientRestFarEnd
 from testbed_drivers.cards_rest import CalientRestOptions, PolatisRestconfOptions

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.agiltron_far_end import AgiltronFarEnd
 from testbed_drivers.cards_small import (
     AgiltronOptions,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.secret import Secret
 from testbed_drivers.calient_far_end import CalientFarEnd
 from testbed_drivers.cards_tl1 import CalientOptions, PolatisTl1Options

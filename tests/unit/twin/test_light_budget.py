@@ -3,7 +3,7 @@
 import pytest
 from virtual_time import VirtualTime
 
-from testbed.bench.contracts import SwitchSite
+from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import load_lab
 from testbed.twin.budget import LightBudget
