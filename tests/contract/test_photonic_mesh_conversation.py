@@ -1,0 +1,248 @@
+"""What the photonic mesh's driver says, connection by connection, and what it makes of answers."""
+
+from dataclasses import replace
+
+import pytest
+from scripted import Conversation
+
+from testbed.clock import Deadline
+from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from testbed.fabric.change import Change, plan_change
+from testbed.fabric.mesh import Gate, hexagonal
+from testbed.fabric.mesh_routes import route
+from testbed_drivers.mesh_line import written
+
+GREETING = b"photonic mesh, serial S1, 38 cells\n"
+DONE = b"OK: 38 cells set\n"
+MESH = hexagonal(3, 3)
+
+
+def soon():
+    return Deadline.after(5)
+
+
+class Visit(Conversation):
+    """One connection: it begins with a greeting, and ends by being hung up."""
+
+    def __init__(self, pairs, greeting):
+        super().__init__(pairs)
+        self.say(greeting)
+
+    def receive(self, end, deadline):
+        if self._answer is None:
+            raise LinkLost("ocs", "the other side hung up")
+        return super().receive(end, deadline)
+
+
+class Mesh:
+    """A 3×3 mesh, its driver, and the connections that are expected."""
+
+    def __init__(self, script, **options):
+        self.script = script
+        self.driver = script.driver("photonic-mesh", **{"width": 3, "height": 3, **options})
+
+    def visited(self, *answers, greeting=GREETING):
+        """Expect a connection; on it one line, answered so, for each setting and answer."""
+        pairs = [(line_of(setting), answer) for setting, answer in answers]
+        self.script.lines.append(Visit(pairs, greeting))
+
+    def open(self):
+        self.visited()
+        self.driver.open(soon())
+
+
+def line_of(setting):
+    return written(dict(enumerate(setting))).encode() + b"\n"
+
+
+def setting_of(wanted, present=None):
+    return route(replace(MESH, setting=present), wanted).setting
+
+
+@pytest.fixture
+def mesh(script):
+    mesh = Mesh(script)
+    mesh.open()
+    return mesh
+
+
+ONE = setting_of({1: 4})
+BOTH = setting_of({1: 4, 2: 5}, ONE)
+
+
+def test_the_greeting_says_who_it_is_and_nothing_is_sent(mesh):
+    assert mesh.driver.capabilities.ingress == {1, 2, 3}
+    assert mesh.driver.capabilities.egress == {4, 5, 6}
+    assert mesh.driver.capabilities.mesh == MESH
+    mesh.visited()
+    assert mesh.driver.identify(soon()).serial == "S1"
+    assert all(line.closed for line in mesh.script.opened)
+
+
+def test_before_the_first_change_the_state_counts_as_empty_and_the_transcript_says_so(mesh):
+    mesh.visited()
+    assert mesh.driver.state(soon()) == {}
+    assert ("note", b"nothing was told yet, so its state is unknown; taken as empty") in (
+        mesh.script.trace
+    )
+
+
+def test_a_change_is_one_connection_and_one_line_that_sets_every_cell(mesh):
+    mesh.visited((ONE, DONE))
+    mesh.visited()
+    applied = mesh.driver.apply(Change({}, {1: 4}), soon())
+    assert applied.state == {1: 4}
+    assert applied.commanded <= applied.answered <= applied.read_back
+    assert mesh.driver.capabilities.mesh.setting == ONE
+
+
+def test_the_line_is_a_python_list_of_pairs():
+    assert line_of((Gate.BAR, Gate.CROSS)) == b"[(0, '='), (1, 'x')]\n"
+
+
+def test_later_changes_start_from_what_was_told(mesh):
+    mesh.visited((ONE, DONE))
+    mesh.visited()
+    mesh.driver.apply(Change({}, {1: 4}), soon())
+    mesh.visited((BOTH, DONE))
+    mesh.visited()
+    assert mesh.driver.apply(Change({}, {2: 5}), soon()).state == {1: 4, 2: 5}
+    mesh.visited((setting_of({2: 5}, BOTH), DONE))
+    mesh.visited()
+    assert mesh.driver.apply(Change({1: 4}, {}), soon()).state == {2: 5}
+
+
+def test_a_refusal_changes_nothing_and_leaves_no_doubt(mesh):
+    mesh.visited((ONE, b"ERROR: there is no cell 37\n"))
+    with pytest.raises(Rejected, match="ERROR: there is no cell 37") as caught:
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+    assert caught.value.reply == "ERROR: there is no cell 37"
+    mesh.visited()
+    assert mesh.driver.state(soon()) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (NoReply("ocs", "did not answer in time"), NoReply),
+        (LinkLost("ocs", "the other side hung up"), LinkLost),
+        (b"OK: 38 ce", LinkLost),
+        (b"OK: 38 \xe3ells set\n", Garbled),
+        (b"OK: 38 cells set\x1a", Garbled),
+    ],
+)
+def test_a_doubt_is_ended_by_telling_the_same_again(mesh, answer, error):
+    mesh.visited((ONE, answer))
+    with pytest.raises(error):
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+    assert mesh.driver.capabilities.mesh.setting is None
+    mesh.visited((ONE, DONE))
+    assert mesh.driver.state(soon()) == {1: 4}
+    mesh.visited()
+    assert mesh.driver.state(soon()) == {1: 4}
+
+
+def test_while_in_doubt_no_other_change_is_made(mesh):
+    mesh.visited((ONE, NoReply("ocs", "did not answer in time")))
+    with pytest.raises(NoReply):
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+    with pytest.raises(InstrumentError, match="no other can be planned; read its state first"):
+        mesh.driver.apply(Change({}, {2: 5}), soon())
+
+
+def test_a_doubt_outlasts_a_refusal_to_hear_it_again(mesh):
+    """The first sending may have arrived, whatever is said to the second."""
+    mesh.visited((ONE, NoReply("ocs", "did not answer in time")))
+    with pytest.raises(NoReply):
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+    mesh.visited((ONE, b"ERROR: busy\n"))
+    with pytest.raises(Rejected):
+        mesh.driver.state(soon())
+    mesh.visited((ONE, DONE))
+    assert mesh.driver.state(soon()) == {1: 4}
+
+
+def test_a_connection_that_never_opened_leaves_no_doubt(mesh):
+    mesh.visited(greeting=LinkLost("ocs", "the other side hung up"))
+    with pytest.raises(LinkLost):
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+    mesh.visited()
+    assert mesh.driver.state(soon()) == {}
+
+
+def test_a_port_in_use_is_refused_before_any_connection(mesh):
+    mesh.visited((ONE, DONE))
+    mesh.visited()
+    mesh.driver.apply(Change({}, {1: 4}), soon())
+    for adds in ({1: 5}, {2: 4}):
+        with pytest.raises(UsageError, match="in use by 1→4"):
+            mesh.driver.apply(Change({}, adds), soon())
+
+
+CROWDED = (
+    {1: 11, 2: 8, 3: 9, 5: 10, 6: 7},
+    {2: 12, 3: 8, 4: 7, 5: 11},
+    {1: 10, 2: 12, 3: 11, 5: 8, 6: 7},
+)
+"""Three matchings of a 6×6 mesh; from the second to the third, 2→12 must take another path."""
+
+
+def test_a_circuit_is_darkened_only_by_a_change_that_names_it(script):
+    mesh = Mesh(script, width=6, height=6)
+    greeting = b"photonic mesh, serial S1, 131 cells\n"
+    mesh.visited(greeting=greeting)
+    mesh.driver.open(soon())
+    ports = frozenset(range(1, 13))
+    for wanted in CROWDED:
+        can, state = mesh.driver.capabilities, mesh.driver.state
+        mesh.visited(greeting=greeting)
+        present = state(soon())
+        change = plan_change(present, wanted, present, ports, can)
+        if wanted is CROWDED[-1]:
+            assert change.disturbs == {(2, 12)}
+            with pytest.raises(UsageError, match="2→12 would be dark for a moment"):
+                mesh.driver.apply(replace(change, disturbs=frozenset()), soon())
+        mesh.visited((route(can.mesh, wanted).setting, b"OK\n"), greeting=greeting)
+        mesh.visited(greeting=greeting)
+        assert mesh.driver.apply(change, soon()).state == wanted
+    assert ("note", "these circuits stay, on another path: 2→12".encode()) in script.trace
+
+
+def test_circuits_that_are_blocked_together_are_refused_before_any_connection(script):
+    mesh = Mesh(script, width=1, height=1, ingress=(0, 2, 4), egress=(6, 8, 10))
+    mesh.visited(greeting=b"photonic mesh, serial S1, 6 cells\n")
+    mesh.driver.open(soon())
+    with pytest.raises(UsageError, match="no way found for 1→4, 2→6, 3→5 together"):
+        mesh.driver.apply(Change({}, {1: 4, 2: 6, 3: 5}), soon())
+
+
+def test_another_serial_number_is_refused_before_anything_is_sent(mesh):
+    mesh.visited(greeting=GREETING.replace(b"S1", b"S2"))
+    with pytest.raises(InstrumentError, match="S2 instead of S1"):
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+
+
+def test_a_greeting_without_a_serial_number_is_garbled_where_one_is_expected(mesh):
+    for _ in range(2):
+        mesh.visited(greeting=b"welcome\n")
+    with pytest.raises(Garbled, match="'welcome', which names no serial number"):
+        mesh.driver.identify(soon())
+
+
+def test_any_greeting_will_do_where_no_serial_number_is_expected(script):
+    mesh = Mesh(script, identity=None)
+    mesh.visited(greeting=b"welcome\n")
+    assert mesh.driver.open(soon()).model == "welcome"
+
+
+def test_a_mesh_of_another_size_is_refused(script):
+    mesh = Mesh(script)
+    mesh.visited(greeting=b"photonic mesh, serial S1, 72 cells\n")
+    with pytest.raises(InstrumentError, match="has 72 cells instead of 38") as caught:
+        mesh.driver.open(soon())
+    assert "'width' and 'height'" in caught.value.hint
+
+
+def test_ports_that_the_mesh_does_not_have_are_refused(script):
+    with pytest.raises(UsageError, match="its external ports are 0 to 27"):
+        Mesh(script, ingress=(0,), egress=(28,))

@@ -1,0 +1,183 @@
+"""The photonic mesh's far end: its cells, its light, and its one line, on a clock moved by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from virtual_time import VirtualTime
+
+from testbed.bench.sites import SwitchSite
+from testbed.fabric.mesh import Gate, hexagonal
+from testbed.fabric.mesh_routes import route
+from testbed_drivers.cards_mesh import PhotonicMeshOptions
+from testbed_drivers.mesh_line import read, written
+from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
+
+SETTLE = 0.01
+MESH = hexagonal(3, 3)
+STRAIGHT = {1: 4, 2: 5, 3: 6}
+TURNED = {1: 5, 2: 6, 3: 4}
+
+
+class Box:
+    """A 3×3 mesh, its time and the light it showed."""
+
+    def __init__(self, ports=6):
+        self.time = VirtualTime()
+        self.lit = {}
+        ingress = frozenset(range(1, ports // 2 + 1))
+        egress = frozenset(range(ports // 2 + 1, ports + 1))
+        site = SwitchSite(ingress, egress, "S1", SETTLE, 1, self.time, self._hear)
+        self.far_end = PhotonicMeshFarEnd(site, PhotonicMeshOptions(width=3, height=3))
+
+    def _hear(self, lit):
+        self.lit = lit
+
+    def say(self, *pieces):
+        """Connect, say something; return everything that came, and whether it hung up."""
+        said, ends = [], []
+        session = self.far_end.session(said.append, hang_up=lambda: ends.append(1))
+        for piece in pieces:
+            session.receive(piece)
+        return b"".join(said).decode(), bool(ends)
+
+    def set(self, gates):
+        return self.say(written(gates).encode() + b"\n")
+
+    def make(self, wanted):
+        """Set every cell for some circuits, and let them settle."""
+        self.set(dict(enumerate(route(MESH, wanted).setting)))
+        self.time.advance(SETTLE)
+
+
+@pytest.fixture
+def box():
+    return Box()
+
+
+def test_a_client_is_greeted_and_heard_once_and_hung_up_on(box):
+    assert box.say() == ("photonic mesh, serial S1, 38 cells\n", False)
+    said, over = box.say(b"[(0, ", b"'x')]", b"\n[(1, 'x')]\n")
+    assert said.splitlines()[1:] == ["OK: 1 cells set"]
+    assert over
+    assert box.far_end.cells[:2] == (Gate.CROSS, Gate.BAR)
+
+
+@pytest.mark.parametrize("wanted", [STRAIGHT, TURNED, {2: 6}, {}])
+def test_exactly_the_circuits_that_the_cells_make_are_lit_once_they_settled(box, wanted):
+    box.make(STRAIGHT)
+    box.set(dict(enumerate(route(MESH, wanted).setting)))
+    box.time.advance(SETTLE)
+    assert box.lit == wanted
+
+
+@given(st.lists(st.sampled_from(list(Gate)), min_size=38, max_size=38))
+def test_whatever_the_cells_are_light_follows_them(gates):
+    box = Box()
+    box.set(dict(enumerate(gates)))
+    box.time.advance(SETTLE)
+    assert box.lit == MESH.circuits(tuple(gates))
+
+
+def test_light_that_takes_another_way_is_dark_meanwhile(box):
+    box.make(STRAIGHT)
+    box.set(dict(enumerate(route(MESH, TURNED).setting)))
+    assert box.lit == {}
+    box.time.advance(SETTLE)
+    assert box.lit == TURNED
+
+
+def test_circuits_whose_way_stays_are_not_disturbed(box):
+    box.make({1: 4})
+    path = MESH.path(1, box.far_end.cells)
+    used = {step.cell for step in path.steps}
+    box.set({cell: Gate.CROSS for cell in range(38) if cell not in used})
+    assert box.lit == {1: 4}
+
+
+def test_a_list_of_some_cells_leaves_the_others(box):
+    box.make(STRAIGHT)
+    before = box.far_end.cells
+    box.set({5: before[5]})
+    assert box.far_end.cells == before
+    assert box.lit == STRAIGHT
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"[(38, 'x')]\n", "there is no cell 38"),
+        (b"[(0, 'x'), (0, '=')]\n", "a cell is listed twice"),
+        (b"[(0, 'x')\n", "not a list of cells"),
+        (b"[(0, 'y')]\n", "not a list of cells"),
+        (b"[(-1, 'x')]\n", "not a list of cells"),
+        (b"__import__('os')\n", "not a list of cells"),
+        (b"\n", "not a list of cells"),
+    ],
+)
+def test_what_is_no_list_of_its_cells_changes_nothing(box, line, complaint):
+    box.make(STRAIGHT)
+    before = box.far_end.cells
+    said, over = box.say(line)
+    assert f"ERROR: {complaint}" in said
+    assert over
+    assert box.far_end.cells == before
+
+
+def test_a_stuck_cell_sends_light_elsewhere(box):
+    box.make(STRAIGHT)
+    turned = route(MESH, TURNED).setting
+    moved = next(n for n, gate in enumerate(turned) if gate is not box.far_end.cells[n])
+    box.far_end.fault("cell-stuck", port=moved)
+    box.set(dict(enumerate(turned)))
+    box.time.advance(SETTLE)
+    stuck = tuple(g if n != moved else box.far_end.cells[n] for n, g in enumerate(turned))
+    assert box.far_end.cells == stuck != turned
+    assert box.lit == MESH.circuits(stuck)
+    assert box.far_end.struck("cell-stuck") == 1
+
+
+def test_it_is_busy_for_a_while(box):
+    box.far_end.fault("busy", delay=1.0)
+    assert "ERROR: busy" in box.set({0: Gate.CROSS})[0]
+    box.time.advance(1.0)
+    assert "OK" in box.set({0: Gate.CROSS})[0]
+
+
+def test_power_comes_back_with_every_cell_in_bar(box):
+    box.make(STRAIGHT)
+    box.far_end.fault("restart")
+    assert set(box.far_end.cells) == {Gate.BAR}
+    assert box.lit == {}
+
+
+def test_somebody_else_turns_a_cell_of_one_circuit(box):
+    box.make(STRAIGHT)
+    box.far_end.fault("meddled", port=5)
+    box.time.advance(SETTLE)
+    assert box.lit.get(2) != 5
+    assert box.lit == MESH.circuits(box.far_end.cells)
+
+
+def test_a_late_answer_comes_before_it_hangs_up(box):
+    said, ends = [], []
+    session = box.far_end.session(said.append, hang_up=lambda: ends.append(len(said)))
+    box.far_end.fault("late", count=1, delay=0.5)
+    session.receive(b"[(0, 'x')]\n")
+    assert len(said) == 1 and not ends
+    box.time.advance(0.5)
+    assert ends == [2]
+
+
+def test_a_site_with_more_ports_than_the_mesh_is_refused():
+    with pytest.raises(ValueError, match="uses 6 ports, not 8"):
+        Box(ports=8)
+
+
+@given(st.dictionaries(st.integers(0, 999), st.sampled_from(list(Gate))))
+def test_what_is_written_is_read_back(gates):
+    assert read(written(gates)) == gates
+
+
+@pytest.mark.parametrize("line", ["[]", "[(1,'x'),]", ' [ ( 1 , "=" ) , ] ', "[(1, 'x',)]"])
+def test_lists_as_python_writes_them_are_read(line):
+    assert len(read(line)) == line.count("1")
