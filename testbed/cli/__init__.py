@@ -5,15 +5,28 @@ The only room that picks a backend: hardware, or a twin that it starts or joins.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import traceback
 
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 
+_SIGNALLED = 128
+
 
 def main() -> None:
     """Run the command line and exit with its documented code; no traceback for a user's mistake."""
-    sys.exit(run(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
+    code = run(sys.argv[1:])
+    if code > _SIGNALLED:
+        # Whoever asked to leave has what there is to say; workers may still wait for a dead lab.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -88,6 +88,23 @@ def test_a_foreign_circuit_elsewhere_is_left_alone(testbed: CommandLine, rack: s
     assert testbed("switch", "ocs", "disconnect", "15", "32", *by_hand).code == 0
 
 
+def test_a_second_client_that_meddles_between_trials_stops_the_run(
+    testbed: CommandLine, rack: str
+) -> None:
+    by_hand = ["--lab", "rack", "--twin", rack, "--force"]
+    three = [*SMALL_MODEL, "--repeat", "3", "--seed", "1"]
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *three)
+    run.await_event(lambda event: event["kind"] == "trial.end")
+    port = testbed("switch", "ocs", "show", *by_hand, "--json").json()[0]
+    ends = [str(port["ingress"]), str(port["egress"])]
+    assert testbed("switch", "ocs", "disconnect", *ends, *by_hand).code == 0
+    done = run.finish()
+    assert done.code == 5, done.out + done.err
+    assert f"{ends[0]}→{ends[1]} ({port['from']} to {port['to']}) is gone" in done.err + done.out
+    assert len([e for e in run.events() if e["kind"] == "trial.begin"]) < 6
+    assert circuits(testbed, rack) == []
+
+
 def test_keep_leaves_the_circuits_of_the_job(testbed: CommandLine, rack: str) -> None:
     done = testbed.start(
         "run", "experiments/lumion.yaml", "--twin", rack, *ONE, "-S", "keep=true"
