@@ -95,13 +95,14 @@ class PhotonicMesh(Switch):
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do a change; raise InstrumentError while it is in doubt what it would start from."""
-        if self._doubted is not None:
-            raise InstrumentError(
-                self._name,
-                "has not acknowledged its last change, so no other can be planned",
-                hint="read its state first",
-            )
-        return super().apply(change, deadline)
+        with self._held(deadline):
+            if self._doubted is not None:
+                raise InstrumentError(
+                    self._name,
+                    "has not acknowledged its last change, so no other can be planned",
+                    hint="read its state first",
+                )
+            return super().apply(change, deadline)
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -203,8 +204,10 @@ class PhotonicMesh(Switch):
                 reply=words,
                 hint="correct 'width' and 'height' in the lab file",
             )
-        who = Identity("photonic mesh", words, serial[1] if serial else "", "unknown")
-        self._who = self._serial.check(who)
+        model = cells[0] if cells else words
+        self._who = self._serial.check(
+            Identity("photonic mesh", model, serial[1] if serial else "", "")
+        )
 
     def _until_hung_up(self, line: Transport, deadline: Deadline) -> str:
         """Return the status text; the other side hangs up after it."""
