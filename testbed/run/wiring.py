@@ -13,14 +13,22 @@ from concurrent.futures import Future, wait
 from testbed.bench.bench import Bench
 from testbed.bench.fabric import Fabric
 from testbed.clock import Deadline, now
-from testbed.errors import EXIT_BUG, EXIT_PASSED, HostError, InstrumentError, LabError, UnsafeError
+from testbed.errors import (
+    EXIT_BUG,
+    EXIT_PASSED,
+    HostError,
+    InstrumentError,
+    LabError,
+    TestbedError,
+    UnsafeError,
+)
 from testbed.fabric.circuits import Circuit, HostPort, Wiring
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.fibre_search import FibreSearch, PortFinding
-from testbed.run.inbox import Inbox
+from testbed.run.inbox import Inbox, Interrupted
 from testbed.schema import Lab
 
 FRAMES = 200
@@ -61,14 +69,22 @@ class WiringCheck:
         self._slowest = 0.0
         self._link_limit = _LINK_LIMIT
 
-    def stop(self) -> None:
-        """Light no further circuit; the one that is lit is taken down as always."""
+    def end(self, running: Future[list[PortFinding]], deadline: Deadline) -> None:
+        """Let `run`, which is under way, light no further circuit, and see the last one go.
+
+        Raise UnsafeError when it did not, or could not be taken down.
+        """
         self._stopped = True
+        wait([running], deadline.left)
+        if not running.done():
+            raise UnsafeError("the circuit that was lit is not down yet", hint="look at the switch")
+        if isinstance(error := running.exception(), UnsafeError):
+            raise error
 
     def run(self) -> list[PortFinding]:
         """Light one circuit after the other and return a finding per port, in the file's order.
 
-        Raise BusyError when somebody's circuit is on a port that is needed, LabError once stopped.
+        Raise BusyError when somebody's circuit is on a port that is needed, LabError once ended.
         """
         return FibreSearch(self._bench.lab.wiring(), self._carries, self._found).run()
 
@@ -159,9 +175,20 @@ def conduct(
         cleanup="failed" if cleanup.failures else "verified",
         left=cleanup.failures,
     )
+    if problem and cleanup.failures:
+        raise _unsafe(problem, cleanup.failures)
     if problem:
         raise problem
     return findings, cleanup.failures
+
+
+def _unsafe(problem: Exception, left: list[str]) -> TestbedError:
+    """Return a problem with what is left behind; whoever pressed Ctrl-C is told that he did."""
+    words = f"not taken back: {'; '.join(left)}"
+    if isinstance(problem, Interrupted):
+        problem.hint = words
+        return problem
+    return UnsafeError(f"{problem}; {words}", hint="look at the switch")
 
 
 def _checked(
@@ -184,15 +211,5 @@ def _checked(
     )
     check = WiringCheck(bench, journal, log, tell)
     running = inbox.submit(check.run)
-    cleanup.push("circuit", lambda deadline: _end(check, running, deadline), 2 * _CHANGE_LIMIT)
+    cleanup.push("circuit", lambda deadline: check.end(running, deadline), 2 * _CHANGE_LIMIT)
     return inbox.result(running, limit, "the check of the wiring")
-
-
-def _end(check: WiringCheck, running: Future[list[PortFinding]], deadline: Deadline) -> None:
-    """Have the check take its circuit down; raise UnsafeError when it did not or could not."""
-    check.stop()
-    wait([running], deadline.left)
-    if not running.done():
-        raise UnsafeError("the circuit that was lit is not down yet", hint="look at the switch")
-    if isinstance(error := running.exception(), UnsafeError):
-        raise error
