@@ -65,7 +65,7 @@ class FileError(UsageError):
         return f"{self.where}: {super().__str__()}"
 
 
-_LONGEST = 400
+_LONGEST = 1000
 
 
 def _in_one_line(text: str) -> str:

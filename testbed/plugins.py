@@ -98,7 +98,7 @@ def kind(group: str, name: str) -> Kind:
     return known[name]
 
 
-MAX_NAMED = 40
+MAX_NAMED = 100
 """Names that a hint lists."""
 
 

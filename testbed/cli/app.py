@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from testbed import __version__
 from testbed.errors import UsageError
 from testbed.plugins import nearest
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 NEW_TWIN = "new"
 """What `--twin` means without a name: a twin of its own, for this command alone."""
@@ -92,6 +95,13 @@ def lab_file(name: str, experiment: Path | None = None) -> Path:
             return place / f"{name}.yaml"
     known = sorted({file.stem for place in places for file in place.glob("*.yaml")})
     raise UsageError(f"no lab is called {name!r}", hint=nearest(name, known))
+
+
+def terminal() -> Console:
+    """Return standard output for pages; names in them come from files, so nothing is markup."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False)
 
 
 def print_json(value: Any) -> None:

@@ -17,11 +17,13 @@ from testbed.cli.app import (
     app,
     lab_file,
     print_json,
+    terminal,
 )
 from testbed.errors import UsageError
 from testbed.run.plan import Plan
 from testbed.run.planner import draw_seed, make_plan
 from testbed.schema import (
+    MAX_TRIALS,
     CircuitList,
     Experiment,
     Lab,
@@ -38,7 +40,9 @@ SeedOption = Annotated[
 ]
 RepeatOption = Annotated[
     int | None,
-    typer.Option("--repeat", min=1, help="Trials of each variant, instead of the file's."),
+    typer.Option(
+        "--repeat", min=1, max=MAX_TRIALS, help="Trials of each variant, instead of the file's."
+    ),
 ]
 
 
@@ -85,11 +89,9 @@ def plan(
     if json:
         print_json(planned.to_json())
         return
-    from rich.console import Console
-
     from testbed.report.plan_page import print_plan
 
-    print_plan(planned, Console())
+    print_plan(planned, terminal())
 
 
 @dataclass(frozen=True, slots=True)

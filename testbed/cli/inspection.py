@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json
+from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
 from testbed.cli.cards import read_card
 from testbed.cli.record import finish
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
@@ -79,14 +79,12 @@ def report(run: Run = "latest", results: ResultsOption = RESULTS, json: JsonOpti
 )
 def compare(one: Run, other: Run, results: ResultsOption = RESULTS) -> int:
     """Hold two runs against each other, metric by metric; or two characterisation cards."""
-    from rich.console import Console
-
     from testbed.report.compare import print_comparison, print_drift
 
     if Path(one).is_file() and Path(other).is_file():
-        drifted = print_drift(read_card(Path(one)), read_card(Path(other)), Console())
+        drifted = print_drift(read_card(Path(one)), read_card(Path(other)), terminal())
         return EXIT_FAILED if drifted else EXIT_PASSED
 
     rows = [find_run(results, name).read_json("summary.json") for name in (one, other)]
-    print_comparison(rows[0], rows[1], Console())
+    print_comparison(rows[0], rows[1], terminal())
     return EXIT_PASSED

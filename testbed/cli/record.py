@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import __version__
+from testbed.cli.app import terminal
 from testbed.cli.files import Inputs
 from testbed.cli.twins import COMMAND_VARIABLE, command_line
 from testbed.clock import utc
@@ -68,11 +69,9 @@ def finish(directory: RunDirectory, *, show: bool) -> Summary:
     write_junit(summary, directory.path / "junit.xml")
     write_html(summary, events, directory.path / "report.html")
     if show:
-        from rich.console import Console
-
         from testbed.report.page import print_page
 
-        print_page(summary, directory.path, Console())
+        print_page(summary, directory.path, terminal())
     return summary
 
 

@@ -42,7 +42,7 @@ class LiveView:
         self._progress = Progress(plan)
         self._lines: deque[Line] = deque(maxlen=_LINES)
         self._started = math.inf
-        console = Console(file=stream)
+        console = Console(file=stream, markup=False, emoji=False)
         self._display: _Screen | _PlainLines = (
             _Screen(self, console) if _wants_picture(console) else _PlainLines(self, stream)
         )

@@ -10,7 +10,16 @@ only room that imports pydantic and PyYAML.
 from testbed.schema.check import SchemaError
 from testbed.schema.circuits import CircuitList
 from testbed.schema.condition import Condition
-from testbed.schema.experiment import Arm, Check, Experiment, Fault, Job, Policy, Target
+from testbed.schema.experiment import (
+    MAX_TRIALS,
+    Arm,
+    Check,
+    Experiment,
+    Fault,
+    Job,
+    Policy,
+    Target,
+)
 from testbed.schema.instruments import Attenuator, PowerMeter, PowerUnit, Switch
 from testbed.schema.json_schema import json_schema
 from testbed.schema.lab import Host, Lab, Port, TwinSettings
@@ -19,6 +28,7 @@ from testbed.schema.source import Source
 from testbed.schema.text import Outlet
 
 __all__ = [
+    "MAX_TRIALS",
     "Arm",
     "Attenuator",
     "Check",

@@ -167,9 +167,9 @@ def test_every_wrong_entry_of_a_list_of_ports_is_named(refused_lab):
     assert refused_lab("[1-16, 17, 18-32]", "[1-16, 16-17, x, 9-2, 2.5, 0, true]") == [
         "f:21:19: switches.ocs.ports.1: port 16 is listed twice",
         "f:21:26: switches.ocs.ports.2: 'x' is not a port or a range of ports, as 17 or 1-32",
-        "f:21:29: switches.ocs.ports.3: '9-2' is not a range within 1-9999",
+        "f:21:29: switches.ocs.ports.3: '9-2' is not a range within 1-4096",
         "f:21:34: switches.ocs.ports.4: 2.5 is not a port or a range of ports, as 17 or 1-32",
-        "f:21:39: switches.ocs.ports.5: 0 is not a range within 1-9999",
+        "f:21:39: switches.ocs.ports.5: 0 is not a range within 1-4096",
         "f:21:42: switches.ocs.ports.6: true is not a port or a range of ports, as 17 or 1-32",
     ]
 
