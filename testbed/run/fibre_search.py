@@ -143,7 +143,7 @@ class FibreSearch:
     def _exchanged(self, port: HostPort, other: HostPort) -> PortFinding | None:
         """Try the ways in which the fibres of two ports may have been swapped."""
         references = [reference for reference in self._references(port) if reference != other]
-        if not references and self._heard[other]:  # these two have heard each other and nobody else
+        if other in self._heard[port]:  # so any third may be the one that is right
             references = [third for third in self._joinable(port) if third != other]
         for reference in references:
             circuit = Circuit.between(port, reference)
