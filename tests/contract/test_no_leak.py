@@ -1,0 +1,153 @@
+"""Opening and closing a line a thousand times leaves no descriptor, no thread and no memory."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from family import families
+from rig import Rig, soon
+
+from testbed.errors import InstrumentError, LinkLost
+
+FAMILIES = families("switch")
+BOXES = {
+    "visa-tcp": "polatis",
+    "tcp": "polatis",
+    "visa-serial": "polatis",
+    "serial": "polatis",
+    "http": "polatis-restconf",
+    "https": "polatis-restconf",
+    "ssh": "sonic-ocs",
+}
+"""A box for each wire."""
+
+WARM = 10
+PER_OPEN = 40
+"""Bytes of memory that an open and a close may leave behind: less than any object."""
+ONCE = 40_000
+"""Bytes that caches and the measurement itself may take on top."""
+
+
+def counts(sample, *wires):
+    """Return a sample for each wire, shorter where keys are agreed on, and the full count."""
+    few = [pytest.param(w, 10 if w == "ssh" else sample, id=f"{w}-sample") for w in wires]
+    full = [pytest.param(w, 1000, id=f"{w}-full", marks=pytest.mark.soak) for w in wires]
+    return pytest.mark.parametrize(("wire", "count"), few + full)
+
+
+@pytest.fixture
+def rig(tmp_path):
+    made = []
+
+    def rig(wire):
+        made.append(Rig(FAMILIES[BOXES[wire]], wire, tmp_path))
+        return made[-1]
+
+    yield rig
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def traced():
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+def held():
+    """Return how many descriptors and threads this process has."""
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+
+
+def at_rest():
+    """Return what is held once nothing of it comes or goes any more."""
+    seen = [held()]
+    while len(seen) < 10 or len(set(seen[-10:])) > 1:
+        time.sleep(0.005)
+        seen.append(held())
+    return seen[-1]
+
+
+def memory():
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def expect_no_more_than(before):
+    """Wait until the far end, too, has noticed the last close; fail when something stays."""
+    deadline = time.monotonic() + 5
+    while any(now > then for now, then in zip(held(), before, strict=True)):
+        assert time.monotonic() < deadline, (held(), before, threading.enumerate())
+        time.sleep(0.005)
+
+
+def expect_flat(use, count):
+    for _ in range(WARM):
+        use()
+    before, bytes_before = at_rest(), memory()
+    for _ in range(count):
+        use()
+    expect_no_more_than(before)
+    grown = memory() - bytes_before
+    print(f"\n{count} times: {held()} after {before}, {grown} bytes more")
+    assert grown < ONCE + PER_OPEN * count
+
+
+@counts(50, *BOXES)
+def test_opening_and_closing_leaves_nothing(rig, traced, wire, count):
+    place = rig(wire)
+    driver = place.driver()
+
+    def use():
+        driver.close()
+        driver.open(soon())
+        place.sent.clear()
+
+    expect_flat(use, count)
+
+
+@counts(15, *BOXES)
+def test_opening_in_vain_leaves_nothing(rig, traced, wire, count):
+    """The box is there, but it is another one: the line is opened, greeted and given up."""
+    place = rig(wire)
+    driver = place.driver()
+    place.cut(place.build("S2"))
+
+    def use():
+        with pytest.raises(InstrumentError, match="S2"):
+            driver.open(soon())
+        place.sent.clear()
+
+    expect_flat(use, count)
+
+
+@counts(15, *BOXES)
+def test_opening_what_is_not_there_leaves_nothing(rig, traced, wire, count):
+    place = rig(wire)
+    driver = place.driver()
+    place.unplug()
+
+    def use():
+        with pytest.raises(LinkLost):
+            driver.open(soon())
+
+    expect_flat(use, count)
+
+
+@counts(15, "ssh")
+def test_a_host_key_that_is_refused_leaves_nothing(rig, traced, tmp_path, wire, count):
+    driver = rig(wire).driver()
+    driver.close()
+    (tmp_path / ".ssh" / "known_hosts").write_text("")
+
+    def use():
+        with pytest.raises(InstrumentError, match="host key"):
+            driver.open(soon())
+
+    expect_flat(use, count)
