@@ -48,6 +48,11 @@ def test_several_come_in_the_order_of_their_steps(planned):
     ]
 
 
+def test_it_may_begin_in_the_very_step_of_the_other_fault(planned):
+    trial = planned(POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 8}}")
+    assert [fault.step for fault in trial.far_end_faults] == [8]
+
+
 def test_a_trial_may_have_no_other_fault(planned):
     trial = planned("{kind: switch-restart, target: ocs, at: {step: 3}}")
     assert trial.fault is None

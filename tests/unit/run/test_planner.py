@@ -208,23 +208,24 @@ def test_the_seed_given_wins_over_the_files_and_a_missing_one_is_drawn():
 
 # --- what no plan can be made of
 
-UNWIRED = """\
+FAR = """\
+  far: {driver: polatis, resource: "TCPIP::192.0.2.12::5025::SOCKET", ports: [1-32]}
+"""
+UNWIRED = f"""\
   h3:
     ssh: h3
     power: pdu.4
 switches:
-  far: {driver: polatis, resource: "TCPIP::192.0.2.12::5025::SOCKET", ports: [1-32]}
-"""
-ELSEWHERE = """\
+{FAR}"""
+ELSEWHERE = f"""\
   h3:
     ssh: h3
     power: pdu.4
     ports:
-      p0: {interface: eth1, address: 10.0.0.7/24, tx: far.7, rx: far.23}
-      p1: {interface: eth2, address: 10.0.0.8/24, tx: far.8, rx: far.24}
+      p0: {{interface: eth1, address: 10.0.0.7/24, tx: far.7, rx: far.23}}
+      p1: {{interface: eth2, address: 10.0.0.8/24, tx: far.8, rx: far.24}}
 switches:
-  far: {driver: polatis, resource: "TCPIP::192.0.2.12::5025::SOCKET", ports: [1-32]}
-"""
+{FAR}"""
 REFUSED = {
     "a host that the lab lacks": (
         [("experiment", "topology: ring", "hosts: [h0, h9, h2]")],
@@ -279,6 +280,14 @@ REFUSED = {
         ],
         "experiment.yaml:5:9: the fibres of lab bench cannot make this ring: h0.p1 ends on ocs "
         "and h3.p0 on far: no path of light",
+    ),
+    "a ring in which nobody could follow the spare": (
+        [
+            ("lab", "tx: ocs.6, rx: ocs.22", "tx: far.6, rx: far.22"),
+            ("lab", "switches:\n", "switches:\n" + FAR),
+        ],
+        "experiment.yaml:5:54: the fibres of lab bench cannot make this ring: h0.p0 ends on ocs "
+        "and h2.p1 on far: no path of light",
     ),
     "a lone rank on a host without a port": (
         [
@@ -414,7 +423,8 @@ def test_an_arm_of_a_matrix_is_found_in_the_matrix(desk):
 
 def test_an_override_of_the_command_line_is_refused_as_itself(desk):
     refused = desk.refusal(overrides=["faults.0.target=rank 5"])
-    assert refused == "-S faults.0.target=rank 5:1:17: rank 5 is none of the 2 ranks"
+    assert refused.startswith("-S faults.0.target")
+    assert refused.endswith(":1:17: rank 5 is none of the 2 ranks")
 
 
 def test_a_variant_may_say_again_what_the_lab_says(desk):
