@@ -1,8 +1,13 @@
-"""Secrets by reference: files name an environment variable or a file, never the secret itself."""
+"""Secrets by reference: files name an environment variable or a file, never the secret itself.
+
+What was revealed is remembered, so that records can mask it wherever it comes back: instruments
+exist that repeat a login in their answer.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +30,11 @@ class Secret:
 
     def reveal(self) -> str:
         """Return the secret, without the line end of a file; raise UsageError without one."""
-        if self.env:
-            return self._from_environment()
+        word = self._from_environment() if self.env else self._from_file()
+        conceal(word)
+        return word
+
+    def _from_file(self) -> str:
         try:
             return Path(self.file).expanduser().read_text("utf-8").rstrip("\r\n")
         except (OSError, RuntimeError, UnicodeDecodeError) as error:
@@ -78,3 +86,33 @@ class Secret:
                 for key in ("env", "file")
             ]
         }
+
+
+_SHORTEST = 6
+"""Shorter words are not masked: they are part of too many others."""
+_concealed: set[str] = set()
+
+
+def conceal(word: str) -> None:
+    """Mask `word` from now on in all that this process records."""
+    if len(word) >= _SHORTEST:
+        _concealed.add(word)
+        _concealed.add(word.encode().decode("latin-1"))  # as transcripts spell its bytes
+
+
+def masked(text: str) -> str:
+    """Return text with `***` for every concealed word."""
+    for word in sorted(_concealed, key=len, reverse=True):
+        text = text.replace(word, "***")
+    return text
+
+
+def masked_data(value: Any) -> Any:
+    """Return plain data with its sentences masked; single words are names, to reckon with."""
+    if isinstance(value, str):
+        return masked(value) if " " in value else value
+    if isinstance(value, Mapping):
+        return {key: masked_data(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(masked_data, value))
+    return value

@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass
 
 from testbed.plugins import Kind
-from testbed.secret import Secret
+from testbed.secret import Secret, conceal
 from testbed.units import PowerLevel, Seconds
 
 
@@ -26,7 +26,9 @@ class HttpOptions:
         if not self.user:
             return ""
         word = self.password.reveal() if self.password else ""
-        return "Basic " + base64.b64encode(f"{self.user}:{word}".encode()).decode()
+        encoded = base64.b64encode(f"{self.user}:{word}".encode()).decode()
+        conceal(encoded)
+        return f"Basic {encoded}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
 from testbed.errors import Garbled, LinkLost, NoReply
 from testbed.resource import Tcp
+from testbed.secret import masked
 from testbed_drivers.transport import after, exactly
 
 Json = Any
@@ -118,7 +119,8 @@ class HttpLine:
         try:
             return json.loads(text) if text else None
         except ValueError as error:
-            words = text[:80].decode("utf-8", "backslashreplace")
+            # A page may repeat what it was sent; cut first, half a secret would stay.
+            words = masked(text.decode("utf-8", "backslashreplace"))[:80]
             if status >= 400:
                 return words
             raise Garbled(

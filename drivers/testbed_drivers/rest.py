@@ -19,6 +19,7 @@ from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.resource import Tcp, place
+from testbed.secret import masked
 from testbed_drivers import transport_tls
 from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.http_line import HttpLine, Json, Reply
@@ -176,7 +177,8 @@ class Rest:
         if 200 <= reply.status < 300:
             return
         content = reply.content
-        words = (content if isinstance(content, str) else self._words(content)) or "without words"
+        said = content if isinstance(content, str) else self._words(content)
+        words = masked(said) or "without words"
         hint = {404: self._dialect.missing, **_HINTS}.get(reply.status, "")
         raise Rejected(
             self._instrument, f"refused {what}: {reply.status} {words}", reply=words, hint=hint
@@ -186,7 +188,7 @@ class Rest:
         try:
             return self._dialect.words(content)
         except (AttributeError, LookupError, TypeError):
-            return str(content)[:80]
+            return masked(str(content))[:80]
 
     def _understood(self, parse: Callable[[], Answer]) -> Answer:
         try:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
-from testbed.secret import Secret
+from testbed.secret import Secret, masked
 from testbed_drivers.session import SerialNumber, Session
 from testbed_drivers.tl1_line import Tl1Line
 from testbed_drivers.tl1_syntax import MEANINGS, NOT_LOGGED_IN, Reply, Request
@@ -121,11 +121,11 @@ class Tl1:
         """Log in on a fresh line and check who is there."""
         login = Request("ACT-USER", self._user, ("", self._revealed()))
         (reply,) = self._exchanged(line, [login], deadline, QUERY_SECONDS)
-        if refusal := refusal_of(reply):
+        if refusal := refusal_of(reply):  # it may repeat what it was sent
             raise Rejected(
                 self._instrument,
-                f"refused the login of {self._user!r}: {refusal}",
-                reply=reply.words,
+                f"refused the login of {self._user!r}: {masked(refusal)}",
+                reply=masked(reply.words),
                 hint="check 'user' and 'password' in the lab file",
             )
         self._serial.check(self._asked(line, self._introduction, self._who, deadline))

@@ -11,6 +11,7 @@ import sys
 import traceback
 
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
+from testbed.secret import masked
 
 _SIGNALLED = 128
 
@@ -45,7 +46,7 @@ def run(arguments: list[str]) -> int:
         return EXIT_USAGE
     except TestbedError as error:
         for one in (error, *getattr(error, "others", ())):
-            print(f"testbed: {one}", file=sys.stderr)
+            print(f"testbed: {masked(str(one))}", file=sys.stderr)
         return error.exit_code
     except (KeyboardInterrupt, click.exceptions.Abort):
         return 130

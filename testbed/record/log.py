@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.events import KINDS, Event, Subscriber
+from testbed.secret import masked_data
 
 
 class EventLog:
@@ -43,7 +44,7 @@ class EventLog:
     def append(
         self, kind: str, subject: str = "", *, at: float | None = None, **data: Any
     ) -> Event:
-        """Write one event; `at` is a monotonic instant, now unless given.
+        """Write one event, with secrets masked; `at` is a monotonic instant, now unless given.
 
         Raise LabError when the record cannot be kept, as a run without one is worth nothing;
         unless it is not `required`.
@@ -52,7 +53,7 @@ class EventLog:
             raise ValueError(f"{kind!r} is not a kind of event")
         with self._lock:
             t = (now() if at is None else at) - self.started
-            event = Event(self._seq, t, kind, subject, self.trial, data)
+            event = Event(self._seq, t, kind, subject, self.trial, masked_data(data))
             self._seq += 1
             try:
                 self._file.write(event.to_json() + "\n")

@@ -11,6 +11,7 @@ from threading import Lock
 
 from testbed.clock import now
 from testbed.errors import FileError
+from testbed.secret import masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,12 @@ class Transcript:
     def __call__(self, direction: str, data: bytes) -> None:
         """Write one piece, `send`, `receive` or `note`; each byte is one character of the text.
 
+        Revealed secrets are masked, unless one comes in several pieces.
         What a full disk does not take is dropped: the instrument must be driven back all the same,
         and the event log, on the same disk, says why the record ends.
         """
         row = {"mono": round(now(), 6), "instrument": self._instrument, "direction": direction}
-        text = data.decode("latin-1")
+        text = masked(data.decode("latin-1"))
         with self._lock, suppress(OSError):
             if not self._file.closed:
                 self._file.write(json.dumps(row | {"data": text}) + "\n")

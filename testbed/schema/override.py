@@ -27,9 +27,12 @@ class Override:
 
     @classmethod
     def parse(cls, text: str) -> Override:
-        """Return what `-S key=value` says; raise FileError, whose file is the option itself."""
-        option = f"-S {text}"
+        """Return what `-S key=value` says; raise FileError, whose file is the option.
+
+        Columns count from the beginning of the key.
+        """
         key, equals, value = text.partition("=")
+        option = f"-S {key}"  # without its value, which may be meant as a secret
         if not equals:
             raise FileError(f"{option}:1:1", "there is no '='", hint="write -S key=value")
         # The value keeps its column.

@@ -139,6 +139,18 @@ def _channel(text: str) -> int:
     return int(text)
 
 
+_SSH_TARGET = spelling(
+    r"([A-Za-z0-9_][^\s@:]*@)?[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]{1,5})?",
+    "an SSH target, as '[user@]name[:port]'",
+)
+
+
+def _ssh_target(text: str) -> str:
+    if ":" in text.rpartition("@")[0]:
+        raise ValueError("an SSH target holds no password; the keys of your SSH agent log in")
+    return str(_SSH_TARGET.read(text))
+
+
 def _resource(text: str) -> str:
     place(text)
     return text
@@ -153,13 +165,7 @@ EnvName = Annotated[str, spelling(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an env
 Interface = Annotated[
     str, spelling(r"[^\s/:]{1,15}", "the name of a network interface: at most 15 characters")
 ]
-SshTarget = Annotated[
-    str,
-    spelling(
-        r"([A-Za-z0-9_][^\s@:]*@)?[A-Za-z0-9][A-Za-z0-9_.-]*(:[0-9]{1,5})?",
-        "an SSH target, as '[user@]name[:port]'",
-    ),
-]
+SshTarget = Annotated[str, Text(_ssh_target, _SSH_TARGET.pattern)]
 LitPort = Annotated[SwitchPort, Text(SwitchPort.parse, r"^.+\.[0-9]+$")]
 Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]
 Channel = Annotated[int, Text(_channel, r"^[1-9][0-9]{0,2}$")]

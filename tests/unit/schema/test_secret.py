@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.errors import UsageError
-from testbed.secret import Secret
+from testbed.errors import FileError, UsageError
+from testbed.schema import load_lab
+from testbed.secret import Secret, conceal, masked, masked_data
 
 
 def test_a_secret_comes_from_the_environment(monkeypatch):
@@ -37,3 +38,37 @@ def test_a_file_that_cannot_be_read_is_a_usage_error_that_shows_nothing_of_it(tm
         Secret(file=str(tmp_path / "binary")).reveal()
     assert "hunter2" not in str(refusal.value)
     assert refusal.value.__suppress_context__
+
+
+def test_what_was_revealed_is_masked_in_text_and_in_the_sentences_of_data(monkeypatch):
+    monkeypatch.setenv("OCS_PASSWORD", "hünter2-word")
+    word = Secret(env="OCS_PASSWORD").reveal()
+    assert masked(f"ACT-USER::lab:1::{word};") == "ACT-USER::lab:1::***;"
+    assert masked(f"its bytes: {word.encode().decode('latin-1')}") == "its bytes: ***"
+    data = {"said": [f"denied {word}"], "name": word, "count": 1, "on": None}
+    assert masked_data(data) == {"said": ["denied ***"], "name": word, "count": 1, "on": None}
+
+
+def test_a_short_word_is_part_of_too_many_others_to_be_masked():
+    conceal("admin")
+    assert masked("ssh://admin@192.0.2.10") == "ssh://admin@192.0.2.10"
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "lab.switches.ocs.login.password=hunter2",
+        "lab.switches.ocs.login={user: admin, passwort: hunter2}",
+        "lab.switches.ocs.login.password={env: A, word: hunter2}",
+        "lab.power.pdu.resource=https://lab:hunter2@192.0.2.11",
+        "lab.hosts.h0.ssh=me:hunter2@h0",
+    ],
+)
+def test_no_message_repeats_what_was_written_where_a_reference_belongs(
+    tmp_path, lab_text, override
+):
+    (tmp_path / "lab.yaml").write_text(lab_text)
+    with pytest.raises(FileError) as refusal:
+        load_lab(tmp_path / "lab.yaml", [override])
+    for error in (refusal.value, *refusal.value.others):
+        assert "hunter2" not in str(error)
