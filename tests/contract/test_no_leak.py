@@ -26,7 +26,7 @@ BOXES = {
 }
 """A box for each wire."""
 
-WARM = 10
+WARM = 5
 PER_OPEN = 40
 """Bytes of memory that an open and a close may leave behind: less than any object."""
 ONCE = 40_000
@@ -35,7 +35,7 @@ ONCE = 40_000
 
 def counts(sample, *wires):
     """Return a sample for each wire, shorter where keys are agreed on, and the full count."""
-    few = [pytest.param(w, 10 if w == "ssh" else sample, id=f"{w}-sample") for w in wires]
+    few = [pytest.param(w, 5 if w == "ssh" else sample, id=f"{w}-sample") for w in wires]
     full = [pytest.param(w, 1000, id=f"{w}-full", marks=pytest.mark.soak) for w in wires]
     return pytest.mark.parametrize(("wire", "count"), few + full)
 
@@ -99,7 +99,7 @@ def expect_flat(use, count):
     assert grown < ONCE + PER_OPEN * count
 
 
-@counts(50, *BOXES)
+@counts(25, *BOXES)
 def test_opening_and_closing_leaves_nothing(rig, traced, wire, count):
     place = rig(wire)
     driver = place.driver()
@@ -112,7 +112,7 @@ def test_opening_and_closing_leaves_nothing(rig, traced, wire, count):
     expect_flat(use, count)
 
 
-@counts(15, *BOXES)
+@counts(8, *BOXES)
 def test_opening_in_vain_leaves_nothing(rig, traced, wire, count):
     """The box is there, but it is another one: the line is opened, greeted and given up."""
     place = rig(wire)
@@ -127,7 +127,7 @@ def test_opening_in_vain_leaves_nothing(rig, traced, wire, count):
     expect_flat(use, count)
 
 
-@counts(15, *BOXES)
+@counts(8, *BOXES)
 def test_opening_what_is_not_there_leaves_nothing(rig, traced, wire, count):
     place = rig(wire)
     driver = place.driver()
@@ -140,7 +140,7 @@ def test_opening_what_is_not_there_leaves_nothing(rig, traced, wire, count):
     expect_flat(use, count)
 
 
-@counts(15, "ssh")
+@counts(8, "ssh")
 def test_a_host_key_that_is_refused_leaves_nothing(rig, traced, tmp_path, wire, count):
     driver = rig(wire).driver()
     driver.close()
