@@ -110,7 +110,7 @@ def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) ->
     values = {name: t[b] - t[a] for name, (a, b) in _SPANS.items() if a in t and b in t}
     if {"t6", "t7", "t8", "t10"} <= t.keys():
         ready = [at.late - marks.at["t0"].early for _, at in finder.seen("rank.ready")]
-        prepared = max(t["t6"], t["t7"], *ready)
+        prepared = max(t.get("t5", 0.0), t["t6"], t["t7"], *ready)
         values |= {"waiting": prepared - t["t6"], "joining": t["t8"] - prepared}
         values |= {"resuming": t["t10"] - prepared}
     return values | _dip(steps, marks)

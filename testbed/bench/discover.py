@@ -6,7 +6,7 @@ addresses, because a lab's network belongs to others too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,9 @@ from testbed.plugins import Kind, kinds
 
 LIMIT = 3.0
 """Seconds that each question may take."""
+
+_WITHOUT_PORTS = ("power",)
+"""Roles whose drivers are not told which ports they may use."""
 
 _BY_ID = Path("/dev/serial/by-id")
 _SERIAL_DEVICES = ("ttyUSB*", "ttyACM*", "ttyS*")
@@ -53,13 +56,16 @@ def serial_devices() -> list[str]:
     return [str(path) for path in (*by_id, *(p for p in others if p.resolve() not in named))]
 
 
-def discover(hosts: Iterable[str], devices: Iterable[str]) -> list[Found]:
+def discover(
+    hosts: Iterable[str], devices: Iterable[str], say: Callable[[str], None] = lambda _: None
+) -> list[Found]:
     """Ask at every address and on every serial device, side by side, who is there.
 
-    One device is asked in one language after the other: it has one line.
+    One device is asked in one language after the other: it has one line. `say` is told, from
+    several threads, what is asked.
     """
     questions = [partial(_ask, *each) for host in hosts for each in _at_host(host)]
-    questions += [partial(_ask_device, device) for device in devices]
+    questions += [partial(_ask_device, device, say) for device in devices]
     if not questions:
         return []
     with ThreadPoolExecutor(len(questions)) as pool:
@@ -73,10 +79,12 @@ def _at_host(host: str) -> Iterable[tuple[str, Kind, str]]:
             yield name, kind, kind.resource.format(host=host)
 
 
-def _ask_device(device: str) -> Found | None:
+def _ask_device(device: str, say: Callable[[str], None]) -> Found | None:
     for name, kind in kinds("drivers").items():
-        if hasattr(kind.options(), "baud") and (found := _ask(name, kind, device)):
-            return found
+        if hasattr(kind.options(), "baud"):
+            say(f"asking {device} as {name}, at most {LIMIT:g} s")
+            if found := _ask(name, kind, device):
+                return found
     return None
 
 
@@ -85,8 +93,8 @@ def _ask(driver: str, kind: Kind, resource: str) -> Found | None:
     make, options = kind.load(), kind.options()
     about = (driver, resource)
     is_switch = kind.role == "switch"
-    given: tuple[Any, ...] = (frozenset(), None) if is_switch else (None,)
-    box = make(*about, *given, options, _no_tracer)
+    usable: tuple[frozenset[int], ...] = () if kind.role in _WITHOUT_PORTS else (frozenset(),)
+    box = make(*about, *usable, None, options, _no_tracer)
     try:
         identity = box.open(Deadline.after(LIMIT))
         ports = len(box.capabilities.ingress | box.capabilities.egress) if is_switch else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from typing import Annotated
 
@@ -26,7 +27,7 @@ def discover(
     from testbed.bench.discover import serial_devices
 
     devices = serial_devices()
-    found = ask(hosts or [], devices)
+    found = ask(hosts or [], devices, lambda text: print(text, file=sys.stderr))
     if json:
         print_json({"serial": devices, "found": [each.to_json() for each in found]})
         return EXIT_PASSED if found else EXIT_LAB

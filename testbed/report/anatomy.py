@@ -27,12 +27,12 @@ PARTS = (
     Part("fencing", "t3", "fencing", "until the victim is provably out"),
     Part("planning", "t4", "planning", "until the switch is commanded"),
     Part("reconfiguration", "t6", "reconfiguration", "until light, link and identity are good"),
-    Part("waiting", "ready", "waiting", "for the spare's process or the last survivor"),
+    Part("waiting", "ready", "waiting", "for the switch's answer, the spare or the last survivor"),
     Part("joining", "t8", "joining", "until the new generation is complete"),
     Part("restoring", "t9", "restoring", "until every rank holds the agreed state"),
     Part("first step", "t10", "first_step", "until the last rank finished a verified step"),
 )
-"""Each part begins where the one before ends; `ready` is the last of t6, t7 and the spare."""
+"""Each part begins where the one before ends; `ready` is the last of t5, t6, t7 and the spare."""
 
 
 @dataclass(frozen=True, slots=True)

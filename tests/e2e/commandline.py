@@ -57,6 +57,9 @@ class Started:
             time.sleep(0.02)
         raise AssertionError(f"no such event within {limit} s; the last: {self.events()[-3:]}")
 
+    def summary(self) -> Any:
+        return json.loads((self.results / "latest" / "summary.json").read_text())
+
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
 

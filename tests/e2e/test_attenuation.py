@@ -43,7 +43,7 @@ def _longest_pause(run: Path, trial: int) -> float:
     ends = [
         event["data"]["mono"]
         for event in events
-        if event["kind"] == "step" and (event["trial"], event["data"]["rank"]) == (trial, 0)
+        if event["kind"] == "step" and (event.get("trial"), event["data"]["rank"]) == (trial, 0)
     ]
     return max(later - earlier for earlier, later in pairwise(ends))
 

@@ -40,7 +40,7 @@ def test_the_only_spare_is_dead_too(testbed: CommandLine, rack: str) -> None:
 
 FAULTS = {
     "error": (["error", "--command", "ADD"], "refused"),
-    "silent": (["silent", "--command", "ADD"], "did not answer"),
+    "silent": (["silent"], "did not answer"),
     "stuck": (["stuck", "--port", "9"], "reported no error, but shows"),
 }
 """What the switch does wrong, and what is then said; port 9 is the transmit port of the spare."""
@@ -64,6 +64,23 @@ def test_a_switch_that_misbehaves_during_the_recovery(
     assert failed.startswith("ocs") and words in failed, failed
     assert done.code == 1 and "ocs" in done.out
     assert _one(run.events(), "run.end")["data"]["cleanup"] == "verified"
+    assert circuits(testbed, rack) == []
+
+
+def test_a_switch_that_did_it_and_did_not_say_so_is_read_again(
+    testbed: CommandLine, rack: str
+) -> None:
+    late = ["-S", "faults.0.at.step=200"]
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK, *late)
+    run.await_event(lambda event: event["kind"] == "trial.begin")
+    silent = ["silent", "--command", "ADD", "--count", "1"]
+    assert testbed("twin", "fault", rack, "ocs", *silent).code == 0
+    done = run.finish()
+    assert testbed("twin", "clear", rack, "ocs").code == 0
+    assert done.code == 0, done.err
+    (trial,) = run.summary()["trials"]
+    values = trial["values"]
+    assert values["waiting"] > 1 > values["joining"]  # the deadline of its answer is in neither
     assert circuits(testbed, rack) == []
 
 
@@ -92,7 +109,7 @@ def test_a_second_client_that_meddles_between_trials_stops_the_run(
     testbed: CommandLine, rack: str
 ) -> None:
     by_hand = ["--lab", "rack", "--twin", rack, "--force"]
-    three = [*SMALL_MODEL, "--repeat", "3", "--seed", "1"]
+    three = [*SMALL_MODEL, "--repeat", "3", "--seed", "1", "-S", "faults.0.at.step=200"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *three)
     run.await_event(lambda event: event["kind"] == "trial.end")
     port = testbed("switch", "ocs", "show", *by_hand, "--json").json()[0]

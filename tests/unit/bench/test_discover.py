@@ -1,0 +1,53 @@
+"""Who is there is asked in every language that we speak, and nobody is fooled by silence."""
+
+from __future__ import annotations
+
+import os
+import pty
+import tty
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.bench import discover as module
+from testbed.bench.discover import discover
+from testbed.bench.sites import MeterSite
+from testbed.plugins import kind, kinds
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_pty
+
+
+@pytest.fixture
+def silent_line() -> Iterator[str]:
+    near, far = pty.openpty()
+    tty.setraw(far)
+    yield os.ttyname(far)
+    os.close(near)
+    os.close(far)
+
+
+def test_a_silent_line_is_asked_by_every_driver_of_serial_lines(
+    silent_line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LIMIT", 0.1)
+    said: list[str] = []
+    assert discover([], [silent_line], said.append) == []
+    asked = {text.split()[3].rstrip(",") for text in said}
+    assert asked == {name for name, k in kinds("drivers").items() if hasattr(k.options(), "baud")}
+
+
+def test_nobody_is_found_where_nothing_listens() -> None:
+    assert discover(["127.0.0.1"], []) == []
+
+
+def test_a_meter_on_a_serial_line_is_found_as_the_lab_file_would_name_it() -> None:
+    site = MeterSite(frozenset({1}), "PM-7", 1, WallScheduler(), {1: -3.0}.get)
+    far_end = kind("far_ends", kind("drivers", "thorlabs-meter").far_end).load()(site, None)
+    wire = serve_pty(far_end)
+    try:
+        found = module._ask("thorlabs-meter", kind("drivers", "thorlabs-meter"), str(wire.path))
+    finally:
+        wire.close()
+    assert found is not None
+    assert (found.role, found.ports, found.identity.serial) == ("meter", None, "PM-7")
+    assert found.to_json()["entry"]["resource"] == str(wire.path)
