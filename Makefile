@@ -6,6 +6,8 @@ LAB ?=
 TWIN ?= 1
 ARGS ?=
 
+DAILY := not soak and not hardware
+
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -32,8 +34,9 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 	$(BIN)/testbed run $(SPEC) $(if $(LAB),--lab $(LAB)) $(if $(filter 1 yes true,$(TWIN)),--twin) $(ARGS)
 
 test: setup ## run the tests, without the full counts
-	$(BIN)/pytest -m 'not soak and not hardware' --numprocesses 2 --ignore tests/e2e --ignore tests/docs $(ARGS)
-	$(BIN)/pytest -m 'not soak and not hardware' tests/e2e tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --ignore tests/e2e --ignore tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 2 --dist loadfile tests/e2e tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)
 
 test-lab: setup ## test the drivers of LAB's switches on spare, dark ports of the real boxes
 	@test -n '$(LAB)' || { echo "which lab? make test-lab LAB=configs/my-lab.yaml"; exit 2; }

@@ -18,8 +18,8 @@ from testbed.clock import Deadline
 from testbed.errors import TestbedError
 from testbed.plugins import Kind, kinds
 
-LIMIT = 3.0
-"""Seconds that each question may take."""
+LIMIT = 1.5
+"""Seconds that each question may take: ten times what a box at 9600 baud needs to say its name."""
 
 _WITHOUT_PORTS = ("power",)
 """Roles whose drivers are not told which ports they may use."""

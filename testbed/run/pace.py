@@ -42,6 +42,10 @@ class Pace:
         intervals = [b - a for a, b in pairwise(ends)]
         return statistics.median(intervals) if intervals else 0.0
 
+    def steps(self, generation: int) -> int:
+        """Return how many steps of a generation are finished."""
+        return sum(g == generation for g, _ in self.ends)
+
     def is_back(self, generation: int, before: float) -> bool:
         """Tell whether the last steps of a generation were as fast as `before` the fault.
 

@@ -32,6 +32,8 @@ _FAULT_LIMIT = 10.0
 _CLOCK_LIMIT = 5.0
 _UNDO_LIMIT = 15.0
 _RECEIPT_LIMIT = 1.0
+_PATIENCE = 100
+"""Steps after a recovery within which throughput comes back, or counts as lost for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +208,13 @@ class Trial:
             self.failure = self._broken
 
     def _await_throughput(self, step_time: float, deadline: Deadline) -> None:
-        """Wait until the job is as fast as before; when it never is, the record says so."""
+        """Wait until the job is as fast as before; the record says when it is not after long."""
         generation = self._job.generation
 
         def settled() -> bool:
-            return self._pace.is_back(generation, step_time) or bool(self._broken)
+            pace = self._pace
+            too_many = pace.steps(generation) >= _PATIENCE
+            return pace.is_back(generation, step_time) or too_many or bool(self._broken)
 
         self._inbox.wait(settled, deadline)
         self.failure = self._broken

@@ -22,28 +22,34 @@ def commands(page: Path) -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+EVERY = [(page, words) for page in PAGES for words in commands(page)]
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One directory for all: a command may need what those before it on its page have left."""
+    path = tmp_path_factory.mktemp("checkout")
     for name in ("experiments", "configs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    return tmp_path
+        (path / name).symlink_to(ROOT / name)
+    return path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_command_of_the_page_runs(page: Path, checkout: Path) -> None:
-    for words in commands(page):
-        if words[0] == "make":
-            assert set(words[1:2]) <= TARGETS, words
-            continue
-        assert words[0] == "testbed", f"{page}: what is {words}?"
-        done = subprocess.run(
-            [sys.executable, "-m", "testbed.cli", *words[1:]],
-            cwd=checkout,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-        assert done.returncode == 0, (words, done.stdout[-800:], done.stderr[-800:])
+@pytest.mark.parametrize(
+    ("page", "words"), EVERY, ids=lambda it: " ".join(it) if isinstance(it, list) else it.name
+)
+def test_every_command_of_a_page_runs(page: Path, words: list[str], checkout: Path) -> None:
+    if words[0] == "make":
+        assert set(words[1:2]) <= TARGETS, words
+        return
+    assert words[0] == "testbed", f"{page}: what is {words}?"
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli", *words[1:]],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, (words, done.stdout[-800:], done.stderr[-800:])
 
 
 def test_the_readme_shows_the_commands_that_people_need() -> None:

@@ -10,6 +10,8 @@ import pytest
 from commandline import SMALL_MODEL, CommandLine
 from footprint import footprint
 
+pytestmark = pytest.mark.alone
+
 LONG = ["--repeat", "50", *SMALL_MODEL]
 
 

@@ -129,9 +129,8 @@ def test_keep_leaves_the_circuits_of_the_job(testbed: CommandLine, rack: str) ->
     assert done.code == 0, done.err
     kept = circuits(testbed, rack)
     assert len(kept) == 8
-    for row in kept:
-        ends = [str(row["ingress"]), str(row["egress"])]
-        testbed("switch", "ocs", "disconnect", *ends, "--lab", "rack", "--twin", rack)
+    for pair in {tuple(sorted((row["from"], row["to"]))) for row in kept}:
+        testbed("switch", "ocs", "disconnect", *pair, "--lab", "rack", "--twin", rack)
     assert circuits(testbed, rack) == []
 
 
