@@ -32,23 +32,21 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    import click
+    import typer
 
     from testbed.cli import cards, discovery, doctor, files, inspection, running, switch, twins  # noqa: F401 - the verbs
     from testbed.cli.app import app, with_bare_twin
 
     try:
         code = app(with_bare_twin(arguments), standalone_mode=False)
-    except click.exceptions.Exit as leave:
-        return leave.exit_code
-    except click.exceptions.ClickException as error:
-        error.show()
+    except typer.TyperException as error:
+        print(_misuse(error.format_message()), file=sys.stderr)
         return EXIT_USAGE
     except TestbedError as error:
         for one in (error, *getattr(error, "others", ())):
             print(f"testbed: {masked(str(one))}", file=sys.stderr)
         return error.exit_code
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
         return 0
@@ -57,3 +55,12 @@ def run(arguments: list[str]) -> int:
         print("testbed: this is a bug; please report it with the lines above", file=sys.stderr)
         return EXIT_BUG
     return code if isinstance(code, int) else 0
+
+
+def _misuse(problem: str) -> str:
+    """Return what is wrong with a command line; a verb that was given nothing shows its help."""
+    if problem.startswith("Usage:"):
+        return problem
+    sentence = problem.replace("Value error, ", "").rstrip(".")
+    hint = "" if sentence.endswith("?") else "; --help says what it takes"
+    return f"testbed: {sentence}{hint}"

@@ -1,0 +1,43 @@
+"""Command lines that cannot be meant: exit code 2 and one sentence, never a traceback."""
+
+import pytest
+
+from testbed.cli import run as command_line
+
+MISUSES = [
+    ("swich ocs show", "No such command 'swich'"),
+    ("switch ocs shew --lab rack", "'shew' is not one of 'show', 'connect'"),
+    ("switch ocs watch --seconds soon --lab rack", "--seconds"),
+    ("list nope", "'nope' is not one of"),
+    ("run", "Missing argument"),
+    ("run --nope", "No such option: --nope"),
+    ("run x.yaml --repeat", "--repeat"),
+    ("doctor rack extra", "extra"),
+    ("twin fault rack ocs", "Missing argument"),
+    ("twin fault rack ocs silent --probability 7", "--probability"),
+    ("twin power rack h0 upside", "'upside' is not one of 'on', 'off'"),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), MISUSES)
+def test_a_command_line_that_cannot_be_meant_is_told_in_one_sentence(line, words, capsys):
+    assert command_line(line.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("testbed: ")
+    assert said.err.count("\n") == 1, said.err
+    assert words in said.err
+
+
+@pytest.mark.parametrize("line", ["", "twin"])
+def test_a_verb_that_was_given_nothing_shows_its_help(line, capsys):
+    assert command_line(line.split()) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Usage: ")
+    assert "Commands:" in said
+
+
+@pytest.mark.parametrize("line", ["--help", "--version", "switch --help", "twin probe -h"])
+def test_whoever_asks_for_help_gets_it(line, capsys):
+    assert command_line(line.split()) == 0
+    assert capsys.readouterr().out
