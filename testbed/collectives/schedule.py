@@ -1,0 +1,200 @@
+"""A collective as plain data: rounds of sends, of which each rank has at most one either way.
+
+A rank talks to at most one peer to send and one to receive in a round, so the pairs of a round are
+also what a circuit switch has to join. All sends of a round read what their source held when the
+round began: a rank that sends a chunk and receives the same one must keep its own until it is out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+Operation = Literal["reduce", "copy"]
+"""What a receiver does with what arrives: add it to its own, or put it in its place."""
+Collective = Literal[
+    "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "chain"
+]
+Pair = tuple[int, int]
+"""Two ranks that talk to each other in a round, the lower one first."""
+Numbers = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """`count` chunks from `chunk` on, from one rank to another."""
+
+    source: int
+    destination: int
+    chunk: int
+    operation: Operation
+    count: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The sends of a round, column by column; iterate to see them one by one.
+
+    Columns may be shared between rounds and must not be written to.
+    """
+
+    source: Numbers
+    destination: Numbers
+    chunk: Numbers
+    count: Numbers
+    reduces: Flags
+
+    @classmethod
+    def of(cls, sends: Iterable[Send]) -> Round:
+        """Return the round of these sends."""
+        rows = [
+            (send.source, send.destination, send.chunk, send.count, send.operation == "reduce")
+            for send in sends
+        ]
+        source, destination, chunk, count, reduces = np.array(rows, np.int32).reshape(-1, 5).T
+        return cls(source, destination, chunk, count, reduces.astype(np.bool_))
+
+    @classmethod
+    def alike(
+        cls, source: Numbers, destination: Numbers, chunk: Numbers, operation: Operation, count: int
+    ) -> Round:
+        """Return a round whose sends all carry `count` chunks for the same operation."""
+        counts = np.broadcast_to(np.int32(count), source.shape)
+        reduces = np.broadcast_to(np.bool_(operation == "reduce"), source.shape)
+        return cls(source, destination, chunk, counts, reduces)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __iter__(self) -> Iterator[Send]:
+        columns = (self.source, self.destination, self.chunk, self.count, self.reduces)
+        for source, destination, chunk, count, reduces in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
+            yield Send(source, destination, chunk, "reduce" if reduces else "copy", count)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Round) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Return which ranks talk to each other, in order."""
+        ends = np.sort(np.stack([self.source, self.destination], axis=1), axis=1)
+        return tuple((a, b) for a, b in np.unique(ends, axis=0).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A collective in rounds, over `ranks` buffers that are each cut into `chunks`.
+
+    `straggler` is the rank that a schedule expects last: rounds without it come first. `root` is
+    the rank a broadcast starts from. A chain goes from rank 0 to the last one.
+    """
+
+    name: str
+    collective: Collective
+    ranks: int
+    chunks: int
+    rounds: tuple[Round, ...]
+    straggler: int | None = None
+    root: int | None = None
+
+    def matching(self, number: int) -> tuple[Pair, ...]:
+        """Return the pairs of peers of round `number`.
+
+        Where `ports` is 1 they are a matching of the ranks; where it is 2 a rank may send to one
+        and receive from another, which takes two ports of each host.
+        """
+        return self.rounds[number].pairs
+
+    @property
+    def ports(self) -> int:
+        """Return the ports that a rank needs where every pair of a round is a circuit."""
+        ends = [np.bincount(np.array(step.pairs, np.int32).ravel()) for step in self.rounds]
+        return max((int(counts.max()) for counts in ends if counts.size), default=0)
+
+    @property
+    def early(self) -> int:
+        """Return how many rounds come before the first that the straggler is in."""
+        for number, step in enumerate(self.rounds):
+            if ((step.source == self.straggler) | (step.destination == self.straggler)).any():
+                return number
+        return 0 if self.straggler is None else len(self.rounds)
+
+    def steps_of(self, rank: int) -> tuple[tuple[Send | None, Send | None], ...]:
+        """Return for each round what a rank sends and what it receives."""
+        return tuple(
+            (_first(step, step.source == rank), _first(step, step.destination == rank))
+            for step in self.rounds
+        )
+
+
+def _first(step: Round, chosen: Flags) -> Send | None:
+    places = np.flatnonzero(chosen)
+    if not places.size:
+        return None
+    place = int(places[0])
+    operation: Operation = "reduce" if step.reduces[place] else "copy"
+    source, destination = int(step.source[place]), int(step.destination[place])
+    return Send(source, destination, int(step.chunk[place]), operation, int(step.count[place]))
+
+
+def chunk_bounds(size: int, chunks: int) -> list[tuple[int, int]]:
+    """Cut `size` elements into `chunks`; the first ones are longer by at most one element.
+
+    With fewer elements than chunks the last chunks are empty; they are sent all the same, as
+    nothing.
+    """
+    short, longer = divmod(size, chunks)
+    starts = [short * chunk + min(chunk, longer) for chunk in range(chunks + 1)]
+    return [(starts[chunk], starts[chunk + 1]) for chunk in range(chunks)]
+
+
+def to_json(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule as plain data: a send is [source, destination, chunk, count, operation]."""
+    return {
+        "name": schedule.name,
+        "collective": schedule.collective,
+        "ranks": schedule.ranks,
+        "chunks": schedule.chunks,
+        "straggler": schedule.straggler,
+        "root": schedule.root,
+        "rounds": [
+            [[s.source, s.destination, s.chunk, s.count, s.operation] for s in step]
+            for step in schedule.rounds
+        ],
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Schedule:
+    """Return the schedule that `to_json` wrote; raise ValueError for what is none."""
+    ranks, chunks = data["ranks"], data["chunks"]
+    if data["collective"] not in get_args(Collective):
+        raise ValueError(f"{data['collective']!r} is no collective")
+    return Schedule(
+        data["name"],
+        data["collective"],
+        ranks,
+        chunks,
+        tuple(Round.of(_send(row, ranks, chunks) for row in step) for step in data["rounds"]),
+        data["straggler"],
+        data["root"],
+    )
+
+
+def _send(row: Sequence[Any], ranks: int, chunks: int) -> Send:
+    source, destination, chunk, count, operation = row
+    known = operation in get_args(Operation)
+    apart = source != destination and 0 <= source < ranks and 0 <= destination < ranks
+    if not (known and apart and 0 <= chunk < chunk + count <= chunks):
+        raise ValueError(f"{list(row)} is no send among {ranks} ranks and {chunks} chunks")
+    return Send(source, destination, chunk, operation, count)

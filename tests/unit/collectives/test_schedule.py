@@ -1,0 +1,116 @@
+"""The shape of a schedule: views, JSON, sizes, and what a switch has to join."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.collectives.rings import all_gather, reduce_scatter, ring
+from testbed.collectives.schedule import (
+    Round,
+    Schedule,
+    Send,
+    chunk_bounds,
+    from_json,
+    to_json,
+)
+
+
+def test_a_ring_of_three_is_written_out() -> None:
+    first, second, third, fourth = ring(3).rounds
+    assert list(first) == [
+        Send(0, 1, 2, "reduce"),
+        Send(1, 2, 0, "reduce"),
+        Send(2, 0, 1, "reduce"),
+    ]
+    assert list(second) == [
+        Send(0, 1, 1, "reduce"),
+        Send(1, 2, 2, "reduce"),
+        Send(2, 0, 0, "reduce"),
+    ]
+    assert list(third) == [Send(0, 1, 0, "copy"), Send(1, 2, 1, "copy"), Send(2, 0, 2, "copy")]
+    assert list(fourth) == [Send(0, 1, 2, "copy"), Send(1, 2, 0, "copy"), Send(2, 0, 1, "copy")]
+
+
+def test_a_ring_needs_two_ports_and_keeps_its_circuits() -> None:
+    schedule = ring(4)
+    matchings = {schedule.matching(number) for number in range(len(schedule.rounds))}
+    assert matchings == {((0, 1), (0, 3), (1, 2), (2, 3))}
+    assert schedule.ports == 2
+
+
+def test_a_ring_of_two_needs_one_port() -> None:
+    assert ring(2).ports == 1
+    assert ring(2).matching(0) == ((0, 1),)
+
+
+@pytest.mark.parametrize("make", [ring, reduce_scatter, all_gather])
+def test_a_rank_alone_has_nothing_to_do(make: object) -> None:
+    assert make(1).rounds == ()  # type: ignore[operator]
+
+
+def test_what_a_rank_does_is_its_sends_and_receives() -> None:
+    steps = reduce_scatter(3).steps_of(1)
+    assert steps == (
+        (Send(1, 2, 0, "reduce"), Send(0, 1, 2, "reduce")),
+        (Send(1, 2, 2, "reduce"), Send(0, 1, 1, "reduce")),
+    )
+
+
+def test_a_rank_that_pauses_in_a_round_has_nothing_there() -> None:
+    rounds = (Round.of([Send(0, 1, 0, "copy")]), Round.of([Send(1, 2, 0, "copy")]))
+    schedule = Schedule("line", "chain", 3, 1, rounds)
+    assert schedule.steps_of(0) == ((Send(0, 1, 0, "copy"), None), (None, None))
+
+
+def test_rounds_before_the_straggler_are_early() -> None:
+    rounds = (Round.of([Send(0, 1, 0, "reduce")]), Round.of([Send(1, 2, 0, "reduce")]))
+    assert Schedule("s", "all-reduce", 3, 1, rounds, straggler=2).early == 1
+    assert Schedule("s", "all-reduce", 3, 1, rounds, straggler=0).early == 0
+    assert Schedule("s", "all-reduce", 3, 1, rounds).early == 0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 300))
+def test_chunks_cover_the_buffer_in_order_and_differ_by_one_at_most(size: int, chunks: int) -> None:
+    bounds = chunk_bounds(size, chunks)
+    assert len(bounds) == chunks
+    assert [bounds[0][0], bounds[-1][1]] == [0, size]
+    assert all(end == start for (_, end), (start, _) in pairwise(bounds))
+    lengths = [end - start for start, end in bounds]
+    assert max(lengths) - min(lengths) <= 1
+    assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize("schedule", [ring(5), reduce_scatter(4), all_gather(2)])
+def test_a_schedule_survives_json(schedule: Schedule) -> None:
+    there = json.loads(json.dumps(to_json(schedule)))
+    assert from_json(there) == schedule
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [0, 0, 0, 1, "copy"],
+        [0, 4, 0, 1, "copy"],
+        [-1, 1, 0, 1, "copy"],
+        [0, 1, 4, 1, "copy"],
+        [0, 1, 3, 2, "copy"],
+        [0, 1, 0, 0, "copy"],
+        [0, 1, -1, 1, "copy"],
+        [0, 1, 0, 1, "sum"],
+    ],
+)
+def test_a_send_that_cannot_be_is_refused(row: list[object]) -> None:
+    data = to_json(ring(4))
+    data["rounds"][0][0] = row
+    with pytest.raises(ValueError, match="no send among 4 ranks"):
+        from_json(data)
+
+
+def test_an_unknown_collective_is_refused() -> None:
+    with pytest.raises(ValueError, match="'gossip' is no collective"):
+        from_json(to_json(ring(4)) | {"collective": "gossip"})
