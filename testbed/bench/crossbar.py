@@ -160,13 +160,14 @@ class Crossbar:
         alike = {i: e for i, e in seen.items() if wanted.get(i) == e}
         self._shown = self._ours(seen) | alike
 
-    def roll_back(self, change: Change, error: TestbedError) -> None:
-        """Bring the ports of the last change, which failed with `error`, back to what they were.
+    def roll_back(self, change: Change, error: BaseException) -> None:
+        """Bring the ports of the last change, which `error` has ended, back to what they were.
 
         Raise UnsafeError with the difference that remains.
         """
         self._bring_back(self._before, change.ports, Deadline.after(_BACK_LIMIT))
-        if isinstance(error, _LOST):  # it may still be carried out, and is ours to take back then
+        is_known = isinstance(error, TestbedError) and not isinstance(error, _LOST)
+        if not is_known:  # it may still be carried out, and is ours to take back then
             self._made |= set(change.adds.items())
 
     def restore(self, deadline: Deadline) -> None:

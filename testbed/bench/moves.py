@@ -12,7 +12,7 @@ from testbed.bench.contracts import Applied
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.verification import Verified
 from testbed.clock import Deadline
-from testbed.errors import InstrumentError, TestbedError, UnsafeError
+from testbed.errors import InstrumentError, UnsafeError
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
 
@@ -38,8 +38,9 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
     """Carry out planned changes and verify each as far as its switch can tell; return what moved.
 
     A switch on which nothing changes is left alone.
-    When one fails, every switch told so far is brought back to what it was and that is verified;
-    InstrumentError then says what failed. UnsafeError says what could not be brought back.
+    When one fails, or a signal ends this in the middle, every switch told so far is brought back to
+    what it was and that is verified; InstrumentError then says what failed. UnsafeError says what
+    could not be brought back.
     """
     told: list[Move] = []
     applied: list[Applied] = []
@@ -48,15 +49,18 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
             told.append(move)
             applied.append(move.crossbar.command(move.state, move.change, deadline))
         verified = [move.crossbar.verify(move.change, deadline) for move in told]
-    except TestbedError as error:
+    except InstrumentError as error:
         _take_back(told, error)
         raise _rolled_back(error) from error
+    except BaseException as error:  # whoever presses Ctrl-C leaves nothing half made either
+        _take_back(told, error)
+        raise
     for move in moves:
         move.crossbar.accept()
     return [Moved(*pair) for pair in zip(applied, verified, strict=True)]
 
 
-def _take_back(told: list[Move], error: TestbedError) -> None:
+def _take_back(told: list[Move], error: BaseException) -> None:
     problems: list[UnsafeError] = []
     for move in reversed(told):
         try:
@@ -64,13 +68,12 @@ def _take_back(told: list[Move], error: TestbedError) -> None:
         except UnsafeError as problem:
             problems.append(problem)
     if problems:
-        raise UnsafeError("; ".join([str(error), *map(str, problems)])) from error
+        why = str(error) if isinstance(error, Exception) else "ended in the middle of a change"
+        raise UnsafeError("; ".join([why, *map(str, problems)])) from error
 
 
-def _rolled_back(error: TestbedError) -> TestbedError:
+def _rolled_back(error: InstrumentError) -> InstrumentError:
     """Return the error that says besides that nothing of the change is left."""
-    if not isinstance(error, InstrumentError):
-        return error
     said = str(error.args[0]).removeprefix(f"{error.instrument}: ")
     message = f"{said}; the change was rolled back"
     return InstrumentError(error.instrument, message, reply=error.reply, hint=error.hint)

@@ -1,5 +1,9 @@
 """A switch moved by hand: the same checks and the same way back as for a run."""
 
+import signal
+import threading
+import time
+
 import pytest
 
 from testbed.bench.byhand import parse_ends, switch_by_hand
@@ -78,6 +82,21 @@ def test_what_fails_by_hand_is_taken_back_too(hand):
     hand.connect("5", "13")
     hand.far_end.fault("misrouted", port=4, count=1)
     with pytest.raises(InstrumentError, match=r"4→9 instead.* rolled back"):
+        hand.connect("4", "11")
+    assert hand.shown() == {5: 13}
+
+
+def test_who_gives_up_in_the_middle_leaves_nothing_half_made(hand):
+    hand.connect("5", "13")
+    hand.far_end.fault("silent", command="ADD", count=1)
+
+    def press_ctrl_c():
+        while not hand.far_end.struck("silent"):  # it has made the circuit by then
+            time.sleep(0.001)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=press_ctrl_c).start()
+    with pytest.raises(KeyboardInterrupt):
         hand.connect("4", "11")
     assert hand.shown() == {5: 13}
 
