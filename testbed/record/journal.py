@@ -1,29 +1,66 @@
 """The undo journal: what must be taken back, written and synced before it is done.
 
 Each line is one entry. `{"id": 3, "undo": "outlet", ...}` is written before the act; `{"done": 3}`
-after its undo was verified. What a crashed run left behind is every entry without a `done`.
+after its undo was verified; `{"amend": 3, ...}` before an act that the undo must know of too. What
+a crashed run left behind is every entry without a `done`.
+
+Whoever writes holds the kernel's lock on the file, which ends with its holder however that ends:
+a journal that nobody holds is that of a run which is over.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TextIO
 
-from testbed.errors import LabError, UnsafeError
+from testbed.errors import BusyError, LabError, UnsafeError
+from testbed.record.lines import mend
+
+Entry = dict[str, Any]
+"""A promise: `id`, `undo` (its kind), and what its undo needs."""
 
 
 class Journal:
     """Append undo entries, each on the disk before `promise` returns."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("x", encoding="utf-8")
+        """Begin the journal of a run."""
+        file = path.open("x", encoding="utf-8")
+        fcntl.flock(file, fcntl.LOCK_EX)  # waits for a `recover` that looks at it just now
+        self._begin(file, 0)
+
+    @classmethod
+    def resume(cls, path: Path) -> Journal:
+        """Go on with the journal of a run that is over; raise BusyError while it is not."""
+        try:
+            file = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise LabError(
+                f"opening {path} failed: {error.strerror}", hint="may this user write there?"
+            ) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise BusyError(
+                f"run {path.parent.name} is still going, or being recovered",
+                hint="end it with Ctrl-C, or wait for it",
+            ) from None
+        mend(path)
+        journal = cls.__new__(cls)
+        journal._begin(file, 1 + max(_read(path), default=-1))
+        return journal
+
+    def _begin(self, file: TextIO, number: int) -> None:
+        self._file = file
         self._lock = Lock()
-        self._next = 0
+        self._next = number
 
     def promise(self, undo: str, **arguments: Any) -> int:
         """Write what will take back the act that follows; return the entry's number."""
@@ -32,6 +69,11 @@ class Journal:
             self._next += 1
             self._write({"id": number, "undo": undo} | arguments, "nothing was changed")
         return number
+
+    def amend(self, number: int, **arguments: Any) -> None:
+        """Write what the undo of an entry must know of the act that follows."""
+        with self._lock:
+            self._write({"amend": number} | arguments, "nothing was changed")
 
     def settle(self, number: int) -> None:
         """Write that an entry's undo was done and verified, or that its act never happened."""
@@ -55,26 +97,38 @@ class Journal:
             ) from error
 
 
-def open_entries(path: Path) -> list[dict[str, Any]]:
+def open_entries(path: Path) -> list[Entry]:
     """Return the entries that were never settled, last first: what is still to be taken back.
 
     The last line may have been cut short by a crash: its act was not done then, or its undo will
     be done once more. Raise UnsafeError for any other line that is no entry.
     """
-    entries: dict[int, dict[str, Any]] = {}
+    entries = _read(path)
+    return [entry for number in sorted(entries, reverse=True) if (entry := entries[number])]
+
+
+def _read(path: Path) -> dict[int, Entry]:
+    """Return every entry by its number; those that were settled are empty."""
+    entries: dict[int, Entry] = {}
     lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
     for number, line in enumerate(lines, start=1):
         try:
-            entry = json.loads(line)
-        except ValueError:
+            _take(json.loads(line), entries)
+        except (ValueError, KeyError, TypeError):
             if number == len(lines):
                 break
             raise UnsafeError(
                 f"{path}:{number}: {line[:80]!r} is no entry of an undo journal",
                 hint="find out by hand what is still to be taken back",
             ) from None
-        if "done" in entry:
-            entries.pop(entry["done"], None)
-        else:
-            entries[entry["id"]] = entry
-    return [entries[number] for number in sorted(entries, reverse=True)]
+    return entries
+
+
+def _take(line: Mapping[str, Any], entries: dict[int, Entry]) -> None:
+    if "done" in line:
+        entries[line["done"]] = {}
+    elif "amend" in line:
+        if entry := entries[line["amend"]]:
+            entry |= {key: value for key, value in line.items() if key != "amend"}
+    else:
+        entries[line["id"]] = dict(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any, TextIO
@@ -12,6 +13,7 @@ from typing import Any, TextIO
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.events import KINDS, Event, Subscriber
+from testbed.record.lines import mend
 from testbed.secret import masked_data
 
 
@@ -23,14 +25,31 @@ class EventLog:
     """
 
     def __init__(self, path: Path) -> None:
-        self.started = now()
+        """Begin the log of a run."""
+        self._begin(path.open("x", encoding="utf-8"), 0, now())
+
+    @classmethod
+    def resume(cls, path: Path) -> EventLog:
+        """Go on with the log of a run that is over.
+
+        Its monotonic clock is over too, so later events are timed from the start by the calendar.
+        """
+        mend(path)
+        events = list(read_events(path))
+        log = cls.__new__(cls)
+        next_number = events[-1].seq + 1 if events else 0
+        log._begin(path.open("a", encoding="utf-8"), next_number, now() - _age(events))
+        return log
+
+    def _begin(self, file: TextIO, seq: int, started: float) -> None:
+        self.started = started
         """The monotonic instant that every event's `t` counts from."""
         self.required = True
         """Whether an event that cannot be written is an error; to clean up, no record is needed."""
         self.trial: int | None = None
-        self._file: TextIO = path.open("x", encoding="utf-8")
+        self._file = file
         self._lock = Lock()
-        self._seq = 0
+        self._seq = seq
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -78,6 +97,17 @@ class EventLog:
             finally:
                 with suppress(OSError):
                     self._file.close()
+
+
+def _age(events: list[Event]) -> float:
+    """Return how many seconds ago a run began; no less than its last event was after that."""
+    if not events:
+        return 0.0
+    try:
+        began = datetime.fromisoformat(events[0].data["started"])
+    except (KeyError, ValueError):
+        return events[-1].t
+    return max(events[-1].t, (datetime.now(UTC) - began).total_seconds())
 
 
 def _failed(error: OSError) -> LabError:

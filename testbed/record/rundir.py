@@ -65,8 +65,12 @@ class RunDirectory:
         return self.path / "summary.json"
 
     def wire(self, instrument: str) -> Path:
-        """Return the path of one instrument's transcript."""
-        return self.path / "wire" / f"{instrument}.jsonl"
+        """Return the path of one instrument's next transcript: the run's, then each `recover`'s."""
+        path, number = self.path / "wire" / f"{instrument}.jsonl", 1
+        while path.exists():
+            number += 1
+            path = path.with_name(f"{instrument}.{number}.jsonl")
+        return path
 
     def log(self, host: str, name: str) -> Path:
         """Return the path of a log of one host, whose directory exists afterwards."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -180,3 +181,28 @@ def test_a_missing_log_is_named(tmp_path):
 def test_every_line_is_json_that_other_tools_read(recorded):
     rows = [json.loads(line) for line in recorded.decode().split("\n")[:-1]]
     assert all(row.keys() == {"seq", "t", "kind", "subject", "data"} for row in rows)
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_log_cut_at_any_byte_is_gone_on_with_in_order(recorded, tmp_path, data):
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(recorded[: data.draw(st.integers(0, len(recorded)))])
+    before = list(read_events(path))
+    resumed = EventLog.resume(path)
+    resumed.append("note", "a run")
+    resumed.close()
+    *kept, added = read_events(path)
+    assert kept == before
+    assert added.seq == len(before)
+    assert not before or added.t >= before[-1].t
+
+
+def test_a_resumed_log_goes_on_by_the_calendar(tmp_path):
+    path = tmp_path / "events.jsonl"
+    first = EventLog(path)
+    first.append("run.begin", started=(datetime.now(UTC) - timedelta(hours=2)).isoformat())
+    first.close()
+    resumed = EventLog.resume(path)
+    assert 7200 <= resumed.append("note").t < 7260
+    resumed.close()

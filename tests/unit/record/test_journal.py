@@ -1,13 +1,15 @@
 """The undo journal: on the disk before the act, readable after a crash at any byte."""
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import LabError, UnsafeError
+from testbed.errors import BusyError, LabError, UnsafeError
 from testbed.record.journal import Journal, open_entries
 
 moves = st.lists(st.booleans() | st.integers(0, 20), max_size=20)
@@ -116,3 +118,60 @@ def test_an_undo_that_a_full_disk_cannot_settle_stays_promised(journal, tmp_path
             journal.settle(number)
         journal.close()
     assert [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")] == ["outlet"]
+
+
+def test_what_is_learnt_later_is_part_of_the_promise(journal, tmp_path):
+    number = journal.promise("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
+    journal.amend(number, made={"ocs": [[1, 2], [3, 4]]})
+    (entry,) = open_entries(tmp_path / "journal.jsonl")
+    assert entry["made"] == {"ocs": [[1, 2], [3, 4]]}
+    assert entry["start"] == {"ocs": []} and "amend" not in entry
+    journal.settle(number)
+    journal.amend(number, made={})
+    assert undone(tmp_path) == []
+
+
+def test_nobody_goes_on_with_a_journal_that_is_still_written(journal, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with pytest.raises(BusyError, match="still going, or being recovered"):
+        Journal.resume(path)
+    journal.close()
+    resumed = Journal.resume(path)
+    with pytest.raises(BusyError):
+        Journal.resume(path)
+    resumed.close()
+    Journal.resume(path).close()
+
+
+def test_the_journal_of_a_process_that_was_killed_can_be_gone_on_with_at_once(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    program = (
+        "import os, signal, sys\nfrom pathlib import Path\n"
+        "from testbed.record.journal import Journal\n"
+        "Journal(Path(sys.argv[1])).promise('outlet')\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, path]).returncode == -9
+    resumed = Journal.resume(path)
+    assert undone(tmp_path) == ["outlet"]
+    resumed.close()
+
+
+@given(moves, moves, st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_journal_cut_at_any_byte_can_be_gone_on_with(tmp_path, drawn, more, data):
+    path = tmp_path / "cut.jsonl"
+    written(path, drawn)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    before = [entry["id"] for entry in open_entries(path)]
+    resumed = Journal.resume(path)
+    for move in more:
+        if isinstance(move, bool):
+            number = resumed.promise("something")
+            assert number not in before
+            before = [number, *before]
+        else:
+            resumed.settle(move)
+            before = [number for number in before if number != move]
+    resumed.close()
+    assert [entry["id"] for entry in open_entries(path)] == sorted(before, reverse=True)
