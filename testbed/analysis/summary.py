@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +22,9 @@ from testbed.events import Event
 from testbed.schema import Experiment
 
 FORMAT = 1
+
+_SIGNALLED = 128
+"""Exit codes above it say which signal ended a run."""
 
 Outcome = Literal["passed", "failed", "inconclusive", "error", "aborted"]
 
@@ -97,6 +101,9 @@ def _verdict(
 ) -> tuple[Outcome, str, int]:
     """Return outcome, reason and exit code; clean-up that failed wins over most others."""
     outcome, reason, code = _measured(trials, checks, end)
+    if end and end.get("signals") and code <= _SIGNALLED:
+        name = signal.Signals(end["signals"][0]).name
+        return outcome, f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]
     unsafe = end is not None and end["cleanup"] == "failed"
     wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB)
     return outcome, reason, EXIT_UNSAFE if unsafe and wins else code
@@ -107,7 +114,7 @@ def _measured(
 ) -> tuple[Outcome, str, int]:
     if end is None:
         return "error", "the record ends before the run does", EXIT_LAB
-    if end["exit_code"] > 128:
+    if end["exit_code"] > _SIGNALLED:
         return "aborted", end["error"], end["exit_code"]
     if end["exit_code"]:
         return "error", end["error"], end["exit_code"]

@@ -7,27 +7,39 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
+from contextlib import suppress
 
+from testbed.cli.ending import EXIT_SIGNALLED, end_on_signals
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
-
-_SIGNALLED = 128
 
 
 def main() -> None:
     """Run the command line and exit with its documented code; no traceback for a user's mistake."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a file may hold what the terminal cannot show
-            stream.reconfigure(errors="backslashreplace")
-    code = run(sys.argv[1:])
-    if code > _SIGNALLED:
-        # Whoever asked to leave has what there is to say; workers may still wait for a dead lab.
+    try:
+        end_on_signals()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # a file may hold what a terminal cannot show
+                stream.reconfigure(errors="backslashreplace")
+        code = run(sys.argv[1:])
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else EXIT_BUG
+        _say_why(code)
+    with suppress(OSError, ValueError):  # nobody reads any more
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
+    os._exit(code)
+
+
+def _say_why(code: int) -> None:
+    if code > EXIT_SIGNALLED:
+        with suppress(OSError, ValueError):
+            name = signal.Signals(code - EXIT_SIGNALLED).name
+            print(f"testbed: ended by {name}", file=sys.stderr)
 
 
 def run(arguments: list[str]) -> int:

@@ -55,10 +55,12 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
     return directory, log
 
 
-def finish(directory: RunDirectory, *, show: bool) -> Summary:
-    """Compute everything from the event log, write it, and print the last page when asked to."""
+def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary:
+    """Compute everything from the event log, write it, and print the last page when asked to.
+
+    Without `draw` there is no report.html: its figures take a second.
+    """
     from testbed.analysis.summary import summarise
-    from testbed.report.html import write_html
     from testbed.report.junit import write_junit
 
     overrides, _ = split_overrides(directory.read_json("run.json")["overrides"])
@@ -67,7 +69,10 @@ def finish(directory: RunDirectory, *, show: bool) -> Summary:
     summary = summarise(directory.id, experiment, events)
     directory.write_json("summary.json", summary.to_json())
     write_junit(summary, directory.path / "junit.xml")
-    write_html(summary, events, directory.path / "report.html")
+    if draw:
+        from testbed.report.html import write_html
+
+        write_html(summary, events, directory.path / "report.html")
     if show:
         from testbed.report.page import print_page
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +17,7 @@ from testbed.cli.app import (
     app,
     print_json,
 )
+from testbed.cli.ending import EXIT_SIGNALLED, leave, noting_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.record import finish, open_record
 from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
 
 _SWITCH_INTERVAL = 0.0005
 """Python's own 5 ms between threads would be in every recovery time, several times."""
+
+_LEAVING = 3
+"""Signals after which a run leaves at once."""
 
 
 @app.command(
@@ -58,22 +59,39 @@ def run(
         _check_far_ends(inputs.plan)
     else:
         _refuse_what_only_twins_do(inputs)
-    directory = _conduct(inputs, results, on_twin)
-    summary = finish(directory, show=not json)
-    if json:
-        print_json(summary.to_json())
-    return summary.exit_code
+    from testbed.run.inbox import Inbox
+
+    inbox = Inbox()
+    with noting_signals(inbox.interrupt):
+        directory = _conduct(inputs, results, on_twin, inbox)
+        # After a third signal nobody waits for figures; `testbed report` draws them.
+        with noting_signals(_Impatience(inbox).note):
+            summary = finish(directory, show=not json, draw=len(inbox.signals) < _LEAVING)
+            if json:
+                print_json(summary.to_json())
+    return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else summary.exit_code
 
 
-def _conduct(inputs: Inputs, results: Path, on_twin: bool) -> RunDirectory:
+class _Impatience:
+    """What signals do once the run is over: the first waits for its numbers, the next leaves."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._signals = inbox.signals
+        self._until = max(len(self._signals), 1)
+
+    def note(self, number: int) -> None:
+        self._signals.append(number)
+        if len(self._signals) > self._until:
+            leave(self._signals[0])
+
+
+def _conduct(inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox) -> RunDirectory:
     """Carry the plan out and record it; return where."""
     from testbed.report.live import LiveView
-    from testbed.run.inbox import Inbox
     from testbed.run.orchestrator import Orchestrator
 
     sys.setswitchinterval(_SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
-    inbox = Inbox()
     orchestrator = Orchestrator(
         inputs.plan,
         inputs.experiment,
@@ -83,7 +101,7 @@ def _conduct(inputs: Inputs, results: Path, on_twin: bool) -> RunDirectory:
         inbox,
         TwinAround() if on_twin else None,
     )
-    with LiveView(sys.stderr, inputs.plan) as view, signals_to(inbox):
+    with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)
         orchestrator.run()
     log.close()
@@ -115,17 +133,3 @@ def _check_far_ends(plan: Plan) -> None:
                 f"the far end of {fault.switch} cannot do {fault.kind}",
                 hint=f"it knows: {', '.join(known)}",
             )
-
-
-@contextmanager
-def signals_to(inbox: Inbox) -> Iterator[None]:
-    """Let signals end the run's wait; what follows is in the log, and so on the screen."""
-    before = {
-        number: signal.signal(number, lambda received, _: inbox.interrupt(received))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, app, lab_file, print_json
+from testbed.cli.ending import finishing_first
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
 from testbed.errors import UsageError
@@ -81,7 +82,8 @@ def switch(
                 "apply": box.apply,
             }
             if action in verbs:
-                verbs[action](circuits)
+                with finishing_first():  # a circuit that is half made is nobody's wish
+                    verbs[action](circuits)
             _print_rows(box, json)
     return 0
 

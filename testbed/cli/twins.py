@@ -41,7 +41,11 @@ def up(
     name = name or found.lab
     registry.check_name(name)
     box = sandbox.start(name, path, set_, log=registry.log_file(name))
-    registry.register(box, path)
+    try:
+        registry.register(box, path)
+    except BaseException:  # a signal, say: nobody would know its name
+        box.end()
+        raise
     print(name)
 
 

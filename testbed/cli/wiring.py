@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.cli.app import print_json
-from testbed.cli.running import signals_to
+from testbed.cli.ending import noting_signals
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError
@@ -37,7 +37,7 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     log = EventLog(directory.events)
     log.append("run.begin", "wiring", **facts)
     inbox = Inbox()
-    with signals_to(inbox):
+    with noting_signals(inbox.interrupt):
         findings, left = conduct(lab, directory, log, inbox, _quiet if json else _tell)
     log.close()
     bad = [finding for finding in findings if finding.state != "found"]

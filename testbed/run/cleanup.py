@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from testbed.clock import Deadline
@@ -14,6 +16,9 @@ Action = Callable[[Deadline], None]
 
 _HURRIED = 2.0
 """Seconds that each step gets after a second signal."""
+
+_UNDER_WAY = 10.0
+"""Seconds for what was being done when the run was ended: nothing may change behind our back."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +65,10 @@ class Cleanup:
         A record that can no longer be kept does not stop it.
         """
         self._log.required = False
-        limit = sum(entry.limit for entry in self._entries)
-        self._log.append("phase", "restore", limit=limit)
+        if settle := self._inbox.work_under_way():
+            self.push("what was under way", lambda limit: self._settle(settle, limit), _UNDER_WAY)
+        self._log.append("phase", "restore", limit=self._limit())
+        self._heed_signals_from_before()
         while self._entries:
             entry = self._entries.pop()
             self._recorded(entry)
@@ -91,12 +98,40 @@ class Cleanup:
                 if len(self._inbox.signals) == 2:
                     self._hurry()
                     deadline = deadline.within(_HURRIED)
+                else:
+                    self._say_what_signals_do(deadline.left + self._limit(but=entry))
             except TestbedError as error:
                 return str(error)
             except Exception as error:  # a bug in one step must not cost all the others
                 return f"{type(error).__name__}: {error}"
             else:
                 return ""
+
+    def _heed_signals_from_before(self) -> None:
+        with suppress(Interrupted):  # nobody was told of it yet: this is where
+            self._inbox.check()
+        if self._inbox.signals:
+            self._say_what_signals_do(self._limit())
+        if len(self._inbox.signals) > 1:
+            self._hurry()
+
+    def _settle(self, settle: Callable[[Deadline], bool], deadline: Deadline) -> None:
+        """Let what was under way end; where it does not, the steps that follow are verified."""
+        if not settle(deadline):
+            text = "what was under way did not end in time; all is taken back all the same"
+            self._log.append("note", "clean-up", text=text)
+
+    def _limit(self, but: Promise | None = None) -> float:
+        """Return the seconds that the steps to come may take at most."""
+        return sum(entry.limit for entry in self._entries if entry is not but)
+
+    def _say_what_signals_do(self, limit: float) -> None:
+        name = signal.Signals(self._inbox.signals[0]).name
+        text = (
+            f"everything is taken back first, at most {limit:.0f} s; "
+            "a second signal hurries, a third leaves"
+        )
+        self._log.append("note", name, text=text)
 
     def _hurry(self) -> None:
         if not self._is_hurrying:

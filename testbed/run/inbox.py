@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import signal
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -54,6 +54,7 @@ class Inbox:
         self._raised = 0
         self._items: queue.SimpleQueue[Report | Observation | None] = queue.SimpleQueue()
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
+        self._under_way: set[Future[Any]] = set()
 
     def listen(self, host: str, message: Mapping[str, Any], received: float) -> None:
         """Take an agent's event; any thread."""
@@ -71,8 +72,27 @@ class Inbox:
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
         """Do something that blocks in a worker thread; its end wakes the wait under way."""
         future = self._workers.submit(action)
-        future.add_done_callback(lambda _: self._items.put(None))
+        self._under_way.add(future)
+        future.add_done_callback(self._done)
         return future
+
+    def _done(self, future: Future[Any]) -> None:
+        self._under_way.discard(future)
+        self._items.put(None)
+
+    def work_under_way(self) -> Callable[[Deadline], bool] | None:
+        """Return what waits until the workers busy now are done, or None when none is busy.
+
+        It tells whether they were before the deadline.
+        """
+        busy = [future for future in list(self._under_way) if not future.done()]
+        return (lambda deadline: not wait(busy, deadline.left).not_done) if busy else None
+
+    def check(self) -> None:
+        """Raise Interrupted when a signal has come that was not raised yet."""
+        if self._raised < len(self.signals):
+            self._raised += 1
+            raise Interrupted(self.signals[self._raised - 1])
 
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Handle items until a condition holds; tell whether it does.
@@ -81,9 +101,7 @@ class Inbox:
         deadline nor a signal waits for them.
         """
         while not until():
-            if self._raised < len(self.signals):
-                self._raised += 1
-                raise Interrupted(self.signals[self._raised - 1])
+            self.check()
             try:
                 item = self._items.get(timeout=deadline.left)
             except queue.Empty:

@@ -80,11 +80,13 @@ class Orchestrator:
             exit_code=code,
             cleanup="failed" if self._cleanup.failures else "verified",
             left=self._cleanup.failures,
+            signals=list(self._inbox.signals),
         )
         if trace:
             self._run_directory.write_text("traceback.txt", trace)
 
     def _do(self, step: Step) -> None:
+        self._inbox.check()
         if self._deadline.passed:
             limit = self._experiment.limits.run
             raise LabError(f"the run took longer than its limit of {limit:g} s")

@@ -23,6 +23,9 @@ NEWNET = 0x40000000
 _MS_REC, _MS_PRIVATE, _MS_BIND = 0x4000, 0x40000, 0x1000
 _PR_SET_PDEATHSIG = 1
 
+ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+"""The signals by which people and systems end a command."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -105,8 +108,10 @@ def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None 
     """Run `body` as the first process of the PID namespace made before; return its exit status.
 
     `announce` is told the process's id as this process sees it.
-    INT, TERM, HUP and QUIT are passed on to it. It dies with this process, and everything in its
-    namespace with it, even when this process is killed.
+    INT, TERM, HUP and QUIT are passed on to it, also those that were held back until now; where
+    they were, `body` begins with them held, as a first process loses what it does not handle yet.
+    It dies with this process, and everything in its namespace with it, even when this process is
+    killed.
     """
     read, write = os.pipe()
     child = os.fork()
@@ -121,6 +126,7 @@ def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None 
         announce(child)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, lambda received, _: os.kill(child, received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError
 from testbed.twin.machine import TWIN_VARIABLE
+from testbed.twin.namespaces import ENDING
 
 _START_LIMIT = 30.0
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -35,9 +36,12 @@ class Sandbox:
 
         Signals that reach this process go to the command. Blocks until it ends.
         """
-        process = self._join(["join", str(self.server)], command, own_session=True)
-        with _forwarding_signals(process.pid):
-            return process.wait()
+        with ExitStack() as forwarding:
+            with _holding_signals():
+                process = self._join(["join", str(self.server)], command, own_session=True)
+                forwarding.enter_context(_forwarding_signals(process.pid))
+            code = process.wait()
+        return code if code >= 0 else 128 - code
 
     def shell(self, command: Sequence[str], host: str = "") -> int:
         """Run an interactive command in the twin, or on one of its hosts."""
@@ -76,20 +80,27 @@ def start(
     read, write = os.pipe()
     parent = os.getpid() if log is None else 0
     arguments = ["new", str(parent), name, str(write), str(lab_file.resolve()), *overrides]
-    process = _launch(arguments, name, pass_fds=(write,), log=log)
-    os.close(write)
+    with _holding_signals():
+        process = _launch(arguments, name, pass_fds=(write,), log=log)
+    try:
+        os.close(write)
+        return Sandbox(name, process.pid, _server_that_is_ready(read, lab_file))
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _server_that_is_ready(read: int, lab_file: Path) -> int:
+    """Wait until the launcher says that the twin is ready; return the twin's first process."""
     server = 0
     for report in _reports(read, Deadline.after(_START_LIMIT)):
         if "pid" in report:
             server = report["pid"]
         elif "ready" in report:
-            return Sandbox(name, process.pid, server)
+            return server
         else:
-            process.kill()
-            process.wait()
             raise _refusal(report)
-    process.kill()
-    process.wait()
     raise LabError(
         f"the twin of {lab_file} did not start within {_START_LIMIT:.0f} s",
         hint="run `testbed doctor`",
@@ -135,6 +146,16 @@ def _refusal(report: dict[str, Any]) -> TestbedError:
     error = TestbedError(f"the twin did not start: {report['error']}", hint=report["hint"])
     error.exit_code = report["exit"]
     return error
+
+
+@contextmanager
+def _holding_signals() -> Iterator[None]:
+    """Let signals wait; a process that is started inside holds them too, until it is ready."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -110,6 +110,16 @@ def test_an_error_decides_before_any_measurement(experiment, code, outcome, with
         assert unsafe == (outcome, with_unsafe)
 
 
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_a_signal_during_the_clean_up_takes_nothing_from_what_was_measured(experiment, unsafe):
+    cleanup = "failed" if unsafe else "verified"
+    end = run_end(cleanup=cleanup)
+    end.data["signals"] = [15, 2]
+    found = summarise("run", experiment(MET), [*GOOD, end])
+    assert (found.outcome, found.exit_code, found.cleanup) == ("passed", 143, cleanup)
+    assert found.reason == "1 of 1 trials are valid; SIGTERM came during the clean-up"
+
+
 def test_the_reason_is_the_first_thing_that_decided(experiment):
     def reason(checks, events, **end):
         return summarise("run", experiment(*checks), [*events, run_end(**end)]).reason

@@ -226,3 +226,71 @@ def test_nothing_promised_is_nothing_done(house):
     house.cleanup.run()
     assert house.cleanup.failures == []
     assert house.ended() == []
+
+
+def test_whoever_ends_a_run_is_told_how_long_it_may_take_and_what_the_next_signals_do(house):
+    house.inbox.interrupt(signal.SIGTERM)
+    house.promise("agents", limit=2.0)
+    house.promise("circuits", limit=3.0)
+    house.cleanup.run()
+    (note,) = house.events("note")
+    assert note.subject == "SIGTERM"
+    assert note.data["text"] == (
+        "everything is taken back first, at most 5 s; a second signal hurries, a third leaves"
+    )
+
+
+def test_a_first_signal_in_the_clean_up_is_told_what_is_left_of_the_limit(house):
+    told = threading.Event()
+    house.log.subscribe(lambda event: told.set() if event.kind == "note" else None)
+    house.promise("agents", limit=20.0)
+    house.promise("circuits", signals=[signal.SIGINT], until=told, limit=10.0)
+    house.promise("ranks", limit=100.0)
+    house.cleanup.run()
+    (note,) = house.events("note")
+    assert "at most 30 s" in note.data["text"]
+
+
+def test_without_a_signal_nobody_is_told_of_signals(house):
+    house.promise("agents")
+    house.cleanup.run()
+    assert house.events("note") == []
+
+
+def test_what_was_under_way_ends_before_anything_is_taken_back(house):
+    begun, told = threading.Event(), threading.Event()
+
+    def change():
+        begun.set()
+        told.wait(LONG)
+        house.done.append("changed")
+
+    house.inbox.submit(change)
+    house.inbox.handler = lambda item: told.set()  # heard by the clean-up, while it waits
+    assert begun.wait(LONG)
+    house.inbox.listen("h0", {"event": "exit"}, 0.0)
+    house.promise("circuits")
+    house.cleanup.run()
+    assert house.done == ["changed", "circuits"]
+    assert house.ended() == [("what was under way", ""), ("circuits", "")]
+
+
+def test_what_is_under_way_for_ever_costs_its_limit_and_is_said(house, monkeypatch):
+    monkeypatch.setattr("testbed.run.cleanup._UNDER_WAY", 0.05)
+    house.inbox.submit(lambda: house.over.wait(LONG))
+    house.promise("circuits")
+    house.cleanup.run()
+    assert house.done == ["circuits"] and house.cleanup.failures == []
+    (note,) = house.events("note")
+    assert note.data["text"].startswith("what was under way did not end in time")
+
+
+def test_two_signals_from_before_hurry_from_the_first_step_on(house):
+    limits = []
+    house.cleanup.push("instruments", lambda deadline: limits.append(deadline.left), LONG)
+    house.inbox.interrupt(signal.SIGINT)
+    with pytest.raises(Interrupted):
+        house.inbox.check()
+    house.inbox.interrupt(signal.SIGINT)
+    house.cleanup.run()
+    assert limits[0] <= 2.0 and house.cleanup.failures == []

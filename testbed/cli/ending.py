@@ -1,0 +1,52 @@
+"""What signals do to a command: INT, TERM and HUP end it, with exit code 128 + their number."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+EXIT_SIGNALLED = 128
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def end_on_signals() -> None:
+    """Let a signal end this process from wherever it is, with whatever it must close on its way.
+
+    One that was ignored from the start (`nohup`, a job in the background) stays ignored. Whoever
+    started this process may have held signals back until now; they count from here on.
+    """
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda received, _: leave(received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+
+
+def leave(number: int) -> None:
+    """End this process for a signal."""
+    raise SystemExit(EXIT_SIGNALLED + number)
+
+
+@contextmanager
+def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
+    """Have signals noted instead of ending the process; `note` runs between any two steps."""
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda received, _: note(received))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def finishing_first() -> Iterator[None]:
+    """Let a signal end the process only after what is inside, which must have its own limit."""
+    noted: list[int] = []
+    with noting_signals(noted.append):
+        yield
+    if noted:
+        leave(noted[0])

@@ -1,0 +1,91 @@
+"""Signals and the command: the exit code is 128 + n, from whatever it was doing."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+
+BUSY = """
+import sys
+import testbed.cli
+
+def busy(arguments):
+    import concurrent.futures, threading
+    threading.Thread(target=threading.Event().wait).start()  # a worker that waits for a dead lab
+    print("busy", flush=True)
+    {inside}
+
+testbed.cli.run = busy
+testbed.cli.main()
+"""
+WAIT = "threading.Event().wait()"
+CRITICAL = """
+    from testbed.cli.ending import finishing_first
+    with finishing_first():
+        sys.stdin.readline()
+        print("finished", flush=True)
+    threading.Event().wait()
+"""
+
+
+class Command:
+    """A command that is busy, and everything it says."""
+
+    def __init__(self, inside=WAIT, before=None):
+        program = BUSY.format(inside=inside)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=before,
+        )
+        assert self._process.stdout.readline() == "busy\n"
+
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    def end(self, said=""):
+        out, err = self._process.communicate(said, timeout=30)
+        return self._process.returncode, out, err
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_ends_a_command_at_once_whatever_its_workers_wait_for(number):
+    command = Command()
+    command.signal(number)
+    assert command.end() == (128 + number, "", f"testbed: ended by {number.name}\n")
+
+
+def test_what_must_not_be_left_in_the_middle_is_finished_first():
+    command = Command(CRITICAL)
+    command.signal(signal.SIGTERM)
+    command.signal(signal.SIGINT)
+    code, out, _ = command.end("go on\n")
+    assert out == "finished\n" and code in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+
+
+def test_a_signal_that_came_before_the_command_could_hear_it_counts():
+    def hold():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        signal.raise_signal(signal.SIGTERM)
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "testbed.cli", "schema", "lab"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=hold,
+    )
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM and out == b""
+
+
+def test_a_command_under_nohup_does_not_hear_that_the_terminal_is_gone():
+    command = Command(CRITICAL, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    command.signal(signal.SIGHUP)
+    command.signal(signal.SIGTERM)
+    assert command.end("go on\n")[0] == 128 + signal.SIGTERM
