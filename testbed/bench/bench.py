@@ -165,8 +165,12 @@ class Bench:
             self._locks.pop().release()
 
     def _start_agent(self, name: str, deadline: Deadline) -> None:
-        self.hosts[name] = BenchHost(name, self.lab.hosts[name], self._hear, deadline)
+        spec = self.lab.hosts[name]
+        self.hosts[name] = BenchHost(name, spec, self._hear, deadline, self._run.id)
         self.power.cut_hosts.discard(name)
+        for found in self.hosts[name].facts["leftovers"]:
+            text = f"took back what a dead agent of run {found['run']} left: {found['undone']}"
+            self._log.append("note", name, text=text)
 
     def _hear(self, host: str, message: Message, received: float) -> None:
         if message["event"] != "log":

@@ -15,9 +15,11 @@ from importlib.resources import files
 _MAIN = "import sys\nfrom onhost.rank import main\nsys.exit(main())\n"
 
 # Runs on the host before any of our files are there: take the archive from standard input into
-# memory, so that nothing of it is ever on the host's disk, and let it be the agent.
+# memory, so that nothing of it is ever on the host's disk, and let it be the agent. Whoever started
+# it may be cut off before the first word: then the alarm, which the agent's hello ends, kills it.
 _BOOTSTRAP = """
-import os, sys
+import os, signal, sys
+signal.alarm(60)
 fd, left = os.memfd_create("testbed"), int(sys.argv[1])
 while left:
     piece = os.read(0, left)

@@ -79,7 +79,8 @@ def _ask_host(name: str, spec: Host) -> str:
     host = BenchHost(name, spec, _no_listener, Deadline.after(_LIMIT))
     facts = host.facts
     host.leave(Deadline.after(_LIMIT))
-    return f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}"
+    dead = "".join(f"; run {found['run']} left something" for found in facts["leftovers"])
+    return f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}{dead}"
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

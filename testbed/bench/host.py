@@ -34,22 +34,34 @@ class Stopped:
 class BenchHost:
     """A host whose agent answers. Calls block until their deadline at most."""
 
-    def __init__(self, name: str, spec: Host, listener: Listener, deadline: Deadline) -> None:
-        """Start the agent over SSH and check that the host can take part."""
+    def __init__(
+        self, name: str, spec: Host, listener: Listener, deadline: Deadline, run: str = ""
+    ) -> None:
+        """Start the agent over SSH and check that the host can take part.
+
+        For a `run` it first takes back what dead agents left on the host, whoever's they were.
+        Without one it only looks.
+        """
         self.name = name
         self.spec = spec
         channel = ssh.run(name, spec.ssh, agent_command(spec.python), deadline)
         channel.send(bundle())
         self.link = AgentLink(name, channel, listener)
-        self.facts: Mapping[str, Any] = self._greet(deadline)
+        self.facts: Mapping[str, Any] = self._greet(run, deadline)
         self.link.keep_alive(PATIENCE)
         self.identity_ports: Mapping[str, int] = {}
 
-    def _greet(self, deadline: Deadline) -> Mapping[str, Any]:
+    def _greet(self, run: str, deadline: Deadline) -> Mapping[str, Any]:
+        """Return what the agent says of itself and the host; `leftovers` are of dead agents."""
         interfaces = {name: port.interface for name, port in self.spec.ports.items()}
         try:
             facts: Mapping[str, Any] = self.link.ask(
-                "hello", deadline, patience=PATIENCE, interfaces=interfaces
+                "hello",
+                deadline,
+                run=run,
+                host=self.name,
+                patience=PATIENCE,
+                interfaces=interfaces,
             ).value
         except HostError:
             self.link.close()
@@ -68,6 +80,13 @@ class BenchHost:
                 self.name,
                 f"its {self.spec.python} has no NumPy",
                 hint="install it there, or name another `python:` in the lab file",
+            )
+        if left := [words for found in facts["leftovers"] for words in found["left"]]:
+            self.link.close()
+            raise HostError(
+                self.name,
+                f"what a dead agent left cannot be taken back: {', '.join(left)}",
+                hint="take it back by hand",
             )
         return facts
 

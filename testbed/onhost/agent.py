@@ -5,7 +5,8 @@ It reads framed JSON on standard input and writes it on standard output. A reque
 own account is sent as `event`. Every stamp called `mono` is this host's monotonic clock.
 
 When standard input closes, or stays silent for longer than the orchestrator promised, the agent
-kills its ranks, takes back what it did to the network, and ends.
+kills its ranks, takes back what it did to the network, and ends. What it could not take back,
+because it was killed, the next agent on this host does (journal.py).
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ import selectors
 import signal
 import sys
 import time
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
-from .children import Child
+from . import network
 from .frames import Decoder, Message, encode
 from .identity import IdentityPort
-from .ports import CarrierWatch, Network, counters, hardware_address
+from .journal import HostJournal
+from .ports import CarrierWatch, counters, hardware_address
 from .questions import Question
+from .ranks import Ranks
+from .undo import undo_leftovers
 
 CARRIER_PERIOD = 0.005
 QUESTION_PERIOD = 0.001
 _UNSENT_LIMIT = 4 << 20
+
+_Part = TypeVar("_Part")
 
 
 class Agent:
@@ -38,11 +44,9 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._decoder = Decoder()
         self._unsent = bytearray()
-        self._children: dict[int, Child] = {}
-        self._heard: dict[int, float] = {}
-        self._limit = 0.0
-        self._missed: set[int] = set()
-        self._network = Network()
+        self._journal: Optional[HostJournal] = None
+        self._ranks: Optional[Ranks] = None
+        self._changes: list[tuple[int, list[network.Change]]] = []
         self._watch: Optional[CarrierWatch] = None
         self._identities: dict[str, IdentityPort] = {}
         self._questions: list[Question] = []
@@ -111,8 +115,17 @@ class Agent:
     # --- what can be asked -----------------------------------------------------------------
 
     def do_hello(self, request: Message, _: float) -> dict[str, Any]:
-        """Say who this is; from now on silence longer than `patience` ends the agent."""
+        """Say who this is; from now on silence longer than `patience` ends the agent.
+
+        For a `run` it first takes back what dead agents left; without one it only looks, and may
+        change nothing.
+        """
+        signal.alarm(0)
         self._patience = request["patience"]
+        found = undo_leftovers(request["run"], request["host"])
+        if request["run"]:
+            self._journal = HostJournal(request["run"], request["host"])
+            self._ranks = Ranks(self._bundle, self._selector, self._journal, self._say)
         return {
             "hostname": platform.node(),
             "python": platform.python_version(),
@@ -122,6 +135,7 @@ class Agent:
             "root": os.geteuid() == 0,
             "pid": os.getpid(),
             "hardware": {port: hardware_address(i) for port, i in request["interfaces"].items()},
+            "leftovers": found,
         }
 
     def do_alive(self, request: Message, _: float) -> dict[str, Any]:
@@ -137,7 +151,7 @@ class Agent:
         ports: dict[str, dict[str, str]] = request["ports"]
         changes = 0
         if request["manage"]:
-            changes = self._network.configure(ports, request["peers"])
+            changes = self._set_up(ports, request["peers"])
         for name, spec in ports.items():
             identity = IdentityPort(request["host"], name, spec["interface"], request["token"])
             self._identities[name] = identity
@@ -159,39 +173,21 @@ class Agent:
 
     def do_start(self, request: Message, _: float) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
-        slot = request["slot"]
-        if slot in self._children:
-            raise ValueError(f"slot {slot} has a rank already")
-        child = Child(slot, self._bundle, request["env"])
-        self._children[slot] = child
-        self._selector.register(child.line, selectors.EVENT_READ, lambda: self._hear(child))
-        self._selector.register(child.errors, selectors.EVENT_READ, lambda: self._log(child))
-        self._selector.register(child.life, selectors.EVENT_READ, lambda: self._bury(child))
-        return child.facts()
+        return self._for_a_run(self._ranks).start(request["slot"], request["env"])
 
     def do_tell(self, request: Message, _: float) -> dict[str, Any]:
         """Pass a message on to a rank."""
-        message = request["message"]
-        child = self._child(request)
-        if message["do"] == "configure":
-            self._limit = message["heartbeat"]
-            self._heard[child.slot] = time.monotonic() + request["grace"]
-        child.send(message)
+        ranks = self._for_a_run(self._ranks)
+        ranks.tell(request["slot"], request["message"], request["grace"])
         return {}
 
     def do_signal(self, request: Message, _: float) -> dict[str, Any]:
         """Send a rank a signal; return between which instants it took effect, and its state."""
-        child = self._child(request)
-        number = signal.Signals["SIG" + request["signal"]]
-        before = time.monotonic()
-        child.signal(number)
-        state = child.state_after(number)
-        return {"mono": [before, time.monotonic()], "state": state, "pid": child.pid}
+        return self._for_a_run(self._ranks).signal(request["slot"], request["signal"])
 
     def do_end(self, request: Message, _: float) -> dict[str, Any]:
         """Kill a rank and prove that it is gone; one that never ran here is gone too."""
-        child = self._children.pop(request["slot"], None)
-        return {"gone": child is None or self._let_go(child)}
+        return {"gone": self._for_a_run(self._ranks).end(request["slot"])}
 
     def do_bye(self, request: Message, _: float) -> dict[str, Any]:
         """Take everything back and end."""
@@ -199,33 +195,26 @@ class Agent:
         self._ending = True
         return {"left": left}
 
+    def _set_up(self, ports: dict[str, dict[str, str]], peers: dict[str, str]) -> int:
+        """Give the ports what they lack, its undo promised first; return how much that was."""
+        changes = network.missing(ports, peers)
+        if changes:
+            promise = self._for_a_run(self._journal).promise("network", changes=changes)
+            self._changes.append((promise, changes))
+            network.make(changes)
+        return len(changes)
+
+    def _for_a_run(self, part: Optional[_Part]) -> _Part:
+        if part is None:
+            raise ValueError("this agent was started to look only")
+        return part
+
     # --- what happens on its own account ---------------------------------------------------
 
     def _look_at_carriers(self) -> None:
         if self._watch:
             for port, up in self._watch.changes():
                 self._event("carrier", port=port, up=up)
-
-    def _hear(self, child: Child) -> None:
-        for message in child.messages():
-            if message["event"] == "ready":
-                self._heard.pop(child.slot, None)  # its start is over, and so is its grace
-            self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
-            if message["event"] != "alive":
-                self._say({"event": "rank", "slot": child.slot, "said": message})
-
-    def _log(self, child: Child) -> None:
-        for line in child.complaints():
-            self._event("log", slot=child.slot, line=line)
-
-    def _bury(self, child: Child) -> None:
-        ended = time.monotonic()
-        self._hear(child)
-        self._log(child)
-        self._children.pop(child.slot, None)
-        code = child.ended()
-        self._let_go(child)
-        self._say({"event": "exit", "mono": ended, "slot": child.slot, "code": code})
 
     def _wait(self) -> float:
         """Return how long to wait for input before something is due."""
@@ -237,20 +226,12 @@ class Agent:
         if self._unsent:
             self._flush()
         self._look_at_carriers()
-        self._check_heartbeats()
+        if self._ranks:
+            self._ranks.check_heartbeats()
         self._questions = [q for q in self._questions if not self._over(q)]
         silence = time.monotonic() - self._last_heard
         if self._patience and silence > self._patience:
             self._ending = True
-
-    def _check_heartbeats(self) -> None:
-        for slot, heard in self._heard.items():
-            silence = time.monotonic() - heard
-            if silence <= self._limit:
-                self._missed.discard(slot)
-            elif slot in self._children and slot not in self._missed:
-                self._missed.add(slot)
-                self._event("heartbeat-missed", slot=slot, silence=silence)
 
     def _over(self, question: Question) -> bool:
         result = question.work(time.monotonic())
@@ -260,26 +241,9 @@ class Agent:
 
     # --- the end ---------------------------------------------------------------------------
 
-    def _child(self, request: Message) -> Child:
-        if request["slot"] not in self._children:
-            raise ValueError(f"no rank runs in slot {request['slot']}")
-        return self._children[request["slot"]]
-
-    def _let_go(self, child: Child) -> bool:
-        for descriptor in (child.line, child.errors, child.life):
-            self._selector.unregister(descriptor)
-        self._heard.pop(child.slot, None)
-        self._missed.discard(child.slot)
-        return child.end()
-
     def _take_everything_back(self) -> list[str]:
         """Kill the ranks and undo the network; return what is left."""
-        left = [
-            f"the rank in slot {s} survived"
-            for s, c in self._children.items()
-            if not self._let_go(c)
-        ]
-        self._children.clear()
+        left = self._ranks.end_all() if self._ranks else []
         if self._watch:
             self._selector.unregister(self._watch)
             self._watch.close()
@@ -289,10 +253,24 @@ class Agent:
             identity.close()
         self._identities.clear()
         self._questions.clear()
-        try:
-            self._network.undo()
-        except OSError as error:
-            left.append(str(error))
+        left += self._undo_network()
+        if self._journal:
+            self._journal.close()
+        self._journal = self._ranks = None
+        return left
+
+    def _undo_network(self) -> list[str]:
+        left = []
+        while self._changes:
+            promise, changes = self._changes.pop()
+            try:
+                stayed = network.take_back(changes)
+            except OSError as error:
+                left.append(str(error))
+                continue
+            left += map(str, stayed)
+            if not stayed:
+                self._for_a_run(self._journal).settle(promise)
         return left
 
 

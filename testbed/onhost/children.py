@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
@@ -25,9 +26,11 @@ _EFFECT: dict[int, str] = {signal.SIGSTOP: "T", signal.SIGKILL: "ZX"}
 _libc = ctypes.CDLL(None)
 
 
-def _die_with_agent() -> None:
+def _die_with(agent: int) -> None:
     """Have the kernel kill this rank with the agent: one that is stopped cannot see it go."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != agent:
+        os._exit(1)  # it went before we asked
 
 
 class Child:
@@ -49,7 +52,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 env={**os.environ, **environment},
                 start_new_session=True,
-                preexec_fn=_die_with_agent,
+                preexec_fn=partial(_die_with, os.getpid()),
             )
         assert self._process.stderr is not None
         self.line = ours

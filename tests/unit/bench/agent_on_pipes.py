@@ -1,5 +1,6 @@
 """The agent as a real process, from the real bundle, on pipes instead of SSH."""
 
+import itertools
 import os
 import select
 import shlex
@@ -13,6 +14,7 @@ from testbed.bench.link import AgentLink
 from testbed.clock import Deadline
 from testbed.errors import HostError
 
+_numbers = itertools.count()
 LOOPBACK = {"interface": None, "address": "127.0.0.1"}
 
 
@@ -110,8 +112,9 @@ class Agent:
     def ask(self, do, **fields):
         return self.link.ask(do, soon(), **fields).value
 
-    def hello(self, patience=60.0, **interfaces):
-        return self.ask("hello", patience=patience, interfaces=interfaces)
+    def hello(self, patience=60.0, run=None, **interfaces):
+        run = f"test-{os.getpid()}-{next(_numbers)}" if run is None else run
+        return self.ask("hello", run=run, host="h0", patience=patience, interfaces=interfaces)
 
     def start_rank(self, slot=0, *, configure=True, heartbeat=30.0, grace=0.0, **environment):
         """Start a rank's process, waiting to be configured or to join; return its id."""

@@ -38,7 +38,10 @@ def test_the_counters_of_a_port_are_read(agent):
     ("request_", "complaint"),
     [
         ({"do": "no-such-thing"}, "no-such-thing|no_such_thing"),
-        ({"do": "tell", "slot": 3, "message": {"do": "exit"}}, "no rank runs in slot 3"),
+        (
+            {"do": "tell", "slot": 3, "message": {"do": "exit"}, "grace": 0.0},
+            "no rank runs in slot 3",
+        ),
         ({"do": "signal", "slot": 3, "signal": "KILL"}, "no rank runs in slot 3"),
         ({"do": "start"}, "slot"),
         ({"do": "counters", "interfaces": ["nosuch0"]}, "nosuch0"),

@@ -100,7 +100,7 @@ class SmallLab:
         self.bench.fabric.adopt(self.ring, soon())
         # This machine has none of the host's ports, and no fault here is about them.
         spec = lab.hosts["h1"].model_copy(update={"ports": {}})
-        self._agent = BenchHost("h1", spec, self._hear, soon())
+        self._agent = BenchHost("h1", spec, self._hear, soon(), run.id)
 
     def _hear(self, host, message, received):
         with self._changed:

@@ -1,0 +1,145 @@
+"""The ranks of one agent: started, watched, told, and ended, each in a slot of its host."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import time
+from typing import Any, Callable
+
+from .children import Child
+from .frames import Message
+from .journal import HostJournal
+from .processes import MARK, born, end_marked
+
+_END_LIMIT = 5.0
+
+Say = Callable[[Message], None]
+"""Sends one message to the orchestrator."""
+
+
+class Ranks:
+    """At most one rank in each slot; what happens to them is said on its own account."""
+
+    def __init__(
+        self, bundle: int, selector: selectors.BaseSelector, journal: HostJournal, say: Say
+    ) -> None:
+        """Promise first that nothing started here stays."""
+        self._bundle = bundle
+        self._selector = selector
+        self._journal = journal
+        self._say = say
+        self._promise = journal.promise("processes", mark=journal.mark)
+        self._children: dict[int, Child] = {}
+        self._stops: dict[int, int] = {}
+        self._heard: dict[int, float] = {}
+        self._limit = 0.0
+        self._missed: set[int] = set()
+
+    def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
+        """Start a rank's process; it then waits to be configured."""
+        if slot in self._children:
+            raise ValueError(f"slot {slot} has a rank already")
+        child = Child(slot, self._bundle, {**environment, MARK: self._journal.mark})
+        self._children[slot] = child
+        self._selector.register(child.line, selectors.EVENT_READ, lambda: self._hear(child))
+        self._selector.register(child.errors, selectors.EVENT_READ, lambda: self._log(child))
+        self._selector.register(child.life, selectors.EVENT_READ, lambda: self._bury(child))
+        return child.facts()
+
+    def tell(self, slot: int, message: Message, grace: float) -> None:
+        """Pass a message on; one that configures says how long a silence counts."""
+        child = self._child(slot)
+        if message["do"] == "configure":
+            self._limit = message["heartbeat"]
+            self._heard[slot] = time.monotonic() + grace
+        child.send(message)
+
+    def signal(self, slot: int, name: str) -> dict[str, Any]:
+        """Send a signal; return between which instants it took effect, and the state after it.
+
+        That a stopped process goes on again is promised first.
+        """
+        child = self._child(slot)
+        number = signal.Signals["SIG" + name]
+        if number == signal.SIGSTOP and slot not in self._stops:
+            promise = self._journal.promise("stop", pid=child.pid, born=born(child.pid))
+            self._stops[slot] = promise
+        before = time.monotonic()
+        child.signal(number)
+        state = child.state_after(number)
+        after = time.monotonic()
+        if number == signal.SIGCONT:
+            self._settle_stop(slot)
+        return {"mono": [before, after], "state": state, "pid": child.pid}
+
+    def end(self, slot: int) -> bool:
+        """Kill a rank and tell whether it is provably gone; one that never ran here is."""
+        child = self._children.pop(slot, None)
+        return child is None or self._let_go(child)
+
+    def end_all(self) -> list[str]:
+        """Kill every rank and all that they started; return what is left."""
+        left = [
+            f"the rank in slot {slot} survived"
+            for slot, child in self._children.items()
+            if not self._let_go(child)
+        ]
+        self._children.clear()
+        left += [f"process {pid} survived" for pid in end_marked(self._journal.mark, _END_LIMIT)]
+        if not left:
+            self._journal.settle(self._promise)
+        return left
+
+    def check_heartbeats(self) -> None:
+        """Say once of each rank that it has been silent for too long."""
+        for slot, heard in self._heard.items():
+            silence = time.monotonic() - heard
+            if silence <= self._limit:
+                self._missed.discard(slot)
+            elif slot in self._children and slot not in self._missed:
+                self._missed.add(slot)
+                self._event("heartbeat-missed", slot=slot, silence=silence)
+
+    def _child(self, slot: int) -> Child:
+        if slot not in self._children:
+            raise ValueError(f"no rank runs in slot {slot}")
+        return self._children[slot]
+
+    def _hear(self, child: Child) -> None:
+        for message in child.messages():
+            if message["event"] == "ready":
+                self._heard.pop(child.slot, None)  # its start is over, and so is its grace
+            self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
+            if message["event"] != "alive":
+                self._say({"event": "rank", "slot": child.slot, "said": message})
+
+    def _log(self, child: Child) -> None:
+        for line in child.complaints():
+            self._event("log", slot=child.slot, line=line)
+
+    def _bury(self, child: Child) -> None:
+        ended = time.monotonic()
+        self._hear(child)
+        self._log(child)
+        self._children.pop(child.slot, None)
+        code = child.ended()
+        self._let_go(child)
+        self._say({"event": "exit", "mono": ended, "slot": child.slot, "code": code})
+
+    def _let_go(self, child: Child) -> bool:
+        for descriptor in (child.line, child.errors, child.life):
+            self._selector.unregister(descriptor)
+        self._heard.pop(child.slot, None)
+        self._missed.discard(child.slot)
+        gone = child.end()
+        if gone:
+            self._settle_stop(child.slot)
+        return gone
+
+    def _settle_stop(self, slot: int) -> None:
+        if slot in self._stops:
+            self._journal.settle(self._stops.pop(slot))
+
+    def _event(self, event: str, **fields: Any) -> None:
+        self._say({"event": event, "mono": time.monotonic(), **fields})

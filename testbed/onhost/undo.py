@@ -1,0 +1,70 @@
+"""How each change of an agent is taken back: by the agent itself, or by the next one on the host.
+
+Every undo may be done twice, looks afterwards whether it worked, and says in words what is left.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any, Callable
+
+from .journal import Leftover, leftovers
+from .network import Change, take_back
+from .processes import born, end_marked, send
+
+_LIMIT = 5.0
+
+
+def undo_network(entry: dict[str, Any]) -> str:
+    """Take back addresses, routes, neighbours and ports that were brought up."""
+    changes = [Change(*change) for change in entry["changes"]]
+    return ", ".join(map(str, take_back(changes)))
+
+
+def undo_processes(entry: dict[str, Any]) -> str:
+    """Kill the ranks and all they started."""
+    left = end_marked(entry["mark"], _LIMIT)
+    return f"processes {', '.join(map(str, left))} survived SIGKILL" if left else ""
+
+
+def undo_stop(entry: dict[str, Any]) -> str:
+    """Let a stopped process go on, if it is still there."""
+    if born(entry["pid"]) == entry["born"]:
+        send(entry["pid"], signal.SIGCONT)
+    return ""
+
+
+_UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
+    "network": undo_network,
+    "processes": undo_processes,
+    "stop": undo_stop,
+}
+
+
+def undo(entry: dict[str, Any]) -> str:
+    """Take back what one entry of a journal promises; return what is left, or an empty string."""
+    if entry["undo"] not in _UNDO:
+        return f"this version cannot take back {entry['undo']!r}"
+    try:
+        return _UNDO[entry["undo"]](entry)
+    except OSError as error:
+        return str(error)
+
+
+def undo_leftovers(run: str, host: str) -> list[dict[str, Any]]:
+    """Take back what dead agents left on this host; return what each had promised and what is left.
+
+    Without a `run` nothing is taken back, only told.
+    """
+    return [_finish(leftover, act=bool(run)) for leftover in leftovers(run, host)]
+
+
+def _finish(leftover: Leftover, *, act: bool) -> dict[str, Any]:
+    entries = leftover.entries()
+    left = [problem for entry in entries if (problem := undo(entry))] if act else []
+    if act and not left:
+        leftover.discard()
+    else:
+        leftover.release()
+    found = {"run": leftover.run, "host": leftover.host, "left": left}
+    return {**found, "undone": [entry["undo"] for entry in entries]}
