@@ -1,7 +1,7 @@
-"""One lock file per instrument: two programs on this machine never drive the same box.
+"""Locks of this machine's kernel: on lines that carry one conversation, and as signs of life.
 
-The kernel's lock on the file is the truth, and it ends with its holder however that ends; the text
-inside says who holds it.
+The kernel's lock on a file is the truth, and it ends with its holder however that ends, also when
+they see each other's processes under other numbers, as in a twin.
 """
 
 from __future__ import annotations
@@ -28,13 +28,76 @@ def lock_directory() -> Path:
     return root / "testbed"
 
 
+def make_shared(directory: Path, *, sticky: bool = True) -> None:
+    """Make a directory where every user of this machine may make files.
+
+    Where it is sticky, as `/tmp` is, nobody removes another's; but Linux refuses to open another
+    user's file with O_CREAT there, which SQLite does.
+    """
+    try:
+        directory.mkdir(parents=True)
+        directory.chmod(0o1777 if sticky else 0o777)
+    except FileExistsError:
+        pass
+
+
+class LifeSign:
+    """Prove from construction to `end`, or to this process's death, that a token's holder lives."""
+
+    def __init__(self, token: str) -> None:
+        path = sign_file(token)
+        try:
+            make_shared(lock_directory())
+            make_shared(path.parent, sticky=False)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags)
+            os.fchmod(self._descriptor, 0o666)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise LabError(
+                f"making {path} failed: {error.strerror}", hint="may this user write there?"
+            ) from error
+        self._path = path
+
+    def end(self) -> None:
+        """Stop giving the sign; safe to call twice."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def is_alive(token: str) -> bool | None:
+    """Tell whether the holder of a token lives; None when it gives no sign on this machine."""
+    try:
+        descriptor = os.open(sign_file(token), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def sign_file(token: str) -> Path:
+    """Return the file that a token's holder keeps locked while it lives."""
+    return lock_directory() / "leases" / f"{token}.alive"
+
+
 class InstrumentLock:
-    """Hold an instrument from construction to `release`; raise BusyError when somebody does."""
+    """Hold an instrument from construction to `release`; raise BusyError when somebody does.
+
+    For lines that carry one conversation at a time. The text in the file says who holds it.
+    """
 
     def __init__(self, instrument: str, resource: str, run: str) -> None:
         self._path = lock_directory() / (_safe(resource) + ".lock")
         try:
-            _make_shared(self._path.parent)
+            make_shared(self._path.parent)
             self._descriptor = self._acquire(instrument)
         except OSError as error:
             raise LabError(
@@ -101,14 +164,6 @@ class InstrumentLock:
         trace: TracebackType | None,
     ) -> None:
         self.release()
-
-
-def _make_shared(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True)
-        directory.chmod(0o1777)
-    except FileExistsError:
-        pass
 
 
 def _safe(resource: str) -> str:

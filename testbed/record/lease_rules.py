@@ -1,0 +1,161 @@
+"""Who may have what: the one state machine of leases.
+
+Every function goes from the claims that are, a request and a moment to the claims that will be, or
+to a refusal. Nothing here looks at a clock, a file or a process: whether the holder of a claim
+lives is told by the caller as a `Sight`.
+
+A claim ends by release, by expiry when nobody can tell whether its holder lives, by the death of
+its holder, or by force. A holder that is seen alive keeps what it has, however late it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """A box, or a part of one; `box` is where it answers, which is the same in every lab file."""
+
+    box: str
+    part: str = ""
+    """A port, an outlet; empty for the whole box."""
+    name: str = field(default="", compare=False)
+    """What the lab file calls it."""
+
+    def overlaps(self, other: Resource) -> bool:
+        """Tell whether two holders could meet here: a whole box holds all its parts."""
+        return self.box == other.box and (self.part in ("", other.part) or not other.part)
+
+    def __str__(self) -> str:
+        return self.name or f"{self.box} {self.part}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a claim, in words for people, and where its run is recorded."""
+
+    user: str
+    host: str
+    pid: int
+    """0 where nobody runs: a claim by hand, which lasts until it expires."""
+    run: str = ""
+    directory: str = ""
+    reason: str = ""
+    since: str = ""
+
+    def __str__(self) -> str:
+        who = f"run {self.run} of {self.user}" if self.run else self.user
+        where = f"process {self.pid} on {self.host}" if self.pid else f"by hand on {self.host}"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{who} ({where}, since {self.since}){why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What one holder has, and until when without a sign of life."""
+
+    token: str
+    holder: Holder
+    resources: frozenset[Resource]
+    expires: float
+
+    def overlaps(self, wanted: Iterable[Resource]) -> bool:
+        """Tell whether this claim has any of what is wanted."""
+        return any(mine.overlaps(other) for mine in self.resources for other in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What can be seen of a claim's holder from here."""
+
+    alive: bool | None = None
+    """None where that cannot be told: on another machine, or when nobody runs."""
+    owes: bool = False
+    """Whether its journal holds promises, or may hold them where it cannot be read."""
+
+
+Claims = Mapping[str, Claim]
+"""Every claim, by its token; no two of them overlap."""
+Standing = Literal["held", "owing", "over"]
+"""Held; ended with something to be taken back first; ended, so that the next may have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The claims in the way of a request, and how each of them stands."""
+
+    by: tuple[tuple[Claim, Standing], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The claims after a request was granted, and those that had ended and were swept away."""
+
+    claims: Claims
+    ended: tuple[Claim, ...] = ()
+
+
+def standing(claim: Claim, sight: Sight, now: float) -> Standing:
+    """Return how a claim stands."""
+    if sight.alive or (sight.alive is None and now < claim.expires):
+        return "held"
+    return "owing" if sight.owes else "over"
+
+
+def acquire(
+    claims: Claims, claim: Claim, sights: Mapping[str, Sight], now: float
+) -> Granted | Refused:
+    """Give a holder all that it claims, or nothing.
+
+    What a claim of the same token had is replaced. Claims that are over are swept away; any other
+    one in the way refuses the request.
+    """
+    others = [c for token, c in claims.items() if token != claim.token]
+    standings = {c.token: standing(c, sights[c.token], now) for c in others}
+    over = tuple(c for c in others if standings[c.token] == "over")
+    inside = [c for c in others if c not in over and c.overlaps(claim.resources)]
+    if inside:
+        return Refused(tuple((c, standings[c.token]) for c in inside))
+    left = {c.token: c for c in others if c not in over}
+    return Granted(left | {claim.token: claim}, over)
+
+
+def renew(
+    claims: Claims, token: str, resources: frozenset[Resource], expires: float
+) -> Claims | None:
+    """Put off a claim's expiry; None when it no longer has all of `resources`.
+
+    One that expired and that nobody has taken since goes on.
+    """
+    claim = claims.get(token)
+    if claim is None or not resources <= claim.resources:
+        return None
+    return {**claims, token: replace(claim, expires=expires)}
+
+
+def release(claims: Claims, token: str) -> Claims:
+    """End a claim; harmless when there is none."""
+    return {other: claim for other, claim in claims.items() if other != token}
+
+
+def take_over(claims: Claims, heir: Claim, of: Iterable[str]) -> Claims:
+    """Give all that some claims have to one heir."""
+    dead = [claims[token] for token in of]
+    resources = frozenset(resource for claim in dead for resource in claim.resources)
+    left = {token: claim for token, claim in claims.items() if claim not in dead}
+    return left | {heir.token: replace(heir, resources=heir.resources | resources)}
+
+
+def force(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:
+    """Take resources from whoever has them; return what is left, and the claims that were hit."""
+    hit = tuple(claim for claim in claims.values() if claim.overlaps(unwanted))
+    left = dict(claims)
+    for claim in hit:
+        rest = frozenset(r for r in claim.resources if not any(r.overlaps(u) for u in unwanted))
+        left[claim.token] = replace(claim, resources=rest)
+        if not rest:
+            del left[claim.token]
+    return left, hit

@@ -1,0 +1,212 @@
+"""Where claims are kept: a file of this machine, or a PostgreSQL server that controllers share.
+
+Both speak the same few statements. Whoever changes something holds the whole store while he does,
+so the rules in `lease_rules` see one state after the other; and the database itself refuses a
+second owner of a resource. A connection lasts for one transaction: a store that was removed or
+restarted meanwhile is noticed, not outlived.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from testbed.clock import utc
+from testbed.errors import LabError, UsageError
+from testbed.record.lease_rules import Claim, Claims, Holder, Resource
+from testbed.record.locks import lock_directory, make_shared
+from testbed.secret import conceal
+
+_TABLES = (
+    """CREATE TABLE IF NOT EXISTS testbed_claims (
+         token TEXT PRIMARY KEY, expires DOUBLE PRECISION NOT NULL, holder TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS testbed_leases (
+         box TEXT, part TEXT, name TEXT NOT NULL,
+         token TEXT NOT NULL REFERENCES testbed_claims (token), PRIMARY KEY (box, part))""",
+    """CREATE TABLE IF NOT EXISTS testbed_forced (
+         token TEXT NOT NULL, at TEXT NOT NULL, by_whom TEXT NOT NULL, what TEXT NOT NULL)""",
+)
+_LIMIT = 10
+"""Seconds that a transaction may wait for the others."""
+
+
+class Connection(Protocol):
+    """What both databases' connections have in common here."""
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ..., /) -> Any:
+        """Carry out a statement, whose values are written as `?`."""
+
+
+class Ledger:
+    """The rows, within one transaction."""
+
+    def __init__(self, connection: Connection, now: float) -> None:
+        self._connection = connection
+        self.now = now
+        """The store's own time: all who share it reckon expiry with this clock alone."""
+
+    def claims(self) -> Claims:
+        """Return every claim by its token."""
+        resources: dict[str, set[Resource]] = {}
+        rows = self._connection.execute("SELECT box, part, name, token FROM testbed_leases")
+        for box, part, name, token in rows.fetchall():
+            resources.setdefault(token, set()).add(Resource(box, part, name))
+        rows = self._connection.execute("SELECT token, expires, holder FROM testbed_claims")
+        return {
+            token: Claim(token, _holder(holder), frozenset(resources.get(token, ())), expires)
+            for token, expires, holder in rows.fetchall()
+        }
+
+    def write(self, before: Claims, after: Claims) -> None:
+        """Bring the rows from one state to another."""
+        changed = [t for t in {*before, *after} if before.get(t) != after.get(t)]
+        for token in changed:
+            self._run("DELETE FROM testbed_leases WHERE token = ?", token)
+            self._run("DELETE FROM testbed_claims WHERE token = ?", token)
+        for claim in (after[token] for token in changed if token in after):
+            holder = json.dumps(asdict(claim.holder))
+            self._run(
+                "INSERT INTO testbed_claims (token, expires, holder) VALUES (?, ?, ?)",
+                *(claim.token, claim.expires, holder),
+            )
+            for resource in sorted(claim.resources):
+                self._run(
+                    "INSERT INTO testbed_leases (box, part, name, token) VALUES (?, ?, ?, ?)",
+                    *(resource.box, resource.part, resource.name, claim.token),
+                )
+
+    def log_force(self, token: str, by: str, what: str) -> None:
+        """Write down for good that somebody took something from a claim."""
+        self._run(
+            "INSERT INTO testbed_forced (token, at, by_whom, what) VALUES (?, ?, ?, ?)",
+            *(token, utc(), by, what),
+        )
+
+    def forced(self, token: str) -> str:
+        """Return who took something from a claim, in words; empty when nobody did."""
+        statement = "SELECT by_whom, at, what FROM testbed_forced WHERE token = ? ORDER BY at"
+        rows = self._connection.execute(statement, (token,)).fetchall()
+        return "; ".join(f"{by} took {what} at {at}" for by, at, what in rows)
+
+    def _run(self, statement: str, *values: Any) -> None:
+        self._connection.execute(statement, values)
+
+
+class LeaseStore(Protocol):
+    """A place where claims are kept."""
+
+    def open(self) -> Any:
+        """Enter a transaction that nobody else is in, and get its Ledger; LabError without one."""
+
+
+class FileStore:
+    """Claims in an SQLite file, which every user of this machine may change."""
+
+    def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
+        """Keep claims in `path`; by default where the lock files of this machine are."""
+        self._path = path or lock_directory() / "leases" / "leases.sqlite"
+        self._clock = clock
+
+    @contextmanager
+    def open(self) -> Iterator[Ledger]:
+        """Enter a transaction that nobody else is in; what raises inside changes nothing."""
+        try:
+            if not self._path.exists():
+                self._make()
+            uri = f"{self._path.resolve().as_uri()}?mode=rw"
+            found = sqlite3.connect(uri, uri=True, timeout=_LIMIT, isolation_level=None)
+            with closing(found) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield Ledger(connection, self._clock())
+                connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            raise LabError(
+                f"the leases in {self._path} cannot be used: {error}",
+                hint="may this user write there, and is there space?",
+            ) from error
+
+    def _make(self) -> None:
+        """Make the file aside and put it there whole: many may start in the same moment."""
+        make_shared(lock_directory())
+        make_shared(self._path.parent, sticky=False)
+        draft = self._path.with_name(f".{secrets.token_hex(8)}.sqlite")
+        try:
+            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                for statement in _TABLES:
+                    connection.execute(statement)
+            draft.chmod(0o666)  # whatever our umask; what SQLite puts beside it is alike
+            with suppress(FileExistsError):
+                os.link(draft, self._path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+class PostgresStore:
+    """Claims on a PostgreSQL server, whose own clock counts."""
+
+    def __init__(self, url: str) -> None:
+        """Take the server's URL; it is not opened before it is needed."""
+        if password := urlsplit(url).password:
+            conceal(password)
+        self._url = url
+
+    @contextmanager
+    def open(self) -> Iterator[Ledger]:
+        """Enter a transaction that nobody else is in; what raises inside changes nothing."""
+        try:
+            import psycopg
+        except ImportError as error:
+            raise UsageError(
+                "leases on a PostgreSQL server need the package psycopg, which is not installed",
+                hint="install it with: pip install 'optical-testbed[postgres]'",
+            ) from error
+        limits = f"-c lock_timeout={_LIMIT}s -c statement_timeout={_LIMIT}s"
+        try:
+            with psycopg.connect(
+                self._url,
+                connect_timeout=_LIMIT,
+                tcp_user_timeout=_LIMIT * 1000,
+                options=limits,
+            ) as connection:
+                connection.execute("SELECT pg_advisory_xact_lock(hashtext('testbed leases'))")
+                for statement in _TABLES:
+                    connection.execute(statement)
+                row = connection.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()
+                assert row is not None
+                yield Ledger(_Marked(connection), float(row[0]))
+        except psycopg.Error as error:
+            raise LabError(
+                f"the leases on {_named(self._url)} cannot be used: {str(error).strip()}",
+                hint="is the server up, and may this user log in and make tables?",
+            ) from error
+
+
+class _Marked:
+    """A psycopg connection that takes `?` for a value, as SQLite does."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Any:
+        return self._connection.execute(statement.replace("?", "%s"), values)
+
+
+def _holder(text: str) -> Holder:
+    known = {field.name for field in fields(Holder)}
+    return Holder(**{key: said for key, said in json.loads(text).items() if key in known})
+
+
+def _named(url: str) -> str:
+    """Return a server's address without user and password."""
+    parts = urlsplit(url)
+    return f"{parts.hostname or 'this machine'}{parts.path}"

@@ -1,0 +1,326 @@
+"""Leases: who has which ports, switches, hosts and outlets of a lab, and for how long.
+
+A `Lease` is what one run holds: all that it needs or nothing, kept alive by a thread that renews
+it. The rules are in `lease_rules`, the rows in `lease_store`; here they meet the clock, the
+processes of this machine, and the journals of runs that died.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from testbed.clock import now, utc
+from testbed.errors import BusyError, LabError, TestbedError, UnsafeError
+from testbed.record import lease_rules as rules
+from testbed.record.journal import open_entries
+from testbed.record.lease_rules import Claim, Holder, Resource, Sight, Standing
+from testbed.record.lease_store import FileStore, LeaseStore
+from testbed.record.locks import LifeSign, is_alive, sign_file
+from testbed.record.rundir import RunDirectory
+
+LIFE = 60.0
+"""Seconds after its last sign of life in which a claim that cannot be looked at is still held."""
+BEAT = 15.0
+"""Seconds between two signs of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A claim and how it stands."""
+
+    claim: Claim
+    standing: Standing
+    alive: bool | None
+
+
+class Lease:
+    """What one run holds, from `Leases.take` to `release`; a thread keeps it alive meanwhile."""
+
+    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign) -> None:
+        self._leases = leases
+        self._claim = claim
+        self._sign = sign
+        self._lost = ""
+        self._renewed = now()
+        self._lock = Lock()
+        self._over = Event()
+        self._tell: Callable[[BusyError], None] = lambda error: None
+        self._thread = Thread(target=self._beat, name="lease", daemon=True)
+        self._thread.start()
+
+    @property
+    def resources(self) -> frozenset[Resource]:
+        """Return what is leased."""
+        return self._claim.resources
+
+    def when_lost(self, tell: Callable[[BusyError], None]) -> None:
+        """Have `tell` called, in the lease's own thread, when the lease is lost."""
+        self._tell = tell
+
+    def check(self, box: str, parts: Iterable[str]) -> None:
+        """Raise BusyError unless these parts of a box are leased, and are so still.
+
+        Asks the store only when the last sign of life is long ago, as after a stop of the process.
+        """
+        mine = {resource.part for resource in self._claim.resources if resource.box == box}
+        missing = [] if "" in mine else sorted({*parts} - mine)
+        if missing:
+            raise BusyError(
+                f"{Resource(box, missing[0])} is not leased by this run",
+                hint="this is a bug of the plan: it moves what it did not ask for",
+            )
+        if not self._lost and now() - self._renewed > LIFE / 2:
+            self._renew()
+        if self._lost:
+            raise BusyError(self._lost, hint="see `testbed who`")
+
+    def regain(self) -> bool:
+        """Take again what was lost, to give it back in order; tell whether all is ours."""
+        with self._lock:
+            try:
+                self._leases.claim(self._claim)
+            except TestbedError:
+                return False
+            self._lost, self._renewed = "", now()
+            return True
+
+    def release(self) -> None:
+        """Give all back; safe to call twice."""
+        self._over.set()
+        self._thread.join()
+        try:
+            self._leases.end(self._claim.token)
+        finally:
+            self._sign.end()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT):
+            if not self._lost and not self._renew():
+                self._tell(BusyError(self._lost, hint="see `testbed who`"))
+
+    def _renew(self) -> bool:
+        """Give a sign of life; tell whether the lease is still ours."""
+        with self._lock:
+            began = now()
+            try:
+                self._lost = self._leases.renew(self._claim)
+            except LabError as error:
+                if began - self._renewed > LIFE:
+                    self._lost = f"the lease of this run could not be renewed: {error}"
+            else:
+                self._renewed = began
+            return not self._lost
+
+
+class Leases:
+    """All leases of one store."""
+
+    def __init__(
+        self,
+        store: LeaseStore | None = None,
+        look: Callable[[Claim], bool | None] = lambda claim: is_alive(claim.token),
+    ) -> None:
+        """Use a store, by default this machine's; `look` tells whether a claim's holder lives."""
+        self._store = store or FileStore()
+        self._look = look
+
+    def take(self, resources: Iterable[Resource], run: str, directory: Path, reason: str) -> Lease:
+        """Lease all resources for a run of this process, or none.
+
+        Raise BusyError with who has one of them, since when, why, and what to do.
+        """
+        holder = holder_here(os.getpid(), run, str(directory.resolve()), reason)
+        return self._lease(Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0))
+
+    def lock(self, resources: Iterable[Resource], reason: str, seconds: float) -> None:
+        """Hold resources by hand, for a while; raise BusyError as `take` does."""
+        holder = holder_here(0, reason=reason)
+        self.claim(Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0), seconds)
+
+    def unlock(self, resources: Iterable[Resource], *, forced: bool) -> list[Claim]:
+        """Take resources from whoever has them and return the claims that were hit.
+
+        Without force only what this user holds by hand, or what is over; BusyError for others.
+        """
+        unwanted, me = frozenset(resources), holder_here(os.getpid())
+        with self._store.open() as ledger:
+            before = ledger.claims()
+            after, hit = rules.force(before, unwanted)
+            for claim in hit:
+                found = self._found(claim, ledger.now)
+                mine = claim.holder.pid == 0 and claim.holder.user == me.user
+                if mine or found.standing == "over":
+                    continue
+                if not forced:
+                    raise _busy([found], unwanted)
+                by = f"{me.user} (process {me.pid} on {me.host})"
+                ledger.log_force(claim.token, by, _named(claim, unwanted))
+            ledger.write(before, after)
+        _sweep(claim for claim in hit if claim.token not in after)
+        return list(hit)
+
+    def find(self) -> list[Found]:
+        """Return every claim and how it stands, in the order of the holders' starts."""
+        with self._store.open() as ledger:
+            found = [self._found(claim, ledger.now) for claim in ledger.claims().values()]
+        return sorted(found, key=lambda one: (one.claim.holder.since, one.claim.token))
+
+    def dead_runs(self) -> list[RunDirectory]:
+        """Return the runs that died and left leases, whether or not their directory is there."""
+        dead = [f.claim.holder for f in self.find() if f.standing != "held" and f.claim.holder.run]
+        return [RunDirectory(Path(holder.directory)) for holder in dead]
+
+    def take_over(self, run: RunDirectory, reason: str) -> Lease:
+        """Lease to this process all that a dead run had; BusyError while that run lives.
+
+        So two never recover one run at the same time. What it had is released with this lease.
+        """
+        holder = holder_here(os.getpid(), run.id, str(run.path.resolve()), reason)
+        heir = Claim(secrets.token_hex(8), holder, frozenset(), 0.0)
+        sign = LifeSign(heir.token)
+        try:
+            with self._store.open() as ledger:
+                before = ledger.claims()
+                heir = replace(heir, expires=ledger.now + LIFE)
+                tokens = self._ended(before, run.id, ledger.now)
+                after = rules.take_over(before, heir, tokens)
+                ledger.write(before, after)
+        except BaseException:
+            sign.end()
+            raise
+        _sweep(before[token] for token in tokens)
+        return Lease(self, after[heir.token], sign)
+
+    def release_run(self, run: str) -> None:
+        """Give back all that a dead run had, once nothing of it is left to be taken back.
+
+        Raise BusyError while it lives; harmless when it has nothing.
+        """
+        with self._store.open() as ledger:
+            before = after = ledger.claims()
+            tokens = self._ended(before, run, ledger.now)
+            for token in tokens:
+                after = rules.release(after, token)
+            ledger.write(before, after)
+        _sweep(before[token] for token in tokens)
+
+    def claim(self, claim: Claim, seconds: float = LIFE) -> Claim:
+        """Have a claim granted for some seconds from now; raise BusyError as `take` does."""
+        with self._store.open() as ledger:
+            before = ledger.claims()
+            claim = replace(claim, expires=ledger.now + seconds)
+            sights = {token: self._sight(other, ledger.now) for token, other in before.items()}
+            answer = rules.acquire(before, claim, sights, ledger.now)
+            if isinstance(answer, rules.Refused):
+                raise _busy(
+                    [Found(c, s, sights[c.token].alive) for c, s in answer.by], claim.resources
+                )
+            ledger.write(before, answer.claims)
+        _sweep(answer.ended)
+        return claim
+
+    def renew(self, claim: Claim) -> str:
+        """Give a sign of life; return in words why the claim is lost, empty while it is not."""
+        with self._store.open() as ledger:
+            before = ledger.claims()
+            until = ledger.now + LIFE
+            after = rules.renew(before, claim.token, claim.resources, until)
+            if after is None:
+                by = ledger.forced(claim.token)
+                return f"the lease of this run is lost: {by or 'the store no longer has it'}"
+            ledger.write(before, after)
+        return ""
+
+    def end(self, token: str) -> None:
+        """End a claim; harmless when there is none."""
+        with self._store.open() as ledger:
+            before = ledger.claims()
+            ledger.write(before, rules.release(before, token))
+
+    def _lease(self, claim: Claim) -> Lease:
+        sign = LifeSign(claim.token)
+        try:
+            return Lease(self, self.claim(claim), sign)
+        except BaseException:
+            sign.end()
+            raise
+
+    def _ended(self, claims: rules.Claims, run: str, at: float) -> list[str]:
+        """Return the tokens of a run's claims; raise BusyError when one of them is held."""
+        found = [self._found(c, at) for c in claims.values() if c.holder.run == run]
+        if held := [one for one in found if one.standing == "held"]:
+            raise _busy(held, held[0].claim.resources)
+        return [one.claim.token for one in found]
+
+    def _found(self, claim: Claim, at: float) -> Found:
+        sight = self._sight(claim, at)
+        return Found(claim, rules.standing(claim, sight, at), sight.alive)
+
+    def _sight(self, claim: Claim, at: float) -> Sight:
+        alive = self._look(claim)
+        if alive or (alive is None and at < claim.expires):
+            return Sight(alive)
+        return Sight(alive, _owes(claim.holder))
+
+
+class Owed(BusyError):
+    """Report that what is wanted belongs to a run that died and left something changed."""
+
+
+def holder_here(pid: int, run: str = "", directory: str = "", reason: str = "") -> Holder:
+    """Return this user on this machine as a holder, since now."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a number without a name
+        user = f"user {os.getuid()}"
+    return Holder(user, socket.gethostname(), pid, run, directory, reason, utc())
+
+
+def _owes(holder: Holder) -> bool:
+    """Tell whether a run that died may have left something changed."""
+    if not holder.directory:
+        return False
+    run = RunDirectory(Path(holder.directory))
+    try:
+        run.path.stat()
+        return run.journal.exists() and bool(open_entries(run.journal))
+    except (FileNotFoundError, NotADirectoryError):  # what it promised may be known over there
+        return holder.host != socket.gethostname()
+    except (OSError, UnsafeError):
+        return True
+
+
+def _busy(found: list[Found], wanted: frozenset[Resource]) -> BusyError:
+    """Say who is in the way, and what to do about the first of them."""
+    words = []
+    for one in found:
+        words.append(f"{_named(one.claim, wanted)}: held by {one.claim.holder}")
+    first = found[0].claim.holder
+    if found[0].standing == "owing":
+        where = "" if first.host == socket.gethostname() else f" on {first.host}"
+        hint = f"that run died and left something changed; type{where}: testbed recover {first.run}"
+        return Owed("; ".join(words), hint=hint)
+    hint = "wait with --wait-lock, or ask its owner; `testbed who` shows all"
+    return BusyError("; ".join(words), hint=hint)
+
+
+def _named(claim: Claim, wanted: frozenset[Resource]) -> str:
+    """Return in words what a claim has of what is wanted."""
+    theirs = sorted(r for r in claim.resources if any(r.overlaps(other) for other in wanted))
+    return ", ".join(map(str, theirs))
+
+
+def _sweep(ended: Iterable[Claim]) -> None:
+    """Remove the signs of life that dead holders left."""
+    for claim in ended:
+        try:
+            sign_file(claim.token).unlink(missing_ok=True)
+        except PermissionError:
+            continue

@@ -1,0 +1,359 @@
+"""Leases between real processes, on the store of one machine."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from testbed.errors import BusyError, LabError
+from testbed.record.journal import Journal
+from testbed.record.lease_rules import Resource
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases, Owed
+from testbed.record.locks import sign_file
+from testbed.record.rundir import RunDirectory
+
+BOX = "TCPIP::192.0.2.10::5025::SOCKET"
+ONE, TWO = (Resource(BOX, part, f"ocs.{part}") for part in "12")
+WHOLE = Resource(BOX, "", "ocs")
+HOST = Resource("ssh://h0", "", "h0")
+
+HOLD = """
+import sys
+from pathlib import Path
+from testbed.record.lease_rules import Resource
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
+box, store, run, *parts = sys.argv[1:]
+mine = [Resource(box, part, f"ocs.{part}") for part in parts]
+lease = Leases(FileStore(Path(store))).take(mine, Path(run).name, Path(run), "lumion")
+print("held", flush=True)
+sys.stdin.read()
+lease.release()
+"""
+NOBODY = 65534
+
+
+@pytest.fixture
+def store(tmp_path):
+    return tmp_path / "leases.sqlite"
+
+
+@pytest.fixture
+def leases(store):
+    return Leases(FileStore(store))
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory.create(tmp_path / "results", "lumion")
+
+
+@contextmanager
+def holder(store, run, *parts):
+    """Run a process that has a lease until its standard input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, BOX, store, run.path, *parts],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def take(leases, run, *resources):
+    return leases.take(resources, run.id, run.path, "lumion")
+
+
+def kill(process):
+    process.kill()
+    process.wait()
+
+
+def test_who_comes_second_is_told_everything_about_the_first(leases, store, run):
+    with holder(store, run, "1") as process:
+        with pytest.raises(BusyError) as refusal:
+            leases.take([TWO, ONE], "mine", run.path, "mine")
+        said = str(refusal.value)
+        assert re.match(r"ocs\.1: held by run \S+-lumion-\S+ of ", said)
+        assert f"process {process.pid} on " in said
+        assert re.search(r", since 20\S+Z\): lumion; ", said)
+        assert "--wait-lock" in said
+        process.communicate()
+    take(leases, run, ONE, TWO).release()
+    assert leases.find() == []
+
+
+def test_disjoint_parts_of_a_box_have_two_owners_and_a_whole_box_has_one(leases, run):
+    first, second = take(leases, run, ONE), take(leases, run, TWO, HOST)
+    for refused in (WHOLE, HOST):
+        with pytest.raises(BusyError):
+            take(leases, run, refused)
+    first.release()
+    second.release()
+    whole = take(leases, run, WHOLE)
+    with pytest.raises(BusyError, match="ocs: held by"):
+        take(leases, run, ONE)
+    whole.check(BOX, ["1", "77"])
+    whole.release()
+
+
+def test_all_or_nothing(leases, run):
+    first = take(leases, run, TWO)
+    with pytest.raises(BusyError):
+        take(leases, run, HOST, ONE, TWO)
+    assert [found.claim.resources for found in leases.find()] == [{TWO}]
+    first.release()
+
+
+def test_a_killed_holder_holds_nothing_and_leaves_nothing(leases, store, run):
+    with holder(store, run, "1") as process:
+        token = leases.find()[0].claim.token
+        kill(process)
+    assert [found.standing for found in leases.find()] == ["over"]
+    assert [dead.id for dead in leases.dead_runs()] == [run.id]
+    take(leases, run, ONE).release()
+    assert not sign_file(token).exists()
+
+
+def test_a_holder_that_only_stands_still_is_never_robbed(leases, store, run):
+    with holder(store, run, "1") as process:
+        process.send_signal(signal.SIGSTOP)
+        late = Leases(FileStore(store, clock=lambda: time.time() + 1e6))
+        with pytest.raises(BusyError, match=f"process {process.pid}"):
+            take(late, run, ONE)
+        kill(process)
+    leases.release_run(run.id)
+
+
+def test_a_dead_run_that_owes_something_is_recovered_first(leases, store, run):
+    journal = Journal(run.journal)
+    promise = journal.promise("circuits", start={})
+    with holder(store, run, "1") as process:
+        kill(process)
+    with pytest.raises(Owed, match=f"type: testbed recover {run.id}"):
+        take(leases, run, ONE)
+    recovering = leases.take_over(run, "recover")
+    recovering.check(BOX, ["1"])
+    with pytest.raises(BusyError, match="recover"):
+        leases.take_over(run, "recover as well")
+    journal.settle(promise)
+    journal.close()
+    recovering.release()
+    take(leases, run, ONE).release()
+
+
+def test_what_a_dead_run_had_can_be_released_but_not_what_a_living_one_has(leases, store, run):
+    with holder(store, run, "1") as process:
+        with pytest.raises(BusyError, match=run.id):
+            leases.release_run(run.id)
+        kill(process)
+    leases.release_run(run.id)
+    leases.release_run(run.id)
+    assert leases.find() == []
+
+
+def test_a_holder_that_nobody_can_see_has_its_lease_until_that_expires(store, run):
+    moment = [1000.0]
+    away = Leases(FileStore(store, clock=lambda: moment[0]), look=lambda claim: None)
+    lease = take(away, run, ONE)
+    moment[0] += 59.0
+    with pytest.raises(BusyError):
+        take(away, run, ONE)
+    moment[0] += 2.0
+    again = take(away, run, ONE)
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        renewed(lease).check(BOX, ["1"])
+    lease.release()
+    again.check(BOX, ["1"])
+    again.release()
+
+
+def renewed(lease):
+    """Let a lease give its next sign of life now."""
+    lease._renew()
+    return lease
+
+
+def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run):
+    lease = take(leases, run, ONE, HOST)
+    lost = []
+    lease.when_lost(lost.append)
+    with pytest.raises(BusyError, match=run.id):
+        leases.unlock([ONE], forced=False)
+    assert [claim.holder.run for claim in leases.unlock([WHOLE], forced=True)] == [run.id]
+    with pytest.raises(BusyError, match=rf"is lost: \w+ \(process {os.getpid()} .* took ocs.1 at"):
+        renewed(lease).check("ssh://h0", [""])
+    take(leases, run, ONE).release()
+    assert lease.regain()
+    lease.check(BOX, ["1"])
+    lease.release()
+    assert leases.find() == []
+
+
+def test_what_somebody_took_since_is_not_regained(leases, run):
+    lease = take(leases, run, ONE)
+    leases.unlock([ONE], forced=True)
+    next_owner = take(leases, run, ONE)
+    assert not renewed(lease).regain()
+    lease.release()
+    next_owner.check(BOX, ["1"])
+    next_owner.release()
+
+
+def test_the_door_is_closed_for_what_was_not_leased(leases, run):
+    lease = take(leases, run, ONE)
+    with pytest.raises(BusyError, match="is not leased"):
+        lease.check(BOX, ["1", "2"])
+    with pytest.raises(BusyError, match="is not leased"):
+        lease.check(BOX, [""])
+    lease.release()
+
+
+def test_a_claim_by_hand_ends_by_its_time_or_by_whoever_made_it(store, run):
+    moment = [1000.0]
+    leases = Leases(FileStore(store, clock=lambda: moment[0]))
+    leases.lock([WHOLE], "cleaning fibres", 7200.0)
+    with pytest.raises(BusyError, match=r"by hand .*: cleaning fibres; "):
+        take(leases, run, ONE)
+    leases.unlock([WHOLE], forced=False)
+    take(leases, run, ONE).release()
+    leases.lock([WHOLE], "cleaning fibres", 7200.0)
+    moment[0] += 7201.0
+    take(leases, run, ONE).release()
+
+
+def test_a_store_that_was_removed_is_noticed(leases, store, run):
+    lease = take(leases, run, ONE)
+    store.unlink()
+    with pytest.raises(BusyError, match="the store no longer has it"):
+        renewed(lease).check(BOX, ["1"])
+    lease.release()
+
+
+def test_a_store_that_is_no_database_is_told_in_one_sentence(leases, store, run):
+    store.write_text("not a database" * 100)
+    with pytest.raises(LabError, match=r"the leases in .*leases.sqlite cannot be used: "):
+        take(leases, run, ONE)
+
+
+def test_many_at_once_find_one_store_and_never_two_owners(store, run):
+    taken, wrong, gate = [], [], threading.Barrier(4)
+    busy = threading.Lock()
+
+    def take_turns():
+        leases = Leases(FileStore(store))
+        gate.wait()
+        while len(taken) < 60:
+            try:
+                lease = take(leases, run, ONE, HOST)
+            except BusyError:
+                continue
+            if not busy.acquire(blocking=False):
+                wrong.append("two owners")
+                return
+            taken.append(1)
+            busy.release()
+            lease.release()
+
+    threads = [threading.Thread(target=take_turns) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert Leases(FileStore(store)).find() == []
+
+
+HAMMER = """
+import random, sys
+from pathlib import Path
+from testbed.errors import BusyError
+from testbed.record.lease_rules import Resource
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
+store, owned, seed, turns = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+chance, leases = random.Random(seed), Leases(FileStore(store))
+while turns:
+    parts = chance.sample(range(8), 3)
+    try:
+        lease = leases.take([Resource("box", str(part)) for part in parts], "run", owned, "hammer")
+    except BusyError:
+        continue
+    for part in parts:
+        (owned / str(part)).touch(exist_ok=False)  # fails where there is an owner already
+    for part in parts:
+        (owned / str(part)).unlink()
+    lease.release()
+    turns -= 1
+"""
+
+
+def test_several_processes_hammer_one_store(store, tmp_path):
+    hammered(store, tmp_path, processes=3, turns=15)
+
+
+@pytest.mark.soak
+def test_many_processes_hammer_one_store_for_long(store, tmp_path):
+    hammered(store, tmp_path, processes=8, turns=500)
+
+
+def hammered(store, tmp_path, *, processes, turns):
+    (tmp_path / "owned").mkdir()
+    hammers = [
+        subprocess.Popen(
+            [sys.executable, "-c", HAMMER, store, tmp_path / "owned", str(seed), str(turns)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for seed in range(processes)
+    ]
+    for hammer in hammers:
+        _, complaint = hammer.communicate()
+        assert hammer.returncode == 0, complaint
+    assert Leases(FileStore(store)).find() == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_another_user_is_told_the_same_and_takes_over_from_a_killed_holder(tmp_path, run):
+    for directory in (*list(tmp_path.parents)[:3], tmp_path, run.path.parent, run.path):
+        directory.chmod(0o777)
+    (tmp_path / "store").mkdir(0o777)
+    (tmp_path / "store").chmod(0o777)
+    store = tmp_path / "store" / "leases.sqlite"
+    with holder(store, run, "1") as process:
+        other = take_as_nobody(store, run)
+        assert f"ocs.1: held by run {run.id}" in other.stderr
+        kill(process)
+        assert take_as_nobody(store, run).returncode == 0
+    take(Leases(FileStore(store)), run, ONE).release()
+
+
+def take_as_nobody(store, run):
+    """Take a lease and release it, as another user would."""
+    script = f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n" + HOLD
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import testbed.record.leases\n" + script,
+            BOX,
+            store,
+            run.path,
+            "1",
+        ],
+        input="",
+        capture_output=True,
+        text=True,
+    )
