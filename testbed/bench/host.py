@@ -131,9 +131,11 @@ class BenchHost:
         count: int = 1_000_000,
         interval: float = 0.001,
         first: bool = True,
+        direct: bool = False,
     ) -> Future[Answer]:
         """Ask over one of our ports who is at its other end, until answered or `limit` seconds.
 
+        On a packet switch, where everybody is, ask `direct`: the peer's own address.
         The answer holds `good` (the expected port answered, and no other), `asked`, `answered`,
         `seen` and `mono`, the instant on this host's clock.
         """
@@ -146,6 +148,7 @@ class BenchHost:
             count=count,
             interval=interval,
             first=first,
+            address=str(peer.spec.ports[peer_port].address.ip) if direct else "",
         )
 
     def counters(self, deadline: Deadline) -> dict[HostPort, dict[str, int]]:

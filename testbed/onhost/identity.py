@@ -3,7 +3,8 @@
 A read-back says what a switch believes, a carrier says that there is light; only an answer from
 the right port says that the light comes from where it should. Datagrams are bound to the port, so
 they can take no other way, and broadcast, so they need no ARP: a kernel whose first ARP request was
-lost while a link came up asks again only a second later.
+lost while a link came up asks again only a second later. A packet switch would carry a broadcast to
+everybody; there a question is `direct`, to one address, and so is its answer.
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ class IdentityPort:
         """Return the descriptor that becomes readable when something arrives."""
         return self._socket.fileno()
 
-    def ask(self, number: int, question: int) -> None:
-        """Send one question to the peer's UDP port; a dark circuit loses it without a word."""
-        self._send({"ask": question}, number)
+    def ask(self, number: int, question: int, address: str = "") -> None:
+        """Send one question to the peer's UDP port; a dark circuit loses it without a word.
+
+        With an address the question goes to it alone.
+        """
+        message = {"ask": question, "direct": bool(address)}
+        self._send(message, (address or _BROADCAST, number))
 
     def arrived(self) -> None:
         """Answer questions and keep answers, as many as have arrived."""
@@ -55,14 +60,14 @@ class IdentityPort:
                 return
             if "ask" in message:
                 me = {"answer": message["ask"], "host": self.host, "port": self.port}
-                self._send(me, sender[1])
+                self._send(me, (sender[0] if message.get("direct") else _BROADCAST, sender[1]))
             elif "answer" in message:
                 self.answers[message["answer"]] = message
 
-    def _send(self, message: dict[str, Any], number: int) -> None:
+    def _send(self, message: dict[str, Any], to: tuple[str, int]) -> None:
         data = json.dumps({**message, "token": self._token}).encode()
         try:
-            self._socket.sendto(data, (_BROADCAST, number))
+            self._socket.sendto(data, to)
         except OSError:
             return  # no carrier: the same as a lost datagram
 

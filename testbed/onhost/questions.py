@@ -14,7 +14,8 @@ _numbers = itertools.count(1)
 class Question:
     """Ask `count` times, `interval` seconds apart, or until the first answer when `first`.
 
-    `expect` names the host and port that should answer; `limit` is how long to wait in all.
+    `expect` names the host and port that should answer; `limit` is how long to wait in all;
+    `address` is whom to ask where more than one could hear the question.
     """
 
     def __init__(self, request: Message, port: IdentityPort, now: float) -> None:
@@ -33,7 +34,7 @@ class Question:
             return self._result(answers, now)
         if now >= self._due and len(self._asked) < self.request["count"]:
             self._asked.append(next(_numbers))
-            self.port.ask(self.request["peer"], self._asked[-1])
+            self.port.ask(self.request["peer"], self._asked[-1], self.request.get("address", ""))
             self._due = now + self.request["interval"]
         return None
 

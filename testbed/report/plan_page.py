@@ -19,9 +19,10 @@ from testbed.run.plan import (
     Restore,
     RunTrial,
     StartJob,
+    VerifyPaths,
 )
 
-PlainStep = OpenInstruments | OpenHosts | ProgramCircuits | StartJob | Restore
+PlainStep = OpenInstruments | OpenHosts | ProgramCircuits | VerifyPaths | StartJob | Restore
 """A step that is told in lines; trials are told in one table."""
 
 _INDENT = 4
@@ -52,6 +53,8 @@ def _title(step: PlainStep) -> str:
             return f"Start agents on {len(hosts)} hosts and set their fabric ports' addresses"
         case ProgramCircuits(circuits, adds):
             return f"Make {len(circuits)} circuits of {len(adds)} cross-connects"
+        case VerifyPaths(ports):
+            return f"Verify that {len(ports)} ports reach each other through the packet switch"
         case StartJob(name, kind, hosts, _):
             return f"Start job {name}: {kind} on {len(hosts)} ranks, and probe its links"
         case Restore():
@@ -73,6 +76,8 @@ def _details(step: PlainStep) -> Iterator[Text]:
             yield Text(_named("circuits", tuple(map(str, circuits))))
             for light in adds:
                 yield Text(f"+ {light.cross}  {light.source} to {light.sink}", "green")
+        case VerifyPaths(ports):
+            yield Text(_named("ports", tuple(map(str, ports))))
         case StartJob(_, _, hosts, spares):
             yield Text("ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts)))
             yield Text(_named("spares", spares))

@@ -1,10 +1,11 @@
-"""Circuits made and proved: light, carrier and the identity of both ends."""
+"""What joins hosts, made and proved: light, carrier and the identity of both ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import permutations
 
 from testbed.bench.bench import Bench
 from testbed.bench.link import Answer
@@ -51,9 +52,27 @@ def verify_links(
     return [_hear(circuit, near, answer, deadline, log) for circuit, near, answer in asked]
 
 
-def _ask(bench: Bench, near: HostPort, far: HostPort, limit: float) -> Future[Answer]:
+def verify_paths(bench: Bench, ports: Iterable[HostPort], log: EventLog) -> None:
+    """Have every port on a packet switch ask every other who it is; raise LabError."""
+    asked = [
+        (near, far, _ask(bench, near, far, _LIGHT_LIMIT, direct=True))
+        for near, far in permutations(sorted(ports), 2)
+    ]
+    deadline = Deadline.after(_LIGHT_LIMIT + 1.0)
+    for near, far, answer in asked:
+        verdict = _hear(Circuit.between(near, far), near, answer, deadline, log)
+        if not verdict.good:
+            raise LabError(
+                f"{near} does not reach {far} through the packet switch: {verdict.detail}",
+                hint="check both cables, and that the ports are in one VLAN",
+            )
+
+
+def _ask(
+    bench: Bench, near: HostPort, far: HostPort, limit: float, *, direct: bool = False
+) -> Future[Answer]:
     return bench.hosts[near.host].ask_identity(
-        near.port, bench.hosts[far.host], far.port, limit=limit
+        near.port, bench.hosts[far.host], far.port, limit=limit, direct=direct
     )
 
 

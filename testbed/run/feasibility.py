@@ -110,8 +110,16 @@ def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement:
                 f"{host} of lab {lab.lab} has no power unit, so its power cannot be cut",
                 hint="add `power:` to it in the lab file, or break something else",
             )
+    if fault.kind == "dark-circuit" and placement.fabric == "packet":
+        raise FileError(where, "on a packet switch there is no circuit that could go dark")
     if fault.kind == "dark-circuit" and not placement.circuits:
         raise FileError(where, "a job of one rank has no circuit that could go dark")
+    if fault.kind == "power-cut" and placement.fabric == "packet":
+        raise FileError(
+            where,
+            "no neighbour would see a power cut: on a packet switch only the victim loses its link",
+            hint="use a lab with a circuit switch, or break something else",
+        )
 
 
 def _check_moment(experiment: Experiment, fault: Fault, placement: Placement) -> None:

@@ -11,6 +11,7 @@ from testbed.clock import Deadline
 from testbed.errors import HostError
 from testbed.jobs.words import Job
 from testbed.run.inbox import Inbox, Report
+from testbed.schema import FabricKind
 
 SLOT = 0
 """One rank runs on each host."""
@@ -38,7 +39,7 @@ class Seat:
 
 @dataclass(slots=True)
 class RunningJob:
-    """A job on the bench. `hosts` are the ranks' hosts in rank order."""
+    """A job on the bench. `hosts` are the ranks' hosts in rank order, joined by `fabric`."""
 
     bench: Bench
     inbox: Inbox
@@ -47,6 +48,7 @@ class RunningJob:
     heartbeat: float
     hosts: tuple[str, ...]
     spares: tuple[str, ...]
+    fabric: FabricKind = "circuit"
     generation: int = 0
     seats: dict[str, Seat] = field(default_factory=dict)
     done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -68,7 +70,7 @@ class RunningJob:
         bench_host.start_rank(SLOT, deadline)
         self.failed.pop(host, None)
         self.seats[host] = Seat()
-        first, last = (list(bench_host.spec.ports)[i] for i in (0, -1))
+        ports = bench_host.spec.ports_on(self.fabric)
         message = {
             "do": "configure",
             "job": dict(self.job.for_rank()),
@@ -77,8 +79,8 @@ class RunningJob:
             "token": self.bench.token,
             "seed": self.seed,
             "heartbeat": self.heartbeat,
-            "to_next": self._port(host, last),
-            "from_previous": self._port(host, first),
+            "to_next": self._port(host, ports[-1]),
+            "from_previous": self._port(host, ports[0]),
         }
         bench_host.tell(SLOT, message, grace=_GRACE)
 

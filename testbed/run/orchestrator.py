@@ -12,7 +12,7 @@ from testbed.errors import EXIT_BUG, LabError, TestbedError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
-from testbed.run.circuits import make_circuits
+from testbed.run.circuits import make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Report
 from testbed.run.plan import (
@@ -24,6 +24,7 @@ from testbed.run.plan import (
     RunTrial,
     StartJob,
     Step,
+    VerifyPaths,
 )
 from testbed.run.reports import record
 from testbed.run.stage import Stage, TwinDoor
@@ -99,6 +100,13 @@ class Orchestrator:
             case ProgramCircuits():
                 self._log.append("phase", "prepare")
                 self._program(step)
+            case VerifyPaths(ports):
+                self._log.append("phase", "prepare")
+                self._wait(
+                    "verifying the paths",
+                    lambda: verify_paths(self._bench, ports, self._log),
+                    Deadline.after(_OPEN_LIMIT),
+                )
             case StartJob():
                 self._stage.start_first_job()
                 self._log.append("phase", "trials")

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from testbed.errors import FileError
-from testbed.fabric.circuits import Circuit, Matching, cross_connects
+from testbed.fabric.circuits import Circuit, HostPort, Matching, cross_connects
 from testbed.fabric.topology import ring, ring_link
 from testbed.jobs.words import Job
 from testbed.plugins import kind, nearest
-from testbed.schema import Experiment, Lab
+from testbed.schema import Experiment, FabricKind, Lab
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A job on hosts: the ranks' hosts in rank order, then the spares."""
+    """A job on hosts: the ranks' hosts in rank order, then the spares, and what joins them."""
 
     name: str
     job: Job
@@ -23,6 +23,15 @@ class Placement:
     hosts: tuple[str, ...]
     spares: tuple[str, ...]
     circuits: Matching
+    fabric: FabricKind = "circuit"
+
+    def ports(self, lab: Lab) -> tuple[HostPort, ...]:
+        """Return the ports that its hosts use on their fabric."""
+        return tuple(
+            HostPort(host, port)
+            for host in self.used
+            for port in lab.hosts[host].ports_on(self.fabric)
+        )
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -47,8 +56,38 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
     job: Job = kind("jobs", spec.kind).load()(spec.options)
     hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
     ranks, spares = hosts[: job.ranks], hosts[job.ranks :]
+    if _fabric(experiment, lab) == "packet":
+        _check_plugs(experiment, lab, name, hosts)
+        return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
     circuits = _circuits(experiment, lab, name, hosts, job)
     return Placement(name, job, spec.kind, ranks, spares, circuits)
+
+
+def _fabric(experiment: Experiment, lab: Lab) -> FabricKind:
+    """Return the fabric that joins the job's hosts: circuits where it may be any of both."""
+    wanted = experiment.needs.fabric
+    if wanted == "any":
+        return "circuit" if lab.switches else "packet"
+    return wanted
+
+
+def _check_plugs(experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...]) -> None:
+    """Refuse hosts that are not all on one packet switch, and what only light can do."""
+    where = experiment.source.where("jobs", name)
+    plugged = lab.plugged()
+    switches = {end.switch for port, end in plugged.items() if port.host in hosts}
+    for host in hosts:
+        if not lab.hosts[host].ports_on("packet"):
+            raise FileError(where, f"{host} of lab {lab.lab} is on no packet switch")
+    if len(switches) > 1:
+        several = ", ".join(sorted(switches))
+        raise FileError(where, f"its hosts are on several packet switches: {several}")
+    if experiment.policy is not None:
+        raise FileError(
+            experiment.source.where("policy", "kind"),
+            f"{experiment.policy.kind} re-points circuits, and a packet switch has none",
+            hint="use a lab with a circuit switch",
+        )
 
 
 def _check_needs(experiment: Experiment, lab: Lab) -> None:
@@ -58,11 +97,14 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
             experiment.source.where("needs", "hosts"),
             f"the experiment needs {needs.hosts} hosts and lab {lab.lab} has {len(lab.hosts)}",
         )
-    if needs.fabric == "packet" or (needs.fabric == "circuit" and not lab.switches):
+    fabrics = {"circuit": bool(lab.switches), "packet": bool(lab.packet_switches)}
+    words = {"circuit": "circuits", "packet": "a packet switch"}
+    has = " and ".join(words[fabric] for fabric, there in fabrics.items() if there)
+    if not fabrics.get(needs.fabric, bool(has)):
+        wanted = "some" if needs.fabric == "any" else f"a {needs.fabric}"
         raise FileError(
             experiment.source.where("needs", "fabric"),
-            f"the experiment needs a {needs.fabric} fabric and lab {lab.lab} has "
-            f"{'circuits' if lab.switches else 'no switch'}",
+            f"the experiment needs {wanted} fabric and lab {lab.lab} has {has or 'no switch'}",
         )
 
 

@@ -46,6 +46,13 @@ class ProgramCircuits:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyPaths:
+    """Have every port on a packet switch ask every other who it is; there is nothing to make."""
+
+    ports: tuple[HostPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartJob:
     """Start the ranks, connect them, and probe every link."""
 
@@ -99,7 +106,7 @@ class Restore:
     keep_circuits: bool
 
 
-Step = OpenInstruments | OpenHosts | ProgramCircuits | StartJob | RunTrial | Restore
+Step = OpenInstruments | OpenHosts | ProgramCircuits | VerifyPaths | StartJob | RunTrial | Restore
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from testbed.run.plan import (
     RunTrial,
     StartJob,
     Step,
+    VerifyPaths,
 )
 from testbed.schema import Arm, Experiment, Lab
 
@@ -44,7 +45,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
             _switches(lab, first.used), _power_units(lab, first.used), *_optics(lab, first.used)
         ),
         OpenHosts(first.used),
-        ProgramCircuits(tuple(sorted(first.circuits)), _light(first.circuits, lab)),
+        _joining(first, lab),
         StartJob(first.name, first.kind, first.hosts, first.spares),
         *_trials(arms, lab, placements, random.Random(seed), count),
         Restore(experiment.keep),
@@ -64,6 +65,13 @@ def draw_seed(experiment: Experiment, given: int | None) -> int:
 
 
 # --- what the steps hold -------------------------------------------------------------------
+
+
+def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
+    """Return what makes sure that the job's hosts reach each other."""
+    if placement.fabric == "packet":
+        return VerifyPaths(placement.ports(lab))
+    return ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab))
 
 
 def _light(circuits: Matching, lab: Lab) -> tuple[Light, ...]:

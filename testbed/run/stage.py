@@ -99,11 +99,12 @@ class Stage:
         self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
         placement = place(arm.experiment, self._lab)
         bench, log = self._around.bench, self._around.log
-        self._wait(
-            "making the circuits",
-            lambda limit: make_circuits(bench, placement.circuits, log, limit),
-            _JOIN_LIMIT,
-        )
+        if placement.fabric == "circuit":
+            self._wait(
+                "making the circuits",
+                lambda limit: make_circuits(bench, placement.circuits, log, limit),
+                _JOIN_LIMIT,
+            )
         return self._start(arm, placement)
 
     def _start(self, arm: Arm, placement: Placement) -> RunningJob:
@@ -117,6 +118,7 @@ class Stage:
             _heartbeat(arm),
             placement.hosts,
             placement.spares,
+            placement.fabric,
         )
         self._job, self._made_for = job, _makings(arm)
         probes: list[Mapping[str, Any]] = []
@@ -138,7 +140,7 @@ class Stage:
         rate = arm.of(self._lab).twin.rate
         if self._twin and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
             text = (
-                f"the slowest circuit delivers {RATE.format(self._link.bits_per_second)}, where "
+                f"the slowest link delivers {RATE.format(self._link.bits_per_second)}, where "
                 f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
                 "this machine is too busy, and its own slowness is in every number"
             )

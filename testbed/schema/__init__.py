@@ -20,9 +20,10 @@ from testbed.schema.experiment import (
     Policy,
     Target,
 )
-from testbed.schema.instruments import Attenuator, PowerMeter, PowerUnit, Switch
+from testbed.schema.hosts import FabricKind, Host, Port
+from testbed.schema.instruments import Attenuator, PacketSwitch, PowerMeter, PowerUnit, Switch
 from testbed.schema.json_schema import json_schema
-from testbed.schema.lab import Host, Lab, Port, TwinSettings
+from testbed.schema.lab import Lab, TwinSettings
 from testbed.schema.load import load, load_circuits, load_experiment, load_lab, split_overrides
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
@@ -35,11 +36,13 @@ __all__ = [
     "CircuitList",
     "Condition",
     "Experiment",
+    "FabricKind",
     "Fault",
     "Host",
     "Job",
     "Lab",
     "Outlet",
+    "PacketSwitch",
     "Policy",
     "Port",
     "PowerMeter",

@@ -1,4 +1,4 @@
-"""The instruments of a lab: where each answers, which driver speaks to it, what light it sees."""
+"""The boxes of a lab: instruments with the driver that speaks to each, and packet switches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from testbed.schema.check import Checked
 from testbed.schema.kinds import Described
 from testbed.schema.text import Channel, LitPort, PortNumbers, Resource
 
@@ -64,6 +65,13 @@ class PowerMeter(Described):
     """By channel, the switch port whose fibre is tapped for it."""
     identity: str | None = None
     """The serial number that must answer."""
+
+
+class PacketSwitch(Checked):
+    """An electrical packet switch, which nobody commands: all its ports reach each other."""
+
+    ports: Annotated[frozenset[int], PortNumbers()]
+    """The ports that hosts may be plugged into."""
 
 
 Instrument = Switch | PowerUnit | Attenuator | PowerMeter

@@ -3,83 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kinds, nearest
 from testbed.schema.check import Checked, Document, Problem
-from testbed.schema.instruments import Attenuator, Instrument, PowerMeter, PowerUnit, Switch
+from testbed.schema.hosts import Host, Port
+from testbed.schema.instruments import (
+    Attenuator,
+    Instrument,
+    PacketSwitch,
+    PowerMeter,
+    PowerUnit,
+    Switch,
+)
 from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
 from testbed.schema.source import Source, Steps
-from testbed.schema.text import (
-    Address,
-    EnvName,
-    FedBy,
-    Interface,
-    LitPort,
-    Name,
-    SshTarget,
-)
+from testbed.schema.text import Name
 from testbed.units import BitRate, PowerLevel, Seconds
-
-
-class Port(Checked):
-    """A fabric port of a host: a network interface and its two fibres, or one both ways."""
-
-    interface: Interface
-    address: Address
-    """With the prefix length of its network."""
-    tx: LitPort | None = None
-    """The switch port that the host sends into."""
-    rx: LitPort | None = None
-    """The switch port that the host receives from."""
-    bidi: LitPort | None = None
-    """The switch port that carries both directions, instead of `tx` and `rx`."""
-    launch: PowerLevel = 0.0
-    """The light that it sends."""
-    max_dbm: PowerLevel | None = None
-    """The strongest light that its receiver bears; more is never connected to it."""
-
-    @model_validator(mode="after")
-    def _is_wired(self) -> Self:
-        given = [key for key in ("tx", "rx", "bidi") if getattr(self, key) is not None]
-        if given not in (["tx", "rx"], ["bidi"]):
-            got = " and ".join(given) or "neither"
-            raise ValueError(f"expected both tx and rx, or bidi alone, got {got}")
-        if self.tx is not None and self.tx == self.rx:
-            raise ValueError(f"tx and rx are one port; write it as bidi: {self.tx}")
-        return self
-
-    @property
-    def fibres(self) -> Fibres:
-        """Return where its light goes and where it comes from."""
-        if self.tx is not None and self.rx is not None:
-            return Fibres(self.tx, self.rx)
-        assert self.bidi is not None
-        return Fibres(self.bidi, self.bidi)
-
-
-class Host(Checked):
-    """A GPU host: how it is reached, powered and connected."""
-
-    ssh: SshTarget
-    python: str = "python3"
-    """The interpreter on the host, with NumPy."""
-    privilege: Literal["none", "sudo"] = "none"
-    power: FedBy | None = None
-    """The outlet that feeds it."""
-    env: Mapping[EnvName, str] = {}
-    """Environment of every rank on it."""
-    network: Literal["managed", "existing"] = "managed"
-    """Whether the testbed sets addresses and routes, or finds them set."""
-    ports: Mapping[Name, Port] = {}
-    """Its fabric ports, in the order in which topologies use them."""
-    allow: tuple[str, ...] | None = None
-    """The faults permitted on this host; without it, all that the lab permits."""
 
 
 class TwinSettings(Checked):
@@ -114,6 +59,7 @@ class Lab(Document):
         Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]],
         Field(max_length=MAX_SWITCHES),
     ] = {}
+    packet_switches: Mapping[Name, PacketSwitch] = {}
     power: Mapping[Name, Annotated[PowerUnit, OfKind("drivers", "driver", role="power")]] = {}
     attenuators: Mapping[
         Name, Annotated[Attenuator, OfKind("drivers", "driver", role="attenuator")]
@@ -124,18 +70,28 @@ class Lab(Document):
     twin: TwinSettings = TwinSettings()
 
     def wiring(self) -> dict[HostPort, Fibres]:
-        """Return the fibres of every fabric port."""
+        """Return the fibres of every fabric port that has some."""
         return {
             HostPort(name, key): port.fibres
             for name, host in self.hosts.items()
             for key, port in host.ports.items()
+            if port.fibres is not None
+        }
+
+    def plugged(self) -> dict[HostPort, SwitchPort]:
+        """Return where every fabric port on a packet switch is plugged in."""
+        return {
+            HostPort(name, key): port.packet
+            for name, host in self.hosts.items()
+            for key, port in host.ports.items()
+            if port.packet is not None
         }
 
     def light_limits(self) -> dict[str, LightLimits]:
         """Return what the light at each switch must respect."""
         limits: dict[str, dict[int, float]] = {name: {} for name in self.switches}
         for _, port in self._ports_with_steps():
-            if port.max_dbm is not None:
+            if port.max_dbm is not None and port.fibres is not None:
                 end = port.fibres.rx
                 limits[end.switch][end.number] = port.max_dbm
         return {
@@ -164,8 +120,8 @@ class Lab(Document):
         }
 
     def ports(self) -> dict[str, tuple[str, ...]]:
-        """Return the fabric ports of each host, in the order of the file."""
-        return {name: tuple(host.ports) for name, host in self.hosts.items()}
+        """Return the ports of each host that have fibres, in the order of the file."""
+        return {name: host.ports_on("circuit") for name, host in self.hosts.items()}
 
     def permits(self, fault: str, host: str) -> bool:
         """Tell whether a kind of fault may be injected on a host."""
@@ -180,6 +136,7 @@ class Lab(Document):
         """Find what is wrong between the parts of the lab."""
         yield from self._instrument_problems()
         yield from self._fibre_problems()
+        yield from self._packet_problems()
         yield from self._light_problems()
         yield from self._keep_alive_problems()
         yield from self._address_problems()
@@ -192,10 +149,14 @@ class Lab(Document):
 
     def _instrument_problems(self) -> Iterator[Problem]:
         # Locks go by resource, transcripts and far ends by name.
-        sections = ("switches", "power", "attenuators", "meters")
+        sections = ("switches", "packet_switches", "power", "attenuators", "meters")
         boxes = [((of, name), box) for of in sections for name, box in getattr(self, of).items()]
         yield from self._repeats([(at, at[1]) for at, _ in boxes], "names two instruments")
-        resources = [((*at, "resource"), box.resource) for at, box in boxes]
+        resources = [
+            ((*at, "resource"), box.resource)
+            for at, box in boxes
+            if not isinstance(box, PacketSwitch)
+        ]
         yield from self._repeats(resources, "is where two instruments answer")
 
     def _light_problems(self) -> Iterator[Problem]:
@@ -224,6 +185,21 @@ class Lab(Document):
         for steps, end in fibres:
             yield from self._fibre_end_problems(steps, end)
         yield from self._repeats(fibres, "is wired twice")
+
+    def _packet_problems(self) -> Iterator[Problem]:
+        plugs = [
+            ((*steps, "packet"), port.packet)
+            for steps, port in self._ports_with_steps()
+            if port.packet is not None
+        ]
+        for steps, end in plugs:
+            if end.switch not in self.packet_switches:
+                hint = nearest(end.switch, list(self.packet_switches))
+                yield Problem(steps, f"{end} is on no packet switch of this lab", hint)
+            elif end.number not in self.packet_switches[end.switch].ports:
+                hint = f"add it to packet_switches.{end.switch}.ports"
+                yield Problem(steps, f"{end} is none of the packet switch's ports", hint)
+        yield from self._repeats(plugs, "is plugged in twice")
 
     def _fibre_end_problems(self, steps: Steps, end: SwitchPort) -> Iterator[Problem]:
         if end.switch not in self.switches:

@@ -28,8 +28,9 @@ class LightBudget:
         self._sites: dict[str, SwitchSite] = {}
         for name, host in lab.hosts.items():
             for port in host.ports.values():
-                tx = port.fibres.tx
-                self._launched[tx.switch][tx.number] = (name, port.launch)
+                if port.fibres is not None:
+                    tx = port.fibres.tx
+                    self._launched[tx.switch][tx.number] = (name, port.launch)
 
     def join(self, switch: str, site: SwitchSite) -> None:
         """Take a switch into the budget: from now on it sees what its fibres bring."""

@@ -6,13 +6,13 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, Thread
+from typing import Protocol
 
 from testbed.errors import HostError
 from testbed.twin.host import HostSetup
-from testbed.twin.light import Light
 from testbed.twin.net import Network, open_namespace
 from testbed.twin.site import MANAGEMENT_INTERFACE, HostSite
 from testbed.twin.zygote import Zygote
@@ -38,6 +38,19 @@ class VirtualHost:
         return self.pid is not None
 
 
+class FarSide(Protocol):
+    """What a host's fabric ports lead to, as far as it follows the host's power."""
+
+    def host_is_on(self, host: str) -> None:
+        """Join its ports, which must exist in the fabric namespace by now."""
+
+    def host_goes_dark(self, host: str) -> None:
+        """Let no frame of it leave any more, from the return of this on."""
+
+    def host_is_gone(self, host: str) -> None:
+        """Remove the links of a host without power."""
+
+
 class VirtualHosts:
     """All hosts of a twin. Methods may be called from any thread."""
 
@@ -48,13 +61,13 @@ class VirtualHosts:
         zygote: Zygote,
         management: Network,
         fabric: Network,
-        light: Light,
+        far_sides: Sequence[FarSide],
     ) -> None:
         self._hosts = {name: VirtualHost(site, setup(site)) for name, site in sites.items()}
         self._zygote = zygote
         self._management = management
         self._fabric = fabric
-        self._light = light
+        self._far_sides = far_sides
         self._boots = Lock()  # the zygote serves one at a time
 
     def is_on(self, name: str) -> bool:
@@ -83,7 +96,8 @@ class VirtualHosts:
             line = self._start(host)
             line.send(b"network")
             _wait_until_up(host.site.name, line)
-            self._light.host_is_on(name)
+            for side in self._far_sides:
+                side.host_is_on(name)
 
     def power_off(self, name: str) -> None:
         """Cut a host's power: first its links go dark, then everything on it is killed at once.
@@ -95,7 +109,8 @@ class VirtualHosts:
             if host.pid is None:
                 return
             self._management.set_up(host.site.uplink, False)
-            self._light.host_goes_dark(name)
+            for side in self._far_sides:
+                side.host_goes_dark(name)
             descriptor = os.pidfd_open(host.pid)
             try:
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
@@ -111,7 +126,8 @@ class VirtualHosts:
     def _discard_remains(self, host: VirtualHost) -> None:
         if host.namespace is None:
             return
-        self._light.host_is_gone(host.site.name)
+        for side in self._far_sides:
+            side.host_is_gone(host.site.name)
         self._management.remove(host.site.uplink)
         os.close(host.namespace)
         host.namespace = None

@@ -1,7 +1,8 @@
 """The first process of a twin: it builds the lab from the lab file and keeps it until the end.
 
 sandbox namespace     instruments on loopback, a bridge to every host's management port
-fabric namespace      one link per fabric port; light decides which frames go where
+fabric namespace      one link per fabric port; light decides which frames go where,
+                      a bridge where the port is on a packet switch
 virtual hosts         forked from the zygote, each in namespaces of its own
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from testbed.fabric.circuits import HostPort
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin import keys, machine
@@ -25,6 +27,7 @@ from testbed.twin.hosts import BRIDGE, VirtualHosts
 from testbed.twin.instruments import Instruments
 from testbed.twin.light import Light
 from testbed.twin.net import Network, new_network_namespace
+from testbed.twin.packet import PacketSwitches
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.site import GATEWAY, HostSite, Site, lay_out
 from testbed.twin.zygote import Zygote
@@ -41,7 +44,10 @@ class Twin:
         zygote = Zygote()
         self.lab = lab
         self.scheduler = WallScheduler()
-        self.light = self._make_light(site)
+        self._fabric = Network(new_network_namespace())
+        links = {link.port: link.name for host in site.hosts.values() for link in host.links}
+        self.light = self._make_light(links)
+        packets = PacketSwitches(lab.plugged(), links, self._fabric, lab.twin.rate)
         client_key = _write_keys(site)
         self.hosts = VirtualHosts(
             site.hosts,
@@ -49,15 +55,13 @@ class Twin:
             zygote,
             _management_network(site),
             self._fabric,
-            self.light,
+            (self.light, packets),
         )
         self.instruments = Instruments(lab, self.light, self.hosts, self.scheduler)
         self.instruments.serve(site, _server_tls(site), client_key)
         self.hosts.power_on_all()
 
-    def _make_light(self, site: Site) -> Light:
-        self._fabric = Network(new_network_namespace())
-        links = {link.port: link.name for host in site.hosts.values() for link in host.links}
+    def _make_light(self, links: Mapping[HostPort, str]) -> Light:
         settings = self.lab.twin
         return Light(
             self.lab.wiring(),

@@ -1,0 +1,80 @@
+"""The hosts of a lab file and their fabric ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Self
+
+from pydantic import model_validator
+
+from testbed.fabric.circuits import Fibres
+from testbed.schema.check import Checked
+from testbed.schema.text import Address, EnvName, FedBy, Interface, LitPort, Name, SshTarget
+from testbed.units import PowerLevel
+
+FabricKind = Literal["circuit", "packet"]
+"""What joins hosts: circuits that switches make, or a packet switch that needs none."""
+
+
+class Port(Checked):
+    """A fabric port of a host: an interface, and its fibres or its place on a packet switch."""
+
+    interface: Interface
+    address: Address
+    """With the prefix length of its network."""
+    tx: LitPort | None = None
+    """The switch port that the host sends into."""
+    rx: LitPort | None = None
+    """The switch port that the host receives from."""
+    bidi: LitPort | None = None
+    """The switch port that carries both directions, instead of `tx` and `rx`."""
+    packet: LitPort | None = None
+    """The port of a packet switch that it is plugged into, instead of fibres."""
+    launch: PowerLevel = 0.0
+    """The light that it sends."""
+    max_dbm: PowerLevel | None = None
+    """The strongest light that its receiver bears; more is never connected to it."""
+
+    @model_validator(mode="after")
+    def _is_wired(self) -> Self:
+        keys = ("tx", "rx", "bidi", "packet")
+        given = [key for key in keys if getattr(self, key) is not None]
+        if given not in (["tx", "rx"], ["bidi"], ["packet"]):
+            got = " and ".join(given) or "none of them"
+            raise ValueError(f"expected both tx and rx, or bidi or packet alone, got {got}")
+        if self.packet is not None and self.max_dbm is not None:
+            raise ValueError("a port of a packet switch receives no light that max_dbm could limit")
+        if self.tx is not None and self.tx == self.rx:
+            raise ValueError(f"tx and rx are one port; write it as bidi: {self.tx}")
+        return self
+
+    @property
+    def fibres(self) -> Fibres | None:
+        """Return where its light goes and where it comes from; None on a packet switch."""
+        if self.tx is not None and self.rx is not None:
+            return Fibres(self.tx, self.rx)
+        return None if self.bidi is None else Fibres(self.bidi, self.bidi)
+
+
+class Host(Checked):
+    """A GPU host: how it is reached, powered and connected."""
+
+    ssh: SshTarget
+    python: str = "python3"
+    """The interpreter on the host, with NumPy."""
+    privilege: Literal["none", "sudo"] = "none"
+    power: FedBy | None = None
+    """The outlet that feeds it."""
+    env: Mapping[EnvName, str] = {}
+    """Environment of every rank on it."""
+    network: Literal["managed", "existing"] = "managed"
+    """Whether the testbed sets addresses and routes, or finds them set."""
+    ports: Mapping[Name, Port] = {}
+    """Its fabric ports, in the order in which topologies use them."""
+    allow: tuple[str, ...] | None = None
+    """The faults permitted on this host; without it, all that the lab permits."""
+
+    def ports_on(self, fabric: FabricKind) -> tuple[str, ...]:
+        """Return its ports on one sort of fabric, in the order of the file."""
+        is_packet = fabric == "packet"
+        return tuple(key for key, port in self.ports.items() if bool(port.packet) is is_packet)

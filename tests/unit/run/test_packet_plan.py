@@ -1,0 +1,94 @@
+"""Plans on a packet switch: no circuit is made, every path is verified."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.fabric.circuits import HostPort
+from testbed.run.plan import OpenInstruments, ProgramCircuits, VerifyPaths
+from testbed.run.planner import make_plan
+from testbed.schema import load_experiment, load_lab
+
+ROOT = Path(__file__).parents[3]
+LAB = (ROOT / "configs" / "packet-rack.yaml").read_text()
+EXPERIMENT = """\
+experiment: small
+question: What does the switch carry?
+needs: {hosts: 4, fabric: any}
+jobs:
+  main: {kind: allreduce, ranks: 3, spares: 1, sizes: [64 KiB]}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """Return what plans the experiment with texts replaced in it and in the lab."""
+
+    def plan(experiment=(), lab=()):
+        for name, text, changes in (("e", EXPERIMENT, experiment), ("l", LAB, lab)):
+            for old, new in changes:
+                assert text.count(old) == 1, old
+                text = text.replace(old, new)
+            (tmp_path / name).write_text(text)
+        return make_plan(load_experiment(tmp_path / "e"), load_lab(tmp_path / "l"), seed=7)
+
+    return plan
+
+
+def test_nothing_is_made_on_a_packet_switch_and_every_path_is_verified(plan):
+    steps = plan().steps
+    (paths,) = [step for step in steps if isinstance(step, VerifyPaths)]
+    assert paths.ports == tuple(HostPort(f"h{i}", "p0") for i in range(4))
+    assert not [step for step in steps if isinstance(step, ProgramCircuits)]
+    assert steps[0] == OpenInstruments((), ("pdu",))
+
+
+@pytest.mark.parametrize("fabric", ["packet", "any"])
+def test_the_fabric_may_be_asked_for_by_name_or_left_open(plan, fabric):
+    found = plan([("fabric: any", f"fabric: {fabric}")])
+    assert any(isinstance(step, VerifyPaths) for step in found.steps)
+
+
+KILL = "\nfaults: [{kind: power-cut, target: random, at: {step: 2}}]"
+REFUSED = {
+    "circuits": (
+        [("fabric: any", "fabric: circuit")],
+        [],
+        "needs a circuit fabric and lab packet-rack has a packet switch",
+    ),
+    "two packet switches": (
+        [],
+        [("packet: tor.2}", "packet: other.1}"), ("[1-8]}", "[1-8]}\n  other: {ports: [1]}")],
+        "its hosts are on several packet switches: other, tor",
+    ),
+    "a policy": (
+        [("jobs:", "policy: {kind: splice}\njobs:")],
+        [],
+        "splice re-points circuits, and a packet switch has none",
+    ),
+    "a power cut": (
+        [("[64 KiB]}", "[64 KiB]}" + KILL)],
+        [("allow: [", "allow: [power-cut, ")],
+        "no neighbour would see a power cut",
+    ),
+    "a dark circuit": (
+        [("[64 KiB]}", "[64 KiB]}" + KILL.replace("power-cut", "dark-circuit"))],
+        [("allow: [", "allow: [dark-circuit, ")],
+        "on a packet switch there is no circuit that could go dark",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_a_packet_switch_cannot_do_is_refused(plan, why):
+    experiment, lab, error = REFUSED[why]
+    with pytest.raises(FileError) as refused:
+        plan(experiment, lab)
+    assert error in str(refused.value)
+
+
+def test_a_host_without_a_plug_is_refused(plan):
+    port = "    ports:\n      p0: {interface: eth1, address: 10.0.0.2/24, packet: tor.2}\n"
+    with pytest.raises(FileError, match="h1 of lab packet-rack is on no packet switch"):
+        plan(lab=[(port, "")])
