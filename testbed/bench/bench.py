@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import Any, TypeVar
 
 from testbed.bench.attenuation import Attenuation
@@ -95,7 +96,9 @@ class Bench:
         for name in wanted:
             resource = self.lab.instruments()[name].resource
             self._locks.append(InstrumentLock(name, resource, self._run.id))
-            self._transcripts[name] = Transcript(self._run.wire(name), name)
+            self._transcripts[name] = Transcript(
+                self._run.wire(name), name, partial(self._note_retry, name)
+            )
         for name in wanted:
             self._make(name)
         opened = side_by_side(lambda name: self._instruments[name].open(deadline), wanted)
@@ -169,7 +172,8 @@ class Bench:
         self.hosts[name] = BenchHost(name, spec, self._hear, deadline, self._run.id)
         self.power.cut_hosts.discard(name)
         for found in self.hosts[name].facts["leftovers"]:
-            text = f"took back what a dead agent of run {found['run']} left: {found['undone']}"
+            what = ", ".join(found["promised"])
+            text = f"took back what a dead agent of run {found['run']} left: {what}"
             self._log.append("note", name, text=text)
 
     def _hear(self, host: str, message: Message, received: float) -> None:
@@ -200,6 +204,9 @@ class Bench:
         ):
             if name in section:
                 ready[name] = made
+
+    def _note_retry(self, name: str, why: str) -> None:
+        self._log.append("retry", name, what="a read", why=why)
 
     def _announce(self, name: str, identity: Identity) -> None:
         data = asdict(identity)

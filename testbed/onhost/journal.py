@@ -49,7 +49,10 @@ class HostJournal:
         """Write what will take back the act that follows; raise OSError when that cannot be."""
         number = self._next
         self._next += 1
-        _append(self._file, {"id": number, "undo": undo, **arguments})
+        try:
+            _append(self._file, {"id": number, "undo": undo, **arguments})
+        except OSError as error:
+            raise OSError(f"{self._path} takes no more: {error.strerror}") from error
         self._open.add(number)
         return number
 
@@ -214,10 +217,16 @@ def _create(place: Path, header: dict[str, Any]) -> tuple[Path, int]:
 
 
 def _append(descriptor: int, entry: dict[str, Any]) -> None:
+    """Write one entry whole and synced, or not at all."""
     data = json.dumps(entry).encode() + b"\n"
-    if os.write(descriptor, data) != len(data):
-        raise OSError(errno.ENOSPC, "half of an entry of the undo journal was written")
-    os.fsync(descriptor)
+    before = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)  # half an entry would spoil the next one
+        raise
 
 
 def _is_ours(place: Path) -> bool:

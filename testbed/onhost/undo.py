@@ -66,5 +66,5 @@ def _finish(leftover: Leftover, *, act: bool) -> dict[str, Any]:
         leftover.discard()
     else:
         leftover.release()
-    found = {"run": leftover.run, "host": leftover.host, "left": left}
-    return {**found, "undone": [entry["undo"] for entry in entries]}
+    promised = [entry["undo"] for entry in entries]
+    return {"run": leftover.run, "host": leftover.host, "promised": promised, "left": left}

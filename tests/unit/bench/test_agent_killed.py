@@ -1,0 +1,285 @@
+"""An agent that was killed with -9: the next one on the host takes back what it left."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+from agent_on_pipes import watched
+
+from testbed.errors import HostError
+from testbed.onhost import processes
+
+PEERS = {f"10.9.0.{n}": f"02:00:00:00:0{n // 100}:{n % 100:02}" for n in range(100, 200)}
+PRIVATE = "unshare --user --map-root-user --net --mount sh -c"
+FURNISH = (
+    "mount -t sysfs sysfs /sys && ip link add eth1 type veth peer name eth2 && ip link set lo up"
+    " && mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm"
+)
+
+
+def _can_be_private():
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        return False
+    return subprocess.run([*PRIVATE.split(), FURNISH], capture_output=True).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(
+    not _can_be_private(), reason="this machine gives no user and network namespaces, or has no ip"
+)
+
+
+class Host:
+    """A host with one port and its own /run, that outlives its agents."""
+
+    def __init__(self):
+        self._keeper = subprocess.Popen(
+            [*PRIVATE.split(), f"{FURNISH} && echo up && exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._keeper.stdout.readline() == b"up\n"
+        self.enter = f"nsenter --target {self._keeper.pid} --user --net --mount"
+        self.enter += " --preserve-credentials"
+
+    def run(self, *command):
+        done = subprocess.run([*self.enter.split(), *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def network(self):
+        """Return everything that an agent may change, as `ip` shows it."""
+        (link,) = json.loads(self.run("ip", "-j", "addr", "show", "dev", "eth1"))
+        addresses = [a["local"] for a in link["addr_info"] if a["family"] == "inet"]
+        routes = self.run("ip", "-4", "route", "show")
+        return addresses, "UP" in link["flags"], routes, self.run("ip", "neigh", "show")
+
+    def journals(self):
+        return self.run("sh", "-c", "ls /run /tmp /dev/shm | grep testbed || true")
+
+    def close(self):
+        self._keeper.communicate()
+
+
+@pytest.fixture
+def host():
+    host = Host()
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def agent_of(host, agents):
+    """Start an agent on the host, greeted on behalf of a run."""
+
+    def start(run):
+        agent = agents(f"exec {host.enter} sh -c")
+        agent.leftovers = agent.hello(run=run, p0="eth1")["leftovers"]
+        return agent
+
+    return start
+
+
+def set_up(agent, address="10.9.0.1/24"):
+    ports = {"p0": {"interface": "eth1", "address": address}}
+    request = {"host": "h0", "ports": ports, "peers": PEERS, "token": "t", "manage": True}
+    return agent.ask("network", **request)
+
+
+def kill(agent):
+    os.kill(agent.process.pid, signal.SIGKILL)
+    agent.wait()
+
+
+@contextmanager
+def stopped(agent):
+    os.kill(agent.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(agent.process.pid, signal.SIGCONT)
+
+
+def left_by(run, *promised):
+    return [{"run": run, "host": "h0", "promised": [*promised, "processes"], "left": []}]
+
+
+def test_what_a_killed_agent_set_up_is_taken_back_by_the_next_one_which_says_so(host, agent_of):
+    before = host.network()
+    first = agent_of("run-1")
+    set_up(first)
+    kill(first)
+    assert host.network() != before
+    assert agent_of("run-2").leftovers == left_by("run-1", "network")
+    assert host.network() == before
+    assert agent_of("run-3").leftovers == []
+
+
+def test_an_agent_that_ends_in_good_order_leaves_no_journal(host, agent_of):
+    agent = agent_of("run-1")
+    set_up(agent)
+    assert host.journals()
+    assert agent.ask("bye") == {"left": []}
+    assert agent.wait() == 0
+    assert not host.journals()
+
+
+def test_whoever_only_looks_tells_what_is_left_and_leaves_it(host, agent_of):
+    first = agent_of("run-1")
+    set_up(first)
+    kill(first)
+    after = host.network()
+    looking = agent_of("")
+    assert looking.leftovers == left_by("run-1", "network")
+    assert host.network() == after
+    for request in ({"do": "start", "slot": 0, "env": {}}, {"do": "end", "slot": 0}):
+        with pytest.raises(HostError, match="to look only"):
+            looking.ask(request.pop("do"), **request)
+    with pytest.raises(HostError, match="to look only"):
+        set_up(looking, "10.9.0.2/24")
+    assert host.network() == after
+    assert agent_of("run-2").leftovers == left_by("run-1", "network")
+
+
+def test_what_a_rank_started_dies_too_in_whatever_session_it_is(host, agent_of, tmp_path):
+    """The rank itself dies with its agent; of its children only the next agent knows."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import subprocess, sys\n"
+        f"child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
+    )
+    first = agent_of("run-1")
+    # The agent's /tmp is its own: the file's directory must be seen from there.
+    host.run("sh", "-c", f"mkdir -p {tmp_path}")
+    site = (tmp_path / "sitecustomize.py").read_text()
+    host.run("sh", "-c", f"cat > {tmp_path}/sitecustomize.py <<'E'\n{site}E")
+    first.start_rank(PYTHONPATH=str(tmp_path))
+    orphan = int(host.run("cat", str(tmp_path / "pid")))
+    with watched(orphan) as ended:
+        kill(first)
+        assert not ended(0)
+        assert agent_of("run-2").leftovers == left_by("run-1")
+        assert ended()
+
+
+def test_a_stop_of_a_killed_agent_is_no_more(host, agent_of):
+    first = agent_of("run-1")
+    pid = first.start_rank()
+    first.ask("signal", slot=0, signal="STOP")
+    with watched(pid) as ended:
+        kill(first)
+        assert ended()
+    assert agent_of("run-2").leftovers == left_by("run-1", "stop")
+
+
+def test_a_stop_that_was_undone_is_promised_no_more(host, agent_of):
+    first = agent_of("run-1")
+    first.start_rank()
+    for name in ("STOP", "CONT"):
+        first.ask("signal", slot=0, signal=name)
+    first.start_rank(slot=1)
+    first.ask("signal", slot=1, signal="STOP")
+    first.ask("end", slot=1)
+    kill(first)
+    assert agent_of("run-2").leftovers == left_by("run-1")
+
+
+def test_a_living_agent_of_another_run_is_left_alone(host, agent_of):
+    first = agent_of("run-1")
+    set_up(first)
+    pid = first.start_rank()
+    keep = host.network()
+    with watched(pid) as ended:
+        assert agent_of("run-2").leftovers == []
+        assert not ended(0)
+    assert host.network() == keep
+    assert first.ask("alive") == {}
+
+
+def test_an_agent_that_its_run_gave_up_ends_before_the_next_one_begins(host, agent_of):
+    """Else it would take back, a moment later, what its successor found to be there already."""
+    before = host.network()
+    first = agent_of("run-1")
+    set_up(first)
+    wanted = host.network()
+    first.link.close()
+    second = agent_of("run-1")
+    set_up(second)
+    first.wait()
+    assert host.network() == wanted
+    second.ask("bye")
+    assert host.network() == before
+
+
+def test_an_agent_that_its_run_gave_up_and_that_hangs_is_killed(host, agent_of):
+    before = host.network()
+    first = agent_of("run-1")
+    set_up(first)
+    pid = first.start_rank()
+    with stopped(first), watched(pid) as ended:
+        assert agent_of("run-1").leftovers == left_by("run-1", "network")
+        assert ended()
+    assert first.wait() == -signal.SIGKILL
+    assert host.network() == before
+
+
+def test_a_host_on_which_no_undo_can_be_written_is_refused(host, agents):
+    host.run("sh", "-c", "for d in /run /tmp /dev/shm; do mount -o remount,ro $d; done")
+    agent = agents(f"exec {host.enter} sh -c")
+    with pytest.raises(HostError, match=r"no undo can be written on this host: .*Read-only"):
+        agent.hello(run="run-1", p0="eth1")
+
+
+def test_nothing_is_changed_when_its_undo_does_not_fit_on_the_disk(host, agent_of):
+    before = host.network()
+    host.run("sh", "-c", "mount -o remount,size=4k /run")
+    agent = agent_of("run-1")
+    with pytest.raises(HostError, match="takes no more: No space left"):
+        set_up(agent)
+    assert host.network() == before
+    host.run("sh", "-c", "mount -o remount,size=1m /run")
+    set_up(agent)
+    kill(agent)
+    assert agent_of("run-2").leftovers == left_by("run-1", "network")
+    assert host.network() == before
+
+
+def test_the_journal_of_another_boot_is_void(host, agent_of):
+    first = agent_of("run-1")
+    set_up(first)
+    kill(first)
+    after = host.network()
+    host.run("sh", "-c", 'sed -i \'1s/"kernel": "./"kernel": "x/\' /run/testbed-agents-0/*')
+    assert agent_of("run-2").leftovers == []
+    assert host.network() == after
+
+
+def test_journals_in_a_directory_that_others_can_write_are_not_obeyed(host, agent_of):
+    first = agent_of("run-1")
+    set_up(first)
+    kill(first)
+    host.run("chmod", "0777", "/run/testbed-agents-0")
+    assert agent_of("run-2").leftovers == []
+
+
+def test_an_undo_that_is_not_known_is_kept_and_refuses_the_host(host, agent_of):
+    first = agent_of("run-1")
+    kill(first)
+    line = json.dumps({"id": 7, "undo": "from the future"})
+    host.run("sh", "-c", f"echo '{line}' | tee -a /run/testbed-agents-0/*")
+    for run in ("run-2", "run-3"):
+        (found,) = agent_of(run).leftovers
+        assert found["run"] == "run-1"
+        assert found["left"] == ["this version cannot take back 'from the future'"]
+
+
+def test_a_process_is_known_by_its_start_not_only_by_its_number():
+    with subprocess.Popen(["sleep", "600"]) as process:
+        start = processes.born(process.pid)
+        assert processes.end_process(process.pid, "1", 0.0)
+        assert processes.born(process.pid) == start
+        assert processes.end_process(process.pid, start, 5.0)
+        assert processes.born(process.pid) is None
