@@ -40,6 +40,15 @@ class Timing:
         middle = statistics.median(ordered)
         return cls(len(ordered), middle, p95, ordered[0], ordered[-1])
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Timing:
+        """Return the timing that a card holds; raise ValueError when its figures cannot be."""
+        timing = cls(**value)
+        n, ordered = timing.n, 0 <= timing.min <= timing.median <= timing.p95 <= timing.max
+        if not (ordered and timing.max < math.inf and n >= 0):
+            raise ValueError(f"n, min, median, p95 and max cannot be {dict(value)}")
+        return timing
+
     @property
     def spread(self) -> float:
         """Return the spread of the log-normal distribution with this median and this p95."""
@@ -81,8 +90,12 @@ class Card:
             fields = dict(value)
             if fields.pop("card") != FORMAT:
                 raise ValueError(f"its format is {value['card']}, not {FORMAT}")
-            fields["timings"] = {k: Timing(**t) for k, t in fields.get("timings", {}).items()}
+            timings = fields.get("timings", {}).items()
+            fields["timings"] = {what: Timing.from_json(timing) for what, timing in timings}
             card = cls(**fields)
+            told = (*card.identity.values(), *card.manners.values(), card.made, card.driver)
+            if not all(isinstance(word, str) for word in told):
+                raise ValueError("it is no characterisation card: what it tells is no text")
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"it is no characterisation card: {error}") from None
         if card.label not in LABELS:

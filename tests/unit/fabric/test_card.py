@@ -76,6 +76,30 @@ def test_what_is_no_card_is_refused(text):
         Card.from_json(json.loads(text))
 
 
+LIGHT = {"n": 1, "median": 0.02, "p95": 0.03, "min": 0.01, "max": 0.04}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"identity": None},
+        {"identity": {"maker": 3}},
+        {"manners": [AGAIN]},
+        {"manners": {AGAIN: None}},
+        {"timings": {"light": LIGHT | {"median": "20 ms"}}},
+        {"timings": {"light": LIGHT | {"median": float("nan")}}},
+        {"timings": {"light": LIGHT | {"max": float("inf")}}},
+        {"timings": {"light": LIGHT | {"p95": 0.0}}},
+        {"timings": {"light": LIGHT | {"min": -0.01}}},
+        {"timings": [LIGHT]},
+    ],
+)
+def test_a_card_whose_content_cannot_be_is_refused_as_a_whole(wrong):
+    Card.from_json(BOX.to_json() | {"timings": {"light": LIGHT}})
+    with pytest.raises(ValueError, match="card|cannot be"):
+        Card.from_json(BOX.to_json() | wrong)
+
+
 def test_an_unknown_label_is_refused():
     with pytest.raises(ValueError, match="label"):
         Card.from_json({**BOX.to_json(), "label": "measured"})
