@@ -149,16 +149,11 @@ class SwitchByHand:
 
     def _prepared(self, named: State, ours: State, wanted: State, deadline: Deadline) -> Move:
         """Plan the move of the named ports from what is ours there to what is wanted."""
-        spec = self.lab.switches[self.name]
         ports = frozenset(named) | frozenset(named.values())
-        outside = sorted(ports - spec.usable)
-        if outside:
-            raise UsageError(
-                f"port {outside[0]} is none of those that lab {self.lab.lab} lets be used",
-                hint=f"see switches.{self.name}.ports and .protected in its file",
-            )
         if self._switch.capabilities.positions:
-            ports = spec.usable  # such a switch moves as a whole, and this one is held by us
+            ports = self.lab.switches[
+                self.name
+            ].usable  # such a switch moves as a whole, and this one is held by us
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
         crossbar.adopt(ours, deadline)
@@ -181,18 +176,24 @@ def switch_by_hand(lab: Lab, name: str, *, force: bool) -> Iterator[SwitchByHand
 def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
     """Return what two words mean: two host ports (both directions), or an ingress and an egress.
 
-    Raise UsageError with the forms there are.
+    Raise UsageError with the forms there are, or for a port that the lab does not let be used.
     """
     try:
-        one, other = ends
-        if one.isdecimal() and other.isdecimal():
-            return frozenset({CrossConnect(name, int(one), int(other))})
-        return _between(lab.wiring(), HostPort.parse(one), HostPort.parse(other), name)
+        if len(ends) != 2:
+            raise ValueError(f"it has two ends, not {len(ends)}")
+        found = _joining(lab.wiring(), name, *ends)
     except ValueError as error:
         raise UsageError(
             f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
             hint="name two host ports (h0.p1 h1.p0), or an ingress and an egress (2 19)",
         ) from None
+    ports = {port for cross in found for port in (cross.ingress, cross.egress)}
+    if outside := sorted(ports - lab.switches[name].usable):
+        raise UsageError(
+            f"port {outside[0]} is none of those that lab {lab.lab} lets be used",
+            hint=f"see switches.{name}.ports and .protected in its file",
+        )
+    return found
 
 
 def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[CrossConnect]:
@@ -210,8 +211,11 @@ def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[Cross
     return frozenset(CrossConnect(name, i, e) for i, e in found.items())
 
 
-def _between(wiring: Wiring, one: HostPort, other: HostPort, name: str) -> frozenset[CrossConnect]:
-    found = cross_connects([Circuit.between(one, other)], wiring)
+def _joining(wiring: Wiring, name: str, one: str, other: str) -> frozenset[CrossConnect]:
+    if one.isdecimal() and other.isdecimal():
+        return frozenset({CrossConnect(name, int(one), int(other))})
+    circuit = Circuit.between(HostPort.parse(one), HostPort.parse(other))
+    found = cross_connects([circuit], wiring)
     if any(cross.switch != name for cross in found):
         raise ValueError(f"its fibres end on {next(iter(found)).switch}")
     return found

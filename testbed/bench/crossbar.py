@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
@@ -22,6 +23,7 @@ from testbed.fabric.change import Change, Difference, ForeignCircuit, after, pla
 from testbed.fabric.circuits import Wiring
 from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, Levels, LightLimits, LightRefused
+from testbed.fabric.safe import reachable
 
 _LOST = (NoReply, LinkLost, Garbled)
 """Errors after which nobody knows whether a command was carried out."""
@@ -76,8 +78,10 @@ class Crossbar:
         foreign = {i: e for i, e in found.items() if wanted.get(i) != e and i not in idle}
         if foreign:
             raise BusyError(
-                f"{self.name} holds circuits on ports of this experiment: {self._named(foreign)}",
-                hint=f"wait, or take them down with `testbed switch {self.name} disconnect`",
+                f"{self.name} holds circuits already on ports that are wanted: "
+                f"{self._named(foreign)}",
+                hint="wait for whoever made them, or take them down with "
+                f"`testbed switch {self.name} disconnect {_first(foreign)}`",
             )
         self.start = self._shown = found
         self._made = set(found.items())
@@ -174,6 +178,30 @@ class Crossbar:
         """Bring our ports back to the start; raise UnsafeError when they cannot be."""
         self._bring_back(self.start, self.ports, deadline)
 
+    def take_over(self, start: State, made: Iterable[tuple[int, int]]) -> None:
+        """Take over what a run that is over found here, and what it made."""
+        self.start = start
+        self._made = {*made, *start.items()}
+
+    def bring_back(self, safe: State, deadline: Deadline) -> list[str]:
+        """Bring what was taken over back to the start, as far as others leave room for it.
+
+        Where they do not, the `safe` state of the lab takes its place. Return in words what is
+        otherwise than it was; raise UnsafeError with what is still as the run left it.
+        """
+        present = self._switch.state(deadline)
+        alight = self._limits.keep_alive
+        goal = reachable(self.start, present, self._ours(present), self.ports, alight, safe)
+        self._bring_back(goal.target, self.ports, deadline, goal.others)
+        said = {
+            "was made by somebody else and is left alone": goal.others,
+            "was there before and cannot be had again": goal.missing,
+            "is there instead, as the lab declares it safe": goal.instead,
+        }
+        return [
+            f"{self.name}: {self._named(cross)} {word}" for word, cross in said.items() if cross
+        ]
+
     def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:
         """Have a change carried out; an answer that was lost is replaced by a read."""
         began = now()
@@ -186,12 +214,21 @@ class Crossbar:
                     return Applied(began, now(), now(), state)
             raise
 
-    def _bring_back(self, target: State, region: frozenset[int], deadline: Deadline) -> None:
-        """Make `target` what `region` shows, reading before each try; raise UnsafeError."""
+    def _bring_back(
+        self,
+        target: State,
+        region: frozenset[int],
+        deadline: Deadline,
+        others: State = {},  # noqa: B006 - never written to
+    ) -> None:
+        """Make `target` what `region` shows besides `others`, reading before each try.
+
+        Raise UnsafeError when that fails.
+        """
         self._made |= set(target.items())
         told: dict[int, int] = {}
         for pause in _PAUSES:
-            problem = self._step_back(target, region, told, deadline)
+            problem = self._step_back(target, region, told, deadline, others)
             if not problem:
                 self._made = set(target.items())
                 return self._verify_back(told, deadline)
@@ -202,7 +239,12 @@ class Crossbar:
         )
 
     def _step_back(
-        self, target: State, region: frozenset[int], told: dict[int, int], deadline: Deadline
+        self,
+        target: State,
+        region: frozenset[int],
+        told: dict[int, int],
+        deadline: Deadline,
+        others: State,
     ) -> str:
         """Go once towards a state; return what is still wrong with it, or an empty string."""
         trouble = ""
@@ -220,6 +262,7 @@ class Crossbar:
             return f"{trouble}what it shows cannot be read: {error}"
         self._shown = self._ours(present)
         shown = {i: e for i, e in present.items() if {i, e} & region or target.get(i) == e}
+        shown = {i: e for i, e in shown.items() if others.get(i) != e}
         left = Difference.between(target, shown)
         return f"{trouble}it shows {left}" if left else ""
 
@@ -267,6 +310,11 @@ class Crossbar:
             f"{i}→{e} ({self._tx.get(i, 'unwired')} to {self._rx.get(e, 'unwired')})"
             for i, e in sorted(cross.items())
         )
+
+
+def _first(cross: State) -> str:
+    """Return the first of some cross-connects as a command line names it."""
+    return " ".join(map(str, min(cross.items())))
 
 
 def _astray(state: State, change: Change, applied: Applied) -> set[tuple[int, int]]:

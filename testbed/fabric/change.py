@@ -116,6 +116,11 @@ def _check_wanted(wanted: State, ports: frozenset[int], can: Capabilities) -> No
     if outside:
         raise ValueError(f"port {outside[0]} is not among the ports that may be touched")
     for ingress, egress in sorted(wanted.items()):
+        if ingress in can.egress - can.ingress and egress in can.ingress - can.egress:
+            raise ValueError(
+                f"there is no path {ingress}→{egress}: light enters at {egress} and leaves at "
+                f"{ingress}"
+            )
         if ingress not in can.ingress or egress not in can.egress:
             raise ValueError(f"there is no path {ingress}→{egress}")
     if len(set(wanted.values())) != len(wanted):

@@ -106,9 +106,29 @@ def test_a_protected_port_is_not_moved_by_hand_either(hand):
         hand.connect("3", "11")
 
 
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((), r"nothing names no circuit of ocs: it has two ends, not 0; name two host ports"),
+        (("4",), r"it has two ends, not 1"),
+        (("4", "11", "12"), r"it has two ends, not 3"),
+        (("4", "h1.p0"), r"'4' is not a host port"),
+        (("17", "11"), r"port 17 is none of those that lab bench lets be used"),
+    ],
+)
+def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words):
+    with pytest.raises(UsageError, match=words):
+        parse_ends(hand.lab, "ocs", list(ends))
+
+
+def test_ends_in_the_wrong_order_are_told_as_such(hand):
+    with pytest.raises(UsageError, match=r"no path 11→4: light enters at 4 and leaves at 11"):
+        hand.connect("11", "4")
+
+
 def test_somebody_elses_circuit_is_in_the_way(hand):
     hand.connect("4", "11")
-    with pytest.raises(BusyError, match="4→11"):
+    with pytest.raises(BusyError, match=r"wanted: 4→11 .*`testbed switch ocs disconnect 4 11`"):
         hand.connect("4", "14")
     assert hand.shown() == {4: 11}
 
