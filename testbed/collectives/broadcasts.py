@@ -1,0 +1,45 @@
+"""Schedules that carry one rank's buffer to others: to all, or along a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from testbed.collectives.schedule import Round, Schedule, Send
+
+
+def broadcast(ranks: int, root: int = 0) -> Schedule:
+    """Return the broadcast of the whole buffer in ceil(log2 n) rounds; all who have it send it."""
+    if not 0 <= root < ranks:
+        raise ValueError(f"rank {root} is none of {ranks} to broadcast from")
+    order = [(root + rank) % ranks for rank in range(ranks)]
+    return Schedule("broadcast", "broadcast", ranks, 1, spread(order, 1, 1), root=root)
+
+
+def spread(order: Sequence[int], holders: int, chunks: int) -> tuple[Round, ...]:
+    """Return the rounds that carry all chunks from the first `holders` ranks of an order to all."""
+    members = np.array(order, np.int32)
+    rounds = []
+    while holders < len(members):
+        receivers = members[holders : 2 * holders]
+        senders = members[: len(receivers)]
+        rounds.append(Round.alike(senders, receivers, np.zeros_like(senders), "copy", chunks))
+        holders += len(receivers)
+    return tuple(rounds)
+
+
+def chain(ranks: int, chunks: int = 1) -> Schedule:
+    """Return the way from rank 0 through all others to the last, each chunk a round behind.
+
+    It takes n - 2 + chunks rounds: what forwarding over n - 1 circuits costs.
+    """
+    rounds = [
+        Round.of(
+            Send(rank, rank + 1, number - rank, "copy")
+            for rank in range(ranks - 1)
+            if 0 <= number - rank < chunks
+        )
+        for number in range(ranks - 2 + chunks)
+    ]
+    return Schedule("chain", "chain", ranks, chunks, tuple(rounds) if ranks > 1 else ())

@@ -1,0 +1,29 @@
+"""Every AllReduce by its name."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from testbed.collectives.halving import halving_doubling
+from testbed.collectives.rings import ring
+from testbed.collectives.schedule import Schedule
+from testbed.collectives.stragglar import direct, stragglar
+
+Algorithm = Literal["ring", "rhd", "direct", "stragglar"]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+
+
+def all_reduce(algorithm: Algorithm, ranks: int, straggler: int | None = None) -> Schedule:
+    """Return an AllReduce; only direct and stragglar heed who comes late, the last rank if unnamed.
+
+    Raise ValueError for a number of ranks that the algorithm cannot serve.
+    """
+    match algorithm:
+        case "ring":
+            return ring(ranks)
+        case "rhd":
+            return halving_doubling(ranks)
+        case "direct":
+            return direct(ranks, straggler)
+        case "stragglar":
+            return stragglar(ranks, straggler)

@@ -1,0 +1,205 @@
+"""What a schedule costs by the α-β model, with switches that re-point and ranks that are late.
+
+A round takes α and the time of its largest message, and begins when the one before has ended
+everywhere, its circuits are lit, and its own ranks are there. Circuits of earlier rounds stay lit
+until one of their ends is needed for another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from testbed.collectives.schedule import Pair, Round, Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What messages cost: α seconds each, β seconds per byte, δ seconds to re-point a switch.
+
+    `rates` names circuits that are not 1/β: a pair of ranks, the lower one first, and its bytes per
+    second. A fabric of packets has a `reconfiguration` of 0.
+    """
+
+    alpha: float
+    beta: float
+    reconfiguration: float = 0.0
+    rates: Mapping[Pair, float] = field(default_factory=dict)
+
+    def seconds(self, size: float) -> float:
+        """Return how long one message takes over a circuit of the usual rate."""
+        return self.alpha + size * self.beta
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a collective takes, in seconds from the moment that the first ranks are ready."""
+
+    total: float
+    exposed: float
+    """What comes after the last rank has arrived: the time that nobody could have hidden."""
+    early: float
+    """When the straggler could first take part, were it there: what its delay can hide."""
+    reconfigurations: int
+    """How often the switch was re-pointed."""
+
+
+def cost(
+    schedule: Schedule,
+    size: int,
+    links: Links,
+    late: Mapping[int, float] | None = None,
+    lit: Iterable[Pair] = (),
+) -> Cost:
+    """Return what a schedule takes for buffers of `size` bytes.
+
+    `late` says which ranks arrive after the others, and by how many seconds; `lit` which circuits
+    there are before. Where re-pointing costs nothing, nobody counts it.
+    """
+    arrivals = np.zeros(schedule.ranks)
+    for rank, delay in (late or {}).items():
+        arrivals[rank] = delay
+    early = _early(schedule, size, links, lit)
+    clock, changes = 0.0, 0
+    for step, duration, moved in _timed(schedule, size, links, lit):
+        changes += moved
+        clock += links.reconfiguration * moved
+        there = max(arrivals[step.source].max(), arrivals[step.destination].max())
+        clock = max(clock, float(there)) + duration
+    total = max(clock, float(arrivals.max(initial=0.0)))
+    return Cost(total, total - float(arrivals.max(initial=0.0)), early, changes)
+
+
+def critical_delay(
+    schedule: Schedule, other: Schedule, size: int, links: Links, lit: Iterable[Pair] = ()
+) -> float:
+    """Return by how much the straggler must be late for a schedule to be faster than another.
+
+    0 where it always is, infinity where it never is. Both wait for the straggler of `schedule`.
+    """
+    straggler = schedule.straggler
+    if straggler is None:
+        raise ValueError(f"{schedule.name} expects no straggler, so no delay is critical for it")
+    hidden, exposed = _parts(schedule, size, links, lit, straggler)
+    others_hidden, others_exposed = _parts(other, size, links, lit, straggler)
+    if hidden + exposed < others_hidden + others_exposed:
+        return 0.0
+    if exposed >= others_exposed:
+        return math.inf
+    return hidden + exposed - others_exposed
+
+
+def speed_up(
+    schedule: Schedule,
+    other: Schedule,
+    size: int,
+    links: Links,
+    late: Mapping[int, float] | None = None,
+) -> float:
+    """Return how many times faster a schedule is than another."""
+    return cost(other, size, links, late).total / cost(schedule, size, links, late).total
+
+
+def fastest(
+    schedules: Sequence[Schedule],
+    size: int,
+    links: Links,
+    late: Mapping[int, float] | None = None,
+    lit: Iterable[Pair] = (),
+) -> Schedule:
+    """Return the schedule that costs least; of equals the first."""
+    lit = tuple(lit)
+    return min(schedules, key=lambda schedule: cost(schedule, size, links, late, lit).total)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How to get a message to a rank that no circuit leads to."""
+
+    repoint: bool
+    repointing: float
+    """Seconds by a circuit of its own, with the time to make it."""
+    forwarding: float
+    """Seconds over the circuits that are lit, from rank to rank."""
+    chunks: int
+    """In how many pieces forwarding is fastest."""
+
+
+def repoint_or_forward(size: int, hops: int, links: Links) -> Way:
+    """Return which is faster for `size` bytes: a circuit of their own, or `hops` circuits in a row.
+
+    Ranks forward in pieces, each a round behind the one before: hops + k - 1 rounds for k pieces
+    (`broadcasts.chain`). More pieces leave less waiting for whole messages, and cost more α.
+    """
+    if hops < 1:
+        raise ValueError(f"{hops} hops lead nowhere")
+    ideal = math.inf if not links.alpha else math.sqrt((hops - 1) * size * links.beta / links.alpha)
+    candidates = {
+        min(max(pieces, 1), max(size, 1))
+        for pieces in (1, math.floor(min(ideal, size)), math.ceil(min(ideal, size)))
+    }
+    forwarding, chunks = min(
+        ((hops + pieces - 1) * links.seconds(math.ceil(size / pieces)), pieces)
+        for pieces in candidates
+    )
+    repointing = links.reconfiguration + links.seconds(size)
+    return Way(repointing < forwarding, repointing, forwarding, chunks)
+
+
+def _early(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> float:
+    if schedule.straggler is None:
+        return 0.0
+    return _parts(schedule, size, links, lit, schedule.straggler)[0]
+
+
+def _parts(
+    schedule: Schedule, size: int, links: Links, lit: Iterable[Pair], rank: int
+) -> tuple[float, float]:
+    """Return the time before the first round that a rank is in, and the time from then on."""
+    before = after = 0.0
+    met = False
+    for step, duration, moved in _timed(schedule, size, links, lit):
+        begin = links.reconfiguration * moved
+        if not met and ((step.source == rank) | (step.destination == rank)).any():
+            met = True
+            before += begin
+            begin = 0.0
+        if met:
+            after += begin + duration
+        else:
+            before += begin + duration
+    return before, after
+
+
+def _timed(
+    schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]
+) -> Iterator[tuple[Round, float, bool]]:
+    """Give each round with how long it takes and whether the switch must be re-pointed for it."""
+    short, longer = divmod(size, schedule.chunks)
+    there = set(lit)
+    for step in schedule.rounds:
+        first, behind = step.chunk, step.chunk + step.count
+        sizes = step.count * short + np.minimum(behind, longer) - np.minimum(first, longer)
+        if links.rates:
+            ends = zip(step.source.tolist(), step.destination.tolist(), strict=True)
+            per_byte = [
+                1 / r if (r := links.rates.get(_pair(*pair))) else links.beta for pair in ends
+            ]
+            duration = links.alpha + float((sizes * np.array(per_byte)).max())
+        else:
+            duration = links.seconds(float(sizes.max()))
+        moved = False
+        if links.reconfiguration:
+            pairs = set(step.pairs)
+            moved = not pairs <= there
+            if moved:
+                busy = {rank for pair in pairs for rank in pair}
+                there = pairs | {pair for pair in there if busy.isdisjoint(pair)}
+        yield step, duration, moved
+
+
+def _pair(one: int, other: int) -> Pair:
+    return (one, other) if one < other else (other, one)

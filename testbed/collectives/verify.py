@@ -1,0 +1,284 @@
+"""Say whether a schedule does what it claims, by carrying it out on symbols.
+
+Knows nothing of how schedules are made. What a rank holds of a chunk is the set of ranks whose
+contribution is in it: a reduce must join sets that have nothing in common, a copy must bring
+something, and in the end every rank that is to have a chunk must have it from all. A second pass,
+backwards, finds sends whose outcome nobody uses.
+
+In a schedule without problems no send can be left out. What it brings reaches somebody who needs
+it, on a way without copies in its place. All that joins it on this way has nothing in common with
+it, so did not come from it and is the same without it: in the end it would be missing.
+
+Sets are exact up to 512 ranks. Above that each contribution is a random 64-bit number and a set is
+the sum of its members, so that a mistake passes with a chance of about 1 in 2^64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from testbed.collectives.schedule import Flags, Numbers, Round, Schedule
+
+EXACT_RANKS = 512
+
+Trouble = Literal["shape", "conflict", "missing", "double", "redundant", "incomplete", "unused"]
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a schedule, and in which round; None is the end."""
+
+    trouble: Trouble
+    round: int | None
+    text: str
+
+    def __str__(self) -> str:
+        where = "in the end" if self.round is None else f"in round {self.round}"
+        return f"{where}, {self.text}"
+
+
+def verify(schedule: Schedule, *, exact: bool | None = None, seed: int = 0) -> None:
+    """Raise ValueError with the first problem of a schedule that has one."""
+    found = problems(schedule, exact=exact, seed=seed)
+    if found:
+        more = f" (and {len(found) - 1} more there)" if len(found) > 1 else ""
+        raise ValueError(f"{schedule.name} of {schedule.ranks} ranks: {found[0]}{more}")
+
+
+def problems(
+    schedule: Schedule, *, exact: bool | None = None, seed: int = 0
+) -> tuple[Problem, ...]:
+    """Return the problems of the first round that has any, or else of the whole.
+
+    What follows a wrong round would only repeat it. `exact` chooses sets or fingerprints, `seed`
+    the latter.
+    """
+    begins, wanted = _task(schedule)
+    sets = schedule.ranks <= EXACT_RANKS if exact is None else exact
+    holdings: _Holdings = _Sets(begins) if sets else _Fingerprints(begins, seed)
+    for number, step in enumerate(schedule.rounds):
+        found = _misshapen(schedule, number, step) or _conflicts(number, step)
+        found = found or _carried(holdings, number, step)
+        if found:
+            return tuple(found)
+    found = _incomplete(holdings.complete(), wanted)
+    return tuple(found or _unused(schedule, wanted))
+
+
+def _task(schedule: Schedule) -> tuple[Flags, Flags]:
+    """Return who holds which chunk in the beginning, and who must have it in the end."""
+    ranks, chunks = schedule.ranks, schedule.chunks
+    rank, chunk = np.arange(ranks)[:, None], np.arange(chunks)
+    every = np.ones((ranks, chunks), np.bool_)
+    own = rank == chunk
+    match schedule.collective:
+        case "all-reduce":
+            return every, every
+        case "reduce-scatter":
+            return every, own
+        case "all-gather":
+            return own, every
+        case "all-to-all":
+            return chunk // ranks == rank, chunk % ranks == rank
+        case "broadcast":
+            return every & (rank == schedule.root), every
+        case "chain":
+            return every & (rank == 0), every & (rank == ranks - 1)
+
+
+def _misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
+    ranks, chunks = schedule.ranks, schedule.chunks
+    ends = np.stack([step.source, step.destination])
+    wrong = (step.source == step.destination) | (ends < 0).any(axis=0) | (ends >= ranks).any(axis=0)
+    wrong |= (step.chunk < 0) | (step.count < 1) | (step.chunk + step.count > chunks)
+    sends = list(step) if wrong.any() else []
+    return [
+        Problem("shape", number, f"{sends[at]} is no send among {ranks} ranks and {chunks} chunks")
+        for at in np.flatnonzero(wrong)
+    ]
+
+
+def _conflicts(number: int, step: Round) -> list[Problem]:
+    found = []
+    for ends, does in ((step.source, "sends"), (step.destination, "receives")):
+        uses = np.bincount(ends)
+        found += [
+            Problem("conflict", number, f"rank {rank} {does} {uses[rank]} times")
+            for rank in np.flatnonzero(uses > 1)
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """The sends of a round, cut into single chunks."""
+
+    source: Numbers
+    destination: Numbers
+    chunk: Numbers
+    reduces: Flags
+
+    @classmethod
+    def of(cls, step: Round) -> _Pieces:
+        count = step.count
+        if (count == 1).all():
+            return cls(step.source, step.destination, step.chunk, step.reduces)
+        behind = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        chunk = (np.repeat(step.chunk, count) + behind).astype(np.int32)
+        source, destination = np.repeat(step.source, count), np.repeat(step.destination, count)
+        return cls(source, destination, chunk, np.repeat(step.reduces, count))
+
+    def named(self, number: int, wrong: Flags, trouble: Trouble, what: str) -> list[Problem]:
+        """Return a problem for each piece that is wrong."""
+        return [
+            Problem(
+                trouble,
+                number,
+                f"rank {self.source[at]} sends chunk {self.chunk[at]} to rank "
+                f"{self.destination[at]}, {what}",
+            )
+            for at in np.flatnonzero(wrong)
+        ]
+
+
+def _carried(holdings: _Holdings, number: int, step: Round) -> list[Problem]:
+    """Carry out a round on what the ranks hold, unless it has problems."""
+    pieces = _Pieces.of(step)
+    sent = holdings.of(pieces.source, pieces.chunk)
+    own = holdings.of(pieces.destination, pieces.chunk)
+    reduces, copies = pieces.reduces, ~pieces.reduces
+    absent = holdings.nothing(sent)
+    bare = reduces & holdings.nothing(own)
+    needless = copies & ~absent & holdings.within(sent, own)
+    found = (
+        pieces.named(number, absent, "missing", "which it does not hold")
+        + pieces.named(number, bare, "missing", "which has nothing to add it to")
+        + pieces.named(
+            number, reduces & holdings.overlap(sent, own), "double", "which has part of it already"
+        )
+        + pieces.named(number, needless, "redundant", "which has all of it")
+    )
+    if not found:
+        holdings.put(pieces.destination, pieces.chunk, holdings.joined(sent, own, reduces))
+    return found
+
+
+class _Holdings(Protocol):
+    """What each rank holds of each chunk."""
+
+    def of(self, rank: Numbers, chunk: Numbers) -> Words:
+        """Return what these ranks hold of these chunks."""
+
+    def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
+        """Let these ranks hold this of these chunks."""
+
+    def nothing(self, held: Words) -> Flags:
+        """Return where nothing is held."""
+
+    def overlap(self, sent: Words, own: Words) -> Flags:
+        """Return where both have a contribution in common, as far as can be told."""
+
+    def within(self, sent: Words, own: Words) -> Flags:
+        """Return where `own` has all that `sent` has, as far as can be told."""
+
+    def joined(self, sent: Words, own: Words, reduces: Flags) -> Words:
+        """Return what a receiver has after a reduce, or after a copy."""
+
+    def complete(self) -> Flags:
+        """Return which rank holds which chunk with all there is of it."""
+
+
+class _Sets:
+    """Contributions as bits of words."""
+
+    def __init__(self, begins: Flags) -> None:
+        ranks, chunks = begins.shape
+        self._held = np.zeros((ranks, chunks, (ranks + 63) // 64), np.uint64)
+        for rank in range(ranks):
+            self._held[rank, begins[rank], rank // 64] = np.uint64(1 << rank % 64)
+        self._all = np.bitwise_or.reduce(self._held, axis=0)
+
+    def of(self, rank: Numbers, chunk: Numbers) -> Words:
+        """Return copies, so that a round reads what was held when it began."""
+        return self._held[rank, chunk]
+
+    def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
+        self._held[rank, chunk] = held
+
+    def nothing(self, held: Words) -> Flags:
+        return _flags(~held.any(axis=-1))
+
+    def overlap(self, sent: Words, own: Words) -> Flags:
+        return _flags((sent & own).any(axis=-1))
+
+    def within(self, sent: Words, own: Words) -> Flags:
+        return _flags(~(sent & ~own).any(axis=-1))
+
+    def joined(self, sent: Words, own: Words, reduces: Flags) -> Words:
+        return np.where(reduces[:, None], sent | own, sent)
+
+    def complete(self) -> Flags:
+        return _flags((self._held == self._all).all(axis=-1))
+
+
+class _Fingerprints:
+    """Contributions as random numbers, sets as their sums modulo 2^64.
+
+    Overlaps show in the end, when sums are not what they should be.
+    """
+
+    def __init__(self, begins: Flags, seed: int) -> None:
+        words = np.random.default_rng(seed).integers(1, 2**64, len(begins), np.uint64)
+        self._held: Words = begins * words[:, None]
+        self._all = self._held.sum(axis=0, dtype=np.uint64)
+
+    def of(self, rank: Numbers, chunk: Numbers) -> Words:
+        return self._held[rank, chunk]
+
+    def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
+        self._held[rank, chunk] = held
+
+    def nothing(self, held: Words) -> Flags:
+        return _flags(held == 0)
+
+    def overlap(self, sent: Words, own: Words) -> Flags:
+        return _flags(sent == own)
+
+    def within(self, sent: Words, own: Words) -> Flags:
+        return _flags(sent == own)
+
+    def joined(self, sent: Words, own: Words, reduces: Flags) -> Words:
+        return sent + own * reduces
+
+    def complete(self) -> Flags:
+        return _flags(self._held == self._all)
+
+
+def _flags(values: npt.NDArray[np.bool_] | np.bool_) -> Flags:
+    return np.asarray(values, np.bool_)
+
+
+def _incomplete(complete: Flags, wanted: Flags) -> list[Problem]:
+    return [
+        Problem("incomplete", None, f"rank {rank} lacks some of chunk {chunk}, or has it twice")
+        for rank, chunk in np.argwhere(wanted & ~complete)
+    ]
+
+
+def _unused(schedule: Schedule, wanted: Flags) -> list[Problem]:
+    """Return the sends whose outcome is neither sent on nor wanted in the end."""
+    used = wanted.copy()
+    found = []
+    for number in reversed(range(len(schedule.rounds))):
+        pieces = _Pieces.of(schedule.rounds[number])
+        matters = used[pieces.destination, pieces.chunk]
+        found += pieces.named(number, ~matters, "unused", "where nobody ever uses it")
+        replaced = ~pieces.reduces
+        used[pieces.destination[replaced], pieces.chunk[replaced]] = False
+        used[pieces.source[matters], pieces.chunk[matters]] = True
+    return found

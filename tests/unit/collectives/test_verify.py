@@ -1,0 +1,199 @@
+"""The verifier: accepts what is right and lean, refuses every planted mistake."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import oracle
+import pytest
+
+from testbed.collectives.broadcasts import broadcast, chain
+from testbed.collectives.exchanges import all_to_all
+from testbed.collectives.halving import halving_doubling
+from testbed.collectives.rings import all_gather, reduce_scatter, ring
+from testbed.collectives.schedule import Round, Schedule, Send
+from testbed.collectives.stragglar import direct, stragglar
+from testbed.collectives.verify import Problem, Trouble, problems, verify
+
+WASTE: set[Trouble] = {"redundant", "unused", "double"}
+SMALL = [
+    ring(3),
+    reduce_scatter(4),
+    all_gather(4),
+    halving_doubling(4),
+    halving_doubling(3),
+    direct(4),
+    stragglar(2),
+    stragglar(4),
+    stragglar(4, 1),
+    all_to_all(4),
+    broadcast(5),
+    chain(3, 2),
+]
+LARGER = [ring(5), halving_doubling(8), direct(6), stragglar(6), stragglar(8), all_to_all(6)]
+
+
+def name(schedule: Schedule) -> str:
+    return f"{schedule.name}-{schedule.ranks}"
+
+
+def judge(schedule: Schedule, label: str, sends: oracle.Sends) -> bool:
+    """Hold the verifier's word on a mutant against the oracle's; return whether it was refused."""
+    found = problems(oracle.with_sends(schedule, sends))
+    fair = oracle.is_right(schedule, sends) and not oracle.crowded(sends)
+    if not found:
+        assert fair, f"{label}: accepted, and wrong"
+        assert not oracle.needless(schedule, sends), f"{label}: accepted, and wasteful"
+    elif fair:
+        # What gives the right values without a conflict may only be refused as waste: there is a
+        # send that brings nothing, or spoils what a copy then replaces, and can be left out.
+        assert {problem.trouble for problem in found} <= WASTE, f"{label}: {found[0]}"
+        assert oracle.needless(schedule, sends), f"{label}: {found[0]}, but nothing is needless"
+    return bool(found)
+
+
+@pytest.mark.parametrize("schedule", SMALL, ids=name)
+def test_every_mutation_of_one_send_is_refused_or_harmless(schedule: Schedule) -> None:
+    every = oracle.mutants(schedule)
+    refused = sum(judge(schedule, label, sends) for label, sends in every)
+    print(f"{name(schedule)}: {refused} of {len(every)} mutations refused, the rest harmless")
+    assert refused > 0.8 * len(every)
+
+
+@pytest.mark.parametrize("schedule", LARGER, ids=name)
+def test_a_sample_of_mutations_is_refused_or_harmless(schedule: Schedule) -> None:
+    every = oracle.mutants(schedule)
+    sample = random.Random(1).sample(every, 60)
+    assert sum(judge(schedule, label, sends) for label, sends in sample) > 0.8 * len(sample)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("schedule", LARGER, ids=name)
+def test_every_mutation_of_larger_schedules_is_refused_or_harmless(schedule: Schedule) -> None:
+    every = oracle.mutants(schedule)
+    assert sum(judge(schedule, label, sends) for label, sends in every) > 0.8 * len(every)
+
+
+@pytest.mark.parametrize("schedule", [*SMALL, *LARGER], ids=name)
+def test_no_send_can_be_left_out(schedule: Schedule) -> None:
+    original = oracle.sends_of(schedule)
+    assert oracle.is_right(schedule, original)
+    for number, step in enumerate(original):
+        for place in range(len(step)):
+            left = oracle.without(original, number, place)
+            assert not oracle.is_right(schedule, left)
+            assert problems(oracle.with_sends(schedule, left))
+
+
+@pytest.mark.parametrize("schedule", [*SMALL, *LARGER], ids=name)
+def test_fingerprints_refuse_a_send_that_is_left_out(schedule: Schedule) -> None:
+    assert not problems(schedule, exact=False)
+    original = oracle.sends_of(schedule)
+    for number, step in enumerate(original):
+        for place in range(len(step)):
+            left = oracle.with_sends(schedule, oracle.without(original, number, place))
+            assert problems(left, exact=False, seed=number)
+
+
+@pytest.mark.parametrize("schedule", [stragglar(4), ring(3), direct(4)], ids=name)
+def test_fingerprints_accept_nothing_that_is_wrong(schedule: Schedule) -> None:
+    for label, sends in oracle.mutants(schedule):
+        if not problems(oracle.with_sends(schedule, sends), exact=False):
+            assert oracle.is_right(schedule, sends), label
+            assert not oracle.crowded(sends), label
+
+
+def of(*rounds: list[Send], ranks: int = 3, chunks: int = 1) -> Schedule:
+    return Schedule("made", "all-reduce", ranks, chunks, tuple(Round.of(step) for step in rounds))
+
+
+def only(schedule: Schedule) -> Problem:
+    (found,) = problems(schedule)
+    return found
+
+
+def test_a_rank_that_sends_twice_in_a_round_conflicts() -> None:
+    found = only(of([Send(0, 1, 0, "reduce"), Send(0, 2, 0, "reduce")]))
+    assert found == Problem("conflict", 0, "rank 0 sends 2 times")
+
+
+def test_a_rank_that_receives_twice_in_a_round_conflicts() -> None:
+    found = only(of([Send(1, 0, 0, "reduce"), Send(2, 0, 0, "reduce")]))
+    assert found == Problem("conflict", 0, "rank 0 receives 2 times")
+
+
+def test_adding_what_is_there_already_counts_double() -> None:
+    found = only(of([Send(0, 1, 0, "reduce")], [Send(1, 0, 0, "reduce")]))
+    assert found.trouble == "double"
+    assert str(found) == (
+        "in round 1, rank 1 sends chunk 0 to rank 0, which has part of it already"
+    )
+
+
+def test_a_contribution_that_a_copy_throws_away_is_missing_in_the_end() -> None:
+    steps = [Send(0, 1, 0, "copy")], [Send(1, 2, 0, "reduce")]
+    assert {found.trouble for found in problems(of(*steps))} == {"incomplete"}
+
+
+def test_a_copy_of_what_is_there_is_redundant() -> None:
+    steps = [Send(0, 1, 0, "reduce")], [Send(1, 0, 0, "copy")], [Send(1, 0, 0, "copy")]
+    assert only(of(*steps, ranks=2)).trouble == "redundant"
+
+
+def test_a_copy_of_less_than_is_there_is_redundant() -> None:
+    steps = [Send(0, 1, 0, "reduce")], [Send(0, 1, 0, "copy")]
+    assert only(of(*steps, ranks=2)).trouble == "redundant"
+
+
+def along(*rounds: list[Send], ranks: int = 3) -> Schedule:
+    return Schedule("made", "chain", ranks, 1, tuple(Round.of(step) for step in rounds))
+
+
+def test_a_send_of_what_nobody_gave_is_missing() -> None:
+    assert only(along([Send(1, 2, 0, "copy")])).trouble == "missing"
+
+
+def test_adding_to_nothing_is_missing_something() -> None:
+    found = only(along([Send(0, 2, 0, "reduce")]))
+    assert found.text == "rank 0 sends chunk 0 to rank 2, which has nothing to add it to"
+
+
+def test_a_round_reads_what_was_held_when_it_began() -> None:
+    found = only(along([Send(0, 1, 0, "copy"), Send(1, 2, 0, "copy")]))
+    assert found.text == "rank 1 sends chunk 0 to rank 2, which it does not hold"
+
+
+def test_what_is_lacking_in_the_end_is_listed() -> None:
+    found = problems(of([Send(0, 1, 0, "reduce")], ranks=2))
+    assert found == (Problem("incomplete", None, "rank 0 lacks some of chunk 0, or has it twice"),)
+
+
+def test_what_nobody_uses_is_found() -> None:
+    assert not problems(along([Send(0, 2, 0, "copy")]))
+    aside = along([Send(0, 1, 0, "copy")], [Send(0, 2, 0, "copy")])
+    assert only(aside) == Problem(
+        "unused", 0, "rank 0 sends chunk 0 to rank 1, where nobody ever uses it"
+    )
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        Send(0, 0, 0, "copy"),
+        Send(0, 3, 0, "copy"),
+        Send(-1, 1, 0, "copy"),
+        Send(0, 1, 1, "copy"),
+        Send(0, 1, 0, "copy", 2),
+        Send(0, 1, 0, "copy", 0),
+    ],
+)
+def test_what_is_no_send_is_told(send: Send) -> None:
+    assert only(of([send])).trouble == "shape"
+
+
+def test_verify_says_which_schedule_and_how_many_problems() -> None:
+    broken = replace(stragglar(4), rounds=stragglar(4).rounds[:-1])
+    with pytest.raises(ValueError, match=r"stragglar of 4 ranks: in the end, rank . lacks"):
+        verify(broken)
+    verify(stragglar(4))
