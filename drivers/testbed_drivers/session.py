@@ -106,13 +106,15 @@ class Session(Generic[AnyLine]):
     def read(self, ask: Callable[[], Answer], deadline: Deadline) -> Answer:
         """Return what `ask` returns; ask once more, on a fresh line, when the line failed it.
 
-        For reads only: a command that changes something is never repeated.
+        For reads only: a command that changes something is never repeated. The tracer hears of it.
         """
         try:
             return ask()
-        except (NoReply, LinkLost, Garbled):
+        except (NoReply, LinkLost, Garbled) as error:
             if deadline.passed:
                 raise
+            why = str(error.args[0]).removeprefix(f"{self.instrument}: ")
+            self.tracer("retry", why.encode())
             return ask()
 
     def expect_quiet(self, line: AnyLine) -> None:

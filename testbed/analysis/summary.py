@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from testbed.analysis.checks import CheckResult, evaluate
@@ -30,6 +30,16 @@ Outcome = Literal["passed", "failed", "inconclusive", "error", "aborted"]
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """Something that failed and was tried once more: whose, what, and how it had failed."""
+
+    trial: int | None
+    subject: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A run as numbers and a verdict."""
 
@@ -47,6 +57,8 @@ class Summary:
     trials: Sequence[TrialResult]
     metrics: dict[str, Metric]
     checks: Sequence[CheckResult]
+    retries: Sequence[Retry] = ()
+    """What failed and was tried once more, in trials and around them."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary in its public format, version 1."""
@@ -65,6 +77,7 @@ class Summary:
             "trials": [_trial_json(trial) for trial in self.trials],
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "checks": [check.to_json() for check in self.checks],
+            "retries": [asdict(retry) for retry in self.retries],
         }
 
 
@@ -93,6 +106,11 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         trials=trials,
         metrics=found,
         checks=checks,
+        retries=[
+            Retry(e.trial, e.subject, e.data["what"], e.data["why"])
+            for e in events
+            if e.kind == "retry"
+        ],
     )
 
 
@@ -133,6 +151,8 @@ def _measured(
     if open_checks:
         what = f"{open_checks[0].name}: {open_checks[0].reason}"
         return "inconclusive", what, EXIT_INCONCLUSIVE
+    if not any(trial.values for trial in valid):
+        return "inconclusive", "no trial measured anything", EXIT_INCONCLUSIVE
     return "passed", f"{len(valid)} of {len(trials)} trials are valid", EXIT_PASSED
 
 
@@ -150,4 +170,5 @@ def _trial_json(trial: TrialResult) -> dict[str, Any]:
         "witnesses": dict(trial.witnesses),
         "lost_steps": trial.lost_steps,
         "receipt": trial.receipt,
+        "retries": trial.retries,
     }

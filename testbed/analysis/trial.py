@@ -65,6 +65,8 @@ class TrialResult:
     receipt: Mapping[str, Any] | None
     witnesses: Mapping[str, float]
     """Who saw the failure before it was decided on; the first time, in seconds after t0."""
+    retries: int = 0
+    """How often something that failed was tried once more."""
 
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
@@ -91,6 +93,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         lost_steps=_lost_steps(finder) if faulty else None,
         receipt=_receipt(events, finder, marks),
         witnesses=_witnesses(events, finder, marks),
+        retries=sum(event.kind == "retry" for event in events),
     )
 
 

@@ -16,6 +16,7 @@ from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMe
 from testbed.bench.fabric import Fabric
 from testbed.bench.host import BenchHost
 from testbed.bench.link import Listener
+from testbed.bench.needs import Leased, is_exclusive
 from testbed.bench.opening import Instrument, make_instrument
 from testbed.bench.power import Power
 from testbed.clock import Deadline
@@ -23,6 +24,7 @@ from testbed.errors import HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
 from testbed.onhost.frames import Message
 from testbed.record.journal import Journal
+from testbed.record.leases import Lease
 from testbed.record.locks import InstrumentLock
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
@@ -71,6 +73,7 @@ class Bench:
         self._log = log
         self._listener = listener
         self._token = secrets.token_hex(16)
+        self._lease: Lease | None = None
         self._locks: list[InstrumentLock] = []
         self._transcripts: dict[str, Transcript] = {}
 
@@ -78,6 +81,15 @@ class Bench:
     def token(self) -> str:
         """Return the run's secret, by which its agents and ranks know each other."""
         return self._token
+
+    def hold(self, lease: Lease) -> None:
+        """Use what a lease covers; whoever took it gives it back when the bench is closed."""
+        self._lease = lease
+
+    @property
+    def leased(self) -> Leased:
+        """Return what says which ports may be moved: none before `hold`."""
+        return Leased(self.lab, self._lease)
 
     def open_instruments(
         self,
@@ -87,15 +99,16 @@ class Bench:
         *,
         optics: Iterable[str] = (),
     ) -> None:
-        """Lock, open and identify instruments, side by side; the fabric is there afterwards.
+        """Open and identify instruments, side by side; lines that nobody can share are locked.
 
         `optics` are attenuators and power meters.
-        Raise BusyError when another run holds one, InstrumentError when one does not answer.
+        Raise BusyError when somebody has such a line, InstrumentError when one does not answer.
         """
         wanted = [*sorted(switches), *sorted(power), *sorted(optics)]
         for name in wanted:
-            resource = self.lab.instruments()[name].resource
-            self._locks.append(InstrumentLock(name, resource, self._run.id))
+            if is_exclusive(self.lab, name):
+                resource = self.lab.instruments()[name].resource
+                self._locks.append(InstrumentLock(name, resource, self._run.id))
             self._transcripts[name] = Transcript(
                 self._run.wire(name), name, partial(self._note_retry, name)
             )
@@ -107,8 +120,10 @@ class Bench:
 
     def open_fabric(self, ports: Iterable[HostPort]) -> None:
         """Make the one door to the fabric, for the given host ports."""
-        lab, limits = self.lab, self.lab.light_limits()
-        self.fabric = Fabric(self.switches, lab.wiring(), ports, self._journal, self._log, limits)
+        lab, record = self.lab, (self._journal, self._log)
+        self.fabric = Fabric(
+            self.switches, lab.wiring(), ports, *record, self.leased, lab.light_limits()
+        )
 
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
         """Start the agents of hosts and set up their networks, side by side."""

@@ -42,7 +42,10 @@ class Transport(Protocol):
 
 
 Tracer = Callable[[str, bytes], None]
-"""Hears every `("send" | "receive" | "note", data)` of a session; writes the transcript."""
+"""Hears every `("send" | "receive" | "note", data)` of a session; writes the transcript.
+
+`("retry", how it failed)` says that a read is asked once more.
+"""
 
 
 @dataclass(frozen=True, slots=True)

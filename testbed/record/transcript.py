@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +42,17 @@ def read_transcript(path: Path) -> Iterator[Said]:
 class Transcript:
     """Write what a session sends and receives; made to be a driver's tracer."""
 
-    def __init__(self, path: Path, instrument: str) -> None:
+    def __init__(
+        self, path: Path, instrument: str, retried: Callable[[str], object] | None = None
+    ) -> None:
+        """Open the file; `retried` hears why a read is asked once more."""
         self._file = path.open("x", encoding="utf-8")
         self._instrument = instrument
+        self._retried = retried
         self._lock = Lock()
 
     def __call__(self, direction: str, data: bytes) -> None:
-        """Write one piece, `send`, `receive` or `note`; each byte is one character of the text.
+        """Write one piece, of a direction as `Tracer` has it; each byte is one character.
 
         Revealed secrets are masked, unless one comes in several pieces.
         What a full disk does not take is dropped: the instrument must be driven back all the same,
@@ -60,6 +64,8 @@ class Transcript:
             if not self._file.closed:
                 self._file.write(json.dumps(row | {"data": text}) + "\n")
                 self._file.flush()
+        if direction == "retry" and self._retried:
+            self._retried(text)
 
     def close(self) -> None:
         """Close the file; later pieces are dropped."""

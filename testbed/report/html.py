@@ -18,7 +18,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.paces import paces
-from testbed.report.trial_section import result
+from testbed.report.trial_section import remark, result
 from testbed.report.wording import (
     by_arm,
     check_value,
@@ -140,7 +140,7 @@ def _trials(summary: Summary, events: Sequence[Event]) -> Iterator[dict[str, Any
             "marks": _marks(trial),
             "lost": "" if trial.lost_steps is None else str(trial.lost_steps),
             "receipt": _receipt(trial),
-            "reason": trial.reason,
+            "reason": remark(trial),
         }
 
 

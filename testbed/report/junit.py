@@ -13,7 +13,7 @@ from testbed.analysis.checks import CheckResult
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.record.rundir import RunDirectory
-from testbed.report.wording import check_value, supports
+from testbed.report.wording import check_value, retries, supports
 
 Fate = Literal["passed", "failure", "error", "skipped"]
 
@@ -32,7 +32,7 @@ class Case:
 
 
 def write_junit(summary: Summary, path: Path) -> None:
-    """Write a run as one JUnit suite; a run without a valid trial holds an error."""
+    """Write a run as one JUnit suite; a run in which no trial measured anything holds an error."""
     cases = list(_cases(summary))
     counts = {fate: sum(case.fate == fate for case in cases) for fate in _COUNTED}
     suite = ET.Element("testsuite", name=summary.experiment, tests=str(len(cases)))
@@ -68,7 +68,7 @@ def _cases(summary: Summary) -> Iterator[Case]:
 
 def _run(summary: Summary) -> tuple[Fate, str]:
     is_broken = summary.outcome in ("error", "aborted")
-    if is_broken or not any(trial.valid for trial in summary.trials):
+    if is_broken or not any(trial.valid and trial.values for trial in summary.trials):
         return "error", f"{summary.outcome}: {summary.reason}"
     return ("skipped" if summary.outcome == "inconclusive" else "passed"), summary.reason
 
@@ -84,7 +84,7 @@ def _trial(trial: TrialResult) -> tuple[Fate, str]:
         return "skipped", f"invalid: {trial.reason or 'nobody but the injector saw the fault'}"
     if trial.recovered is False:
         return "failure", f"not recovered: {trial.reason}"
-    return "passed", ""
+    return "passed", retries(trial.retries)
 
 
 def _element(case: Case, experiment: str) -> ET.Element:

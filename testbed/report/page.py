@@ -16,7 +16,7 @@ from testbed.report.anatomy import anatomies
 from testbed.report.recovery_section import print_recoveries
 from testbed.report.throughput_section import print_throughput
 from testbed.report.trial_section import print_trials
-from testbed.report.wording import check_value, explain, supports
+from testbed.report.wording import check_value, explain, retries, supports
 
 STYLES = {
     "passed": "green",
@@ -42,6 +42,8 @@ def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
     print_throughput(summary, console)
     if summary.trials:
         print_trials(summary, console)
+    if summary.retries:
+        _print_retries(summary, console)
     if summary.left:
         _print_left(summary, console)
     _print_verdict(summary, run_dir, console)
@@ -69,6 +71,13 @@ def _remark(check: CheckResult) -> str:
     return "; ".join(part for part in (check.reason, supports(check)) if part)
 
 
+def _print_retries(summary: Summary, console: Console) -> None:
+    console.print(Text("\nTried once more", style="bold"))
+    for retry in summary.retries:
+        where = "" if retry.trial is None else f"trial {retry.trial}: "
+        console.print(Text(f"  {where}{retry.what} of {retry.subject}: {retry.why}"))
+
+
 def _print_left(summary: Summary, console: Console) -> None:
     console.print(Text("\nNot taken back:", style="bold red"))
     for what in summary.left:
@@ -79,6 +88,8 @@ def _print_verdict(summary: Summary, run_dir: Path, console: Console) -> None:
     place = _short(run_dir)
     verdict = Text(summary.outcome, STYLES[summary.outcome])
     verdict.append(f", clean-up {summary.cleanup}", "bold red" if summary.left else "default")
+    if summary.retries:
+        verdict.append(f", {retries(len(summary.retries))}", "yellow")
     console.print()
     rows = (
         ("verdict", verdict),

@@ -148,6 +148,8 @@ class Progress:
             case "phase":
                 limit = f", at most {data['limit']:.0f} s" if "limit" in data else ""
                 return f"{self.phase}{limit}", "plain"
+            case "lease.wait":
+                return f"waiting: {data['holder']}", "plain"
             case "instrument.ready":
                 return f"{subject} is a {data['maker']} {data['model']}, {data['serial']}", "plain"
             case "host.ready":
@@ -156,6 +158,8 @@ class Progress:
                 return f"the agent of {subject} is gone: {data['reason']}", "plain"
             case "note":
                 return f"{subject}: {data['text']}", "plain"
+            case "retry":
+                return f"{data['what']} of {subject} once more: {data['why']}", "plain"
             case "trial.begin":
                 return f"trial {self.number}: {subject}", "plain"
             case "fault.inject":

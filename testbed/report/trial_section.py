@@ -8,7 +8,7 @@ from rich.text import Text
 
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
-from testbed.report.wording import quantity
+from testbed.report.wording import quantity, retries
 
 MARKS = {"t2": "decided", "t6": "light", "t10": "step", "t11": "service"}
 """Marks that are listed for each trial, and what was reached with each."""
@@ -52,4 +52,9 @@ def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
         reached = trial.marks.relative() if trial.marks else {}
         row += [Text(quantity(reached[m], "s") if m in reached else "–") for m in marks]
         row.append(Text("–" if trial.lost_steps is None else str(trial.lost_steps)))
-    return [*row, Text(trial.reason, style)]
+    return [*row, Text(remark(trial), style)]
+
+
+def remark(trial: TrialResult) -> str:
+    """Return why a trial came to what it did, and that something in it took a second attempt."""
+    return "; ".join(part for part in (trial.reason, retries(trial.retries)) if part)

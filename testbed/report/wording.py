@@ -111,6 +111,11 @@ def check_value(check: CheckResult) -> str:
     return quantity(check.value, meaning(metric).unit)
 
 
+def retries(count: int) -> str:
+    """Return how often something was tried once more, or nothing."""
+    return {0: "", 1: "1 retry"}.get(count, f"{count} retries")
+
+
 def message_size(metric: str) -> int | None:
     """Return the bytes of the message that a metric is about; None for any other metric."""
     match = _BY_SIZE.fullmatch(metric)

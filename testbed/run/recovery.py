@@ -165,7 +165,8 @@ class Recovery:
         try:
             return fabric.change(wanted, "recovery", deadline)
         except InstrumentError as error:
-            self._log.append("note", error.instrument, text=f"{error.args[0]}; telling it again")
+            why = str(error.args[0]).removeprefix(f"{error.instrument}: ")
+            self._log.append("retry", error.instrument, what="a change", why=why)
             return fabric.change(wanted, "recovery", deadline)
 
     def _prepare_spare(self, rank: int, host: str) -> None:

@@ -121,3 +121,23 @@ def test_a_read_is_not_repeated_after_the_deadline(session):
     with pytest.raises(NoReply):
         session.read(ask, Deadline.after(0))
     assert len(asked) == 1
+
+
+def test_a_read_that_is_asked_once_more_is_no_secret():
+    heard = []
+    session = Session(
+        "ocs",
+        lambda deadline: Line(),
+        lambda line, deadline: None,
+        lambda way, data: heard.append((way, data)),
+    )
+    answers = iter([NoReply("ocs", "did not answer"), "circuits"])
+
+    def ask():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert session.read(ask, soon()) == "circuits"
+    assert heard == [("retry", b"did not answer")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 
 _PLACES = (Path("/run/lock/testbed"), Path(tempfile.gettempdir()))
@@ -17,6 +18,17 @@ def footprint() -> dict[str, set[str]]:
         "files": {str(f) for p in _PLACES if p.is_dir() for f in p.glob("*testbed*")}
         | {str(f) for f in Path("/run/lock/testbed").glob("*")},
     }
+
+
+def assert_as(before: dict[str, set[str]], limit: float = 5.0) -> None:
+    """Compare with what was there; the kernel may take a moment to tear namespaces down."""
+    end = time.monotonic() + limit
+    while True:
+        left = {what: sorted(now - before[what]) for what, now in footprint().items()}
+        if not any(left.values()) or time.monotonic() > end:
+            break
+        time.sleep(0.05)
+    assert not any(left.values()), left
 
 
 def _processes() -> list[str]:

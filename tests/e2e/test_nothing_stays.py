@@ -8,7 +8,7 @@ import time
 
 import pytest
 from commandline import SMALL_MODEL, CommandLine
-from footprint import footprint
+from footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone
 
@@ -18,17 +18,6 @@ LONG = ["--repeat", "50", *SMALL_MODEL]
 @pytest.fixture
 def before() -> dict[str, set[str]]:
     return footprint()
-
-
-def assert_as(before: dict[str, set[str]], limit: float = 5.0) -> None:
-    """Compare with what was there; the kernel may take a moment to tear namespaces down."""
-    end = time.monotonic() + limit
-    while True:
-        left = {what: sorted(now - before[what]) for what, now in footprint().items()}
-        if not any(left.values()) or time.monotonic() > end:
-            break
-        time.sleep(0.05)
-    assert not any(left.values()), left
 
 
 def test_after_success(testbed: CommandLine, before: dict[str, set[str]]) -> None:

@@ -64,6 +64,7 @@ def verdict(experiment, checks, events, **end):
 
 GOOD = trial_events()
 NO_RECEIPT = trial_events(valid=False)
+EMPTY = [event for event in GOOD if event.kind in ("trial.begin", "trial.end")]
 LOST = trial_events(recovered=False, reason="no spare host is left")
 
 
@@ -79,6 +80,7 @@ LOST = trial_events(recovered=False, reason="no spare host is left")
         ([], LOST, "failed", 1),
         ([MET], NO_RECEIPT, "inconclusive", 3),
         ([], NO_RECEIPT, "inconclusive", 3),
+        ([], EMPTY, "inconclusive", 3),
         ([], [], "inconclusive", 3),
     ],
 )
@@ -108,6 +110,17 @@ def test_an_error_decides_before_any_measurement(experiment, code, outcome, with
         assert verdict(experiment, [MISSED], events, code=code) == (outcome, code)
         unsafe = verdict(experiment, [MISSED], events, code=code, cleanup="failed")
         assert unsafe == (outcome, with_unsafe)
+
+
+def test_what_was_tried_once_more_is_listed_in_its_trial_and_before_the_first(experiment):
+    early = Event(0, 0.1, "retry", "ocs", None, {"what": "a read", "why": "it did not answer"})
+    late = Event(1, 2.1, "retry", "ocs", 0, {"what": "a change", "why": "it answered half"})
+    found = summarise("run", experiment(MET), [early, *GOOD, late, run_end()])
+    assert found.outcome == "passed" and [trial.retries for trial in found.trials] == [1]
+    assert found.to_json()["retries"] == [
+        {"trial": None, "subject": "ocs", "what": "a read", "why": "it did not answer"},
+        {"trial": 0, "subject": "ocs", "what": "a change", "why": "it answered half"},
+    ]
 
 
 @pytest.mark.parametrize("unsafe", [False, True])

@@ -45,3 +45,13 @@ def test_a_full_disk_does_not_keep_an_instrument_from_being_driven(tmp_path, ful
             transcript("send", b"x" * 100)
         transcript.close()
     assert [row["data"] for row in rows(tmp_path / "ocs.jsonl")] == ["before"]
+
+
+def test_that_a_read_is_asked_once_more_is_kept_and_told(tmp_path):
+    told = []
+    transcript = Transcript(tmp_path / "ocs.jsonl", "ocs", told.append)
+    transcript("send", b"*IDN?")
+    transcript("retry", b"ocs: did not answer")
+    transcript.close()
+    assert told == ["ocs: did not answer"]
+    assert [row["direction"] for row in rows(tmp_path / "ocs.jsonl")] == ["send", "retry"]

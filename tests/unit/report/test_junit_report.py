@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
-from runs_by_hand import lost, recovery, summary
+from runs_by_hand import lost, recovery, summary, trial
 
 from testbed.analysis.checks import CheckResult
 from testbed.report.junit import write_junit
@@ -48,6 +48,18 @@ def test_each_check_and_each_trial_is_a_case_with_its_fate(suite):
         "trial 1 warm": "failure",
         "trial 2 warm": "skipped",
     }
+
+
+@pytest.mark.parametrize("trials", [(), (trial(0),), (recovery(0, valid=False),)])
+def test_a_run_that_measured_nothing_is_an_error_even_where_none_was_raised(suite, trials):
+    found = suite(summary(*trials, outcome="inconclusive", exit_code=3))
+    assert fates(found)["run"] == "error" and int(found.get("errors")) == 1
+
+
+def test_a_trial_that_took_a_second_attempt_says_so(suite):
+    found = suite(summary(recovery(0), recovery(1, retries=2)))
+    said = {case.get("name"): case.findtext("system-out") for case in found.iter("testcase")}
+    assert said["trial 1 warm"] == "2 retries" and said["trial 0 warm"] is None
 
 
 def test_the_counts_of_the_suite_are_those_of_its_cases(suite):

@@ -9,6 +9,7 @@ import pytest
 from runs_by_hand import lost, recovery, summary, trial
 
 from testbed.analysis.checks import CheckResult
+from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
 from testbed.report.page import print_page
@@ -52,6 +53,15 @@ def test_the_last_lines_are_verdict_reason_directory_and_next_command(page, monk
     ]
     assert lines[-1].startswith("next    ")
     assert lines[-1].endswith("open results/run/report.html")
+
+
+def test_a_pass_that_took_a_second_attempt_is_marked_as_one(page):
+    retried = Retry(1, "ocs", "a change", "it answered half")
+    found = page(summary(recovery(0), recovery(1, retries=1), retries=(retried,)))
+    assert "verdict passed, clean-up verified, 1 retry" in found
+    assert section(found, "Tried once more")[1:] == ["  trial 1: a change of ocs: it answered half"]
+    rows = section(found, "Trials")
+    assert "1 retry" in rows[-1] and "retry" not in rows[-2]
 
 
 @pytest.mark.parametrize(
