@@ -1,0 +1,285 @@
+"""The cost model, against arithmetic by hand and against the figures of the papers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.collectives.broadcasts import chain
+from testbed.collectives.catalogue import ALGORITHMS, all_reduce
+from testbed.collectives.cost import (
+    Links,
+    cost,
+    critical_delay,
+    fastest,
+    repoint_or_forward,
+    speed_up,
+)
+from testbed.collectives.exchanges import all_to_all
+from testbed.collectives.halving import halving_doubling
+from testbed.collectives.rings import ring
+from testbed.collectives.schedule import Round, Schedule, Send
+from testbed.collectives.stragglar import direct, stragglar
+
+GIB = 2**30
+PAPER = Links(alpha=3e-6, beta=1 / (450 * GIB))
+"""The links of the authors' model: 3 µs and 450 GiB/s."""
+TWIN = Links(alpha=1e-3, beta=8 / 100e6)
+"""Links of 100 Mbit/s: papers.md 3.5."""
+BYTES = Links(alpha=0.0, beta=1.0)
+"""A byte in a second, and no latency: times are bytes."""
+sizes = st.integers(1, 10**9)
+
+
+def one(*rounds: list[Send], ranks: int = 4, chunks: int = 1) -> Schedule:
+    return Schedule("made", "all-reduce", ranks, chunks, tuple(Round.of(step) for step in rounds))
+
+
+def test_a_round_takes_as_long_as_its_largest_message() -> None:
+    schedule = one([Send(0, 1, 0, "copy", 2), Send(2, 3, 2, "copy")], chunks=3)
+    assert cost(schedule, 11, Links(10, 1)).total == 10 + 8  # chunks of 4, 4 and 3 bytes
+
+
+def test_a_chunk_of_nothing_still_costs_its_latency() -> None:
+    assert cost(one([Send(0, 1, 2, "copy")], chunks=3), 2, Links(10, 1)).total == 10
+
+
+def test_a_slow_circuit_is_slow_both_ways_and_only_for_its_pair() -> None:
+    links = Links(0, 1, rates={(0, 1): 0.5})
+    assert cost(one([Send(1, 0, 0, "copy"), Send(2, 3, 0, "copy")]), 10, links).total == 20
+    assert cost(one([Send(2, 3, 0, "copy")]), 10, links).total == 10
+
+
+def test_only_a_change_of_circuits_is_paid_for() -> None:
+    links = Links(0, 0, reconfiguration=1)
+    same = [Send(0, 1, 0, "copy")], [Send(1, 0, 0, "copy")]
+    assert cost(one(*same), 1, links).reconfigurations == 1
+    assert cost(one(*same), 1, links, lit=[(0, 1)]).reconfigurations == 0
+
+
+def test_a_circuit_stays_lit_until_one_of_its_ends_is_needed() -> None:
+    links = Links(0, 0, reconfiguration=1)
+    first, second = [Send(0, 1, 0, "copy")], [Send(2, 3, 0, "copy")]
+    crossing = [Send(1, 2, 0, "copy")]
+    assert cost(one(first, second, first, second), 1, links).reconfigurations == 2
+    assert cost(one(first, second, crossing, first), 1, links).reconfigurations == 4
+
+
+def test_a_ring_is_pointed_once_and_halving_doubling_nearly_every_round() -> None:
+    links = Links(0, 0, reconfiguration=1)
+    assert cost(ring(8), 1, links).total == 1
+    # Spans 4, 2, 1 and then 1, 2, 4: the turn in the middle keeps its circuits.
+    assert cost(halving_doubling(8), 1, links).total == 5
+
+
+def test_all_to_all_points_the_switch_for_every_matching() -> None:
+    assert cost(all_to_all(8), 1, Links(0, 0, reconfiguration=1)).reconfigurations == 7
+
+
+def test_a_delay_hides_the_rounds_before_the_straggler() -> None:
+    schedule = stragglar(8)
+    at_once, later = cost(schedule, 7, BYTES), cost(schedule, 7, BYTES, {7: 100.0})
+    assert at_once.early == later.early == 6
+    assert (at_once.total, at_once.exposed) == (15, 15)
+    assert (later.total, later.exposed) == (109, 9)
+
+
+def test_the_switch_is_pointed_while_the_straggler_is_waited_for() -> None:
+    links = Links(0, 0, reconfiguration=1)
+    schedule = one([Send(0, 1, 0, "copy")], [Send(1, 2, 0, "copy")])
+    assert cost(schedule, 1, links, {2: 10}).total == 10
+    assert cost(schedule, 1, links, {2: 1.5}).total == 2
+
+
+def test_somebody_else_who_is_late_holds_everything_up() -> None:
+    schedule = stragglar(8)
+    assert cost(schedule, 7, BYTES, {0: 100.0}).total == 115
+
+
+def test_who_is_not_in_a_schedule_is_waited_for_all_the_same() -> None:
+    assert cost(one([Send(0, 1, 0, "copy")]), 1, BYTES, {3: 10.0}).total == 10
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@given(st.sampled_from([2, 4, 8, 16]), sizes, st.floats(0, 2), st.floats(0, 2))
+@settings(deadline=None, max_examples=15)
+def test_more_delay_never_makes_it_shorter_nor_more_exposed(
+    algorithm: str, ranks: int, size: int, one: float, other: float
+) -> None:
+    schedule = all_reduce(algorithm, ranks)  # type: ignore[arg-type]
+    short, long = sorted((one, other))
+    less, more = (cost(schedule, size, TWIN, {ranks - 1: delay}) for delay in (short, long))
+    assert less.total <= more.total + 1e-9
+    assert more.exposed <= less.exposed + 1e-9
+
+
+@given(st.sampled_from([4, 6, 8, 16, 32]), st.integers(10**3, 10**9), st.sampled_from(ALGORITHMS))
+@settings(deadline=None, max_examples=40)
+def test_at_the_critical_delay_both_take_the_same(ranks: int, size: int, other: str) -> None:
+    schedule, rival = stragglar(ranks), all_reduce(other, ranks)  # type: ignore[arg-type]
+    delay = critical_delay(schedule, rival, size, TWIN)
+    late = {ranks - 1: delay}
+    if 0 < delay < math.inf:
+        gap = cost(schedule, size, TWIN, late).total - cost(rival, size, TWIN, late).total
+        assert gap == pytest.approx(0, abs=1e-9)
+    elif delay == 0:
+        assert cost(schedule, size, TWIN).total <= cost(rival, size, TWIN).total
+    else:
+        assert speed_up(schedule, rival, size, TWIN, {ranks - 1: 1e3}) <= 1
+
+
+def test_a_schedule_without_a_straggler_has_no_critical_delay() -> None:
+    with pytest.raises(ValueError, match="ring expects no straggler"):
+        critical_delay(ring(4), stragglar(4), 1, BYTES)
+
+
+def test_the_fastest_is_halving_doubling_at_once_and_stragglar_when_one_is_late() -> None:
+    schedules = [all_reduce(algorithm, 8) for algorithm in ALGORITHMS]
+    assert fastest(schedules, 7 * 2**20, TWIN).name == "rhd"
+    assert fastest(schedules, 7 * 2**20, TWIN, {7: 0.5}).name == "stragglar"
+    slow_switch = Links(1e-3, 8 / 100e6, reconfiguration=1.0)
+    assert fastest(schedules, 7 * 2**20, slow_switch, {7: 0.5}).name == "ring"
+
+
+# Re-point or forward
+
+
+def test_one_hop_is_forwarding_without_anybody_between() -> None:
+    way = repoint_or_forward(10, 1, Links(1, 1, reconfiguration=5))
+    assert (way.forwarding, way.chunks, way.repointing, way.repoint) == (11, 1, 16, False)
+
+
+def test_a_long_message_is_worth_a_circuit_and_a_short_one_is_not() -> None:
+    links = Links(20e-6, 8 / 1e9, reconfiguration=25e-3)
+    assert not repoint_or_forward(64 << 10, 3, links).repoint
+    assert not repoint_or_forward(16 << 20, 3, links).repoint  # in pieces, hops cost little
+    assert repoint_or_forward(64 << 10, 3, Links(20e-6, 8 / 1e9, 50e-6)).repoint
+
+
+@given(st.integers(0, 10**8), st.integers(1, 12), st.floats(0, 1), st.floats(1e-7, 1e-2))
+@settings(max_examples=200)
+def test_no_number_of_pieces_forwards_faster(
+    size: int, hops: int, delta: float, alpha: float
+) -> None:
+    links = Links(alpha, 1e-8, reconfiguration=delta)
+    way = repoint_or_forward(size, hops, links)
+    for pieces in {1, 2, 3, 10, 100, 1000, max(way.chunks - 1, 1), way.chunks + 1}:
+        if pieces <= max(size, 1):
+            # Whole bytes only: a piece is up to one byte longer than its share.
+            slack = (hops + pieces) * 1e-8 + 1e-12
+            assert way.forwarding <= (hops + pieces - 1) * links.seconds(size / pieces) + slack
+    assert way.repoint == (way.repointing < way.forwarding)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 8))
+@settings(deadline=None, max_examples=50)
+def test_forwarding_costs_what_its_chain_costs(size: int, hops: int) -> None:
+    links = Links(1e-3, 1e-6)
+    way = repoint_or_forward(size, hops, links)
+    saved = way.forwarding - cost(chain(hops + 1, way.chunks), size, links).total
+    assert -1e-9 <= saved <= way.chunks * links.beta  # the last pieces may be a byte shorter
+
+
+def test_without_latency_a_message_is_forwarded_byte_by_byte() -> None:
+    assert repoint_or_forward(100, 3, Links(0, 1, reconfiguration=5)).chunks == 100
+
+
+def test_no_hops_lead_nowhere() -> None:
+    with pytest.raises(ValueError, match="0 hops lead nowhere"):
+        repoint_or_forward(1, 0, BYTES)
+
+
+# The papers' figures
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"), [(4, 1.333), (8, 1.286), (16, 1.2), (32, 1.129), (64, 1.079)]
+)
+def test_bytes_per_rank_are_those_of_the_table(ranks: int, expected: float) -> None:
+    size = ranks * (ranks - 1) * 8
+    schedule = stragglar(ranks)
+    late = cost(schedule, size, BYTES, {ranks - 1: 1e9}).exposed / size
+    print(f"n = {ranks}: StragglAR {late:.3f} of the buffer, the paper {expected}")
+    assert late == pytest.approx(expected, abs=5e-4)
+    assert cost(ring(ranks), size, BYTES).total / size == pytest.approx(2 * (ranks - 1) / ranks)
+    assert cost(halving_doubling(ranks), size, BYTES).total == cost(ring(ranks), size, BYTES).total
+    doublings = math.log2(ranks)
+    assert cost(direct(ranks), size, BYTES, {ranks - 1: 1e9}).exposed / size == pytest.approx(
+        doublings
+    )
+
+
+SCALING = {4: 1.127, 8: 1.363, 16: 1.565, 32: 1.718, 64: 1.826, 128: 1.897, 256: 1.941}
+
+
+@pytest.mark.parametrize("ranks", SCALING)
+def test_s8_the_scaling_figure_of_the_authors(ranks: int) -> None:
+    """Label `model`: 1 GiB over ideal links, the pre-work hidden."""
+    late = {ranks - 1: 1.0}
+    ours = cost(stragglar(ranks), GIB, PAPER, late).exposed
+    ratio = cost(ring(ranks), GIB, PAPER).total / ours
+    print(f"n = {ranks}: {ratio:.3f}, the authors {SCALING[ranks]}")
+    assert ratio == pytest.approx(SCALING[ranks], abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "delay", "relative"),
+    [
+        (4, 0.500, 1.33),
+        (8, 0.393, 1.22),
+        (16, 0.258, 1.14),
+        (32, 0.159, 1.08),
+        (64, 0.095, 1.05),
+        (256, 0.031, 1.02),
+    ],
+)
+def test_the_critical_delay_shrinks_with_scale(ranks: int, delay: float, relative: float) -> None:
+    size = ranks * (ranks - 1)
+    schedule = stragglar(ranks)
+    critical = critical_delay(schedule, ring(ranks), size, BYTES) / size
+    loss = cost(schedule, size, BYTES).total / cost(ring(ranks), size, BYTES).total
+    print(f"n = {ranks}: critical delay {critical:.3f} s·β (paper {delay}), {loss:.2f} at once")
+    assert critical == pytest.approx(delay, abs=6e-4)
+    assert loss == pytest.approx(relative, abs=6e-3)
+
+
+@pytest.mark.parametrize(("ranks", "delay"), [(8, 0.88e-3), (256, 0.09e-3)])
+def test_the_critical_delay_on_the_authors_links(ranks: int, delay: float) -> None:
+    critical = critical_delay(stragglar(ranks), ring(ranks), GIB, PAPER)
+    print(f"n = {ranks}: {critical * 1e3:.3f} ms, papers.md {delay * 1e3:.2f} ms")
+    assert critical == pytest.approx(delay, abs=0.6e-5)
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"), [(0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
+)
+def test_s4_the_sweep_of_delays_on_the_twin(delay: float, expected: float) -> None:
+    ratio = speed_up(stragglar(8), ring(8), 7 << 20, TWIN, {7: delay})
+    print(f"d = {delay} s: {ratio:.3f}, papers.md {expected}")
+    assert ratio == pytest.approx(expected, abs=0.01)
+
+
+def test_s4_it_loses_where_nobody_is_late() -> None:
+    for ranks in (4, 8):
+        assert speed_up(stragglar(ranks), ring(ranks), 7 << 20, TWIN) < 0.95
+
+
+def test_s5_the_ideal_point() -> None:
+    schedule, size = stragglar(8), 7 << 20
+    ideal = cost(schedule, size, TWIN).early
+    total = speed_up(schedule, ring(8), size, TWIN, {7: ideal})
+    alone = cost(ring(8), size, TWIN).total / cost(schedule, size, TWIN, {7: ideal}).exposed
+    print(f"d = {ideal:.3f} s: {total:.3f} in all (1.15 to 1.25), {alone:.3f} without the delay")
+    assert 1.15 <= total <= 1.25
+    assert 1.25 <= alone <= 1.40
+
+
+@pytest.mark.parametrize("late", [{0: 0.5}, {3: 0.2}, {7: 0.4, 0: 0.4}, {7: 0.5, 2: 0.1}])
+def test_s7_a_wrong_straggler_costs_no_more_than_none(late: dict[int, float]) -> None:
+    at_once = speed_up(stragglar(8), ring(8), 7 << 20, TWIN)
+    wrong = speed_up(stragglar(8), ring(8), 7 << 20, TWIN, late)
+    print(f"late {late}: {wrong:.3f}, with nobody late {at_once:.3f}")
+    assert wrong >= at_once

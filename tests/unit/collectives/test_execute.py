@@ -1,0 +1,84 @@
+"""S2 on paper: what the buffers hold in the end, for any size, reduction and straggler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.collectives.broadcasts import broadcast, chain
+from testbed.collectives.catalogue import ALGORITHMS, all_reduce
+from testbed.collectives.exchanges import all_to_all
+from testbed.collectives.execute import execute
+from testbed.collectives.rings import all_gather, reduce_scatter, ring
+from testbed.collectives.schedule import chunk_bounds
+
+EVEN = st.sampled_from([2, 4, 6, 8, 10, 16])
+
+
+@given(EVEN, st.sampled_from(ALGORITHMS), st.integers(0, 60), st.integers(0, 15), st.randoms())
+@settings(deadline=None, max_examples=80)
+def test_an_all_reduce_is_exact_on_whole_numbers(ranks, algorithm, size, straggler, random) -> None:
+    schedule = all_reduce(algorithm, ranks, straggler % ranks)
+    buffers = np.random.default_rng(random.randrange(2**32)).integers(-999, 999, (ranks, size))
+    assert (execute(schedule, buffers) == buffers.sum(axis=0)).all()
+    assert (execute(schedule, buffers, "max") == buffers.max(axis=0, initial=-999)).all()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("ranks", [4, 6, 8])
+@pytest.mark.parametrize("size", [1, 1000, 1001])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_floats_are_close_and_every_rank_has_the_same_bits(
+    algorithm, ranks, size, reduction
+) -> None:
+    buffers = np.random.default_rng(size).standard_normal((ranks, size)).astype(np.float32) + 3
+    result = execute(all_reduce(algorithm, ranks), buffers, reduction)
+    expected = getattr(buffers.astype(np.float64), reduction)(axis=0)
+    np.testing.assert_allclose(result[0], expected, rtol=1e-6)
+    assert result.dtype == np.float32
+    assert len({row.tobytes() for row in result}) == 1
+
+
+def test_a_mean_of_whole_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match="a mean of int64 is no int64"):
+        execute(ring(2), np.zeros((2, 4), np.int64), "mean")
+
+
+def test_too_few_buffers_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 buffers for a schedule of 4 ranks"):
+        execute(ring(4), np.zeros((3, 4)))
+
+
+def test_the_buffers_given_stay_as_they_are() -> None:
+    buffers = np.arange(8).reshape(2, 4)
+    execute(ring(2), buffers)
+    assert (buffers == np.arange(8).reshape(2, 4)).all()
+
+
+@pytest.mark.parametrize("size", [3, 8, 17])
+def test_reduce_scatter_and_all_gather_are_the_halves_of_a_ring(size: int) -> None:
+    buffers = np.random.default_rng(1).integers(0, 99, (5, size))
+    half = execute(reduce_scatter(5), buffers)
+    for rank, (start, end) in enumerate(chunk_bounds(size, 5)):
+        assert (half[rank, start:end] == buffers[:, start:end].sum(axis=0)).all()
+    assert (execute(all_gather(5), half) == buffers.sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("ranks", [2, 5, 6])
+def test_all_to_all_brings_everybody_what_the_others_have_for_it(ranks: int) -> None:
+    parcels = np.zeros((ranks, ranks * ranks), np.int64)
+    for source in range(ranks):
+        for destination in range(ranks):
+            parcels[source, source * ranks + destination] = 100 * source + destination + 1
+    result = execute(all_to_all(ranks), parcels)
+    for destination in range(ranks):
+        received = result[destination].reshape(ranks, ranks)[:, destination]
+        assert received.tolist() == [100 * source + destination + 1 for source in range(ranks)]
+
+
+def test_a_broadcast_and_a_chain_carry_the_buffer_as_it_is() -> None:
+    buffers = np.random.default_rng(2).standard_normal((6, 11))
+    assert (execute(broadcast(6, 4), buffers) == buffers[4]).all()
+    assert (execute(chain(6, 4), buffers)[5] == buffers[0]).all()
