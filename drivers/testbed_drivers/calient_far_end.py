@@ -32,6 +32,15 @@ class Circuit:
     pairs: dict[int, int]
     active: bool = False
 
+    def meets(self, other: Circuit) -> bool:
+        """Tell whether two circuits have a fibre in common; only some boxes accept such a pair."""
+        return not self.ends.isdisjoint(other.ends)
+
+    @property
+    def ends(self) -> set[int]:
+        """Return the fibres that it joins."""
+        return {*self.pairs, *self.pairs.values()}
+
 
 class CalientFarEnd(Tl1FarEnd):
     """A Calient switch at a site; it comes back with its circuits after a loss of power."""
@@ -79,13 +88,21 @@ class CalientFarEnd(Tl1FarEnd):
         pairs = {source: self._leaving(destination)}
         if kind == "2WAY":
             pairs[destination] = self._leaving(source)
-        if name in self._remembered() or self._in_use() & {*pairs, *pairs.values()}:
+        taken = self._box.site.conflict == "refuse" and self._in_use() & {*pairs, *pairs.values()}
+        if name in self._remembered() or taken:
             raise Denied("IEAE", "Invalid Connection")
         self._circuits[name] = Circuit(name, group or "SYSTEM", kind, pairs)
         return ()
 
     def _activate(self, request: Request) -> Sequence[str]:
         circuit = self._named(request)
+        in_the_way = [c for c in self._circuits.values() if c is not circuit and c.meets(circuit)]
+        if in_the_way and self._box.site.conflict == "ignore":
+            del self._circuits[circuit.name]
+            return ()
+        for other in in_the_way:
+            self._box.disconnect(self._shown(other))
+            del self._circuits[other.name]
         self._box.connect(circuit.pairs)
         circuit.active = True
         return ()
@@ -166,7 +183,7 @@ class CalientFarEnd(Tl1FarEnd):
         return {ingress: commanded[ingress] for ingress in circuit.pairs if ingress in commanded}
 
     def _in_use(self) -> set[int]:
-        defined = {p for c in self._circuits.values() for p in (*c.pairs, *c.pairs.values())}
+        defined = {end for circuit in self._circuits.values() for end in circuit.ends}
         return defined | {p for pair in self._box.commanded.items() for p in pair}
 
     def _named(self, request: Request) -> Circuit:

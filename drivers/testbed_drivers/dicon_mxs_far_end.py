@@ -71,8 +71,11 @@ class DiconMxsFarEnd(ScpiFarEnd):
         present = self._box.commanded.get(ingress)
         if egress == present:
             return
-        if any(e == egress for e in self._box.commanded.values()):
-            raise Refused(-221, f"Settings conflict; output {text} is in use")
+        if egress in self._box.commanded.values():
+            if self._box.site.conflict == "refuse":
+                raise Refused(-221, f"Settings conflict; output {text} is in use")
+            if self._box.site.conflict == "ignore":
+                return
         if present is not None:
             self._box.disconnect({ingress: present})
         if int(text) and ingress not in self._box.commanded:

@@ -145,6 +145,14 @@ class TestDiconMxs:
         assert mxs.say("SYST:ERR?") == b'-221, "Settings conflict; output 2 is in use"\r'
         assert mxs.say("ROUT2:SCAN?") == b"0\r"
 
+    @pytest.mark.parametrize(("conflict", "lit"), [("move", {2: 4}), ("ignore", {1: 4, 2: 3})])
+    def test_an_output_in_use_is_treated_as_the_card_of_the_box_says(self, mxs, conflict, lit):
+        mxs.site.conflict = conflict
+        mxs.say("ROUT1:SCAN 2;:ROUT2:SCAN 1")
+        mxs.say("ROUT2:SCAN 2")
+        assert mxs.say("SYST:ERR?") == b'0, "No error"\r'
+        assert mxs.settle() == lit
+
     def test_it_says_whether_it_is_ready(self, mxs):
         mxs.say("ROUT1:SCAN 2")
         assert mxs.say("STAT?") == b"BUSY\r"

@@ -58,8 +58,8 @@ class Box:
         self.time = VirtualTime()
         self.lit = {}
         ingress, egress = frozenset(range(1, 5)), frozenset(range(5, 9))
-        site = SwitchSite(ingress, egress, "S1", SETTLE, 1, self.time, self._hear)
-        self.far_end = make(site, options)
+        self.site = SwitchSite(ingress, egress, "S1", SETTLE, 1, self.time, self._hear)
+        self.far_end = make(self.site, options)
         self.client = Client(self.far_end)
 
     def _hear(self, lit):
@@ -284,6 +284,20 @@ class TestCalient:
             "patch 7:SRCPORT=1.1.1,DSTPORT=1.2.1,GRPNAME=EXP7,CONNNAME=patch 7,CONNTYPE=1WAY,"
             "AS=UMA,OS=RDY,OC=OK,PS=UPR,AL=CL"
         ]
+
+    @pytest.mark.parametrize(
+        ("conflict", "shown", "lit"),
+        [("move", {"1.1.1>1.2.1"}, {1: 7}), ("ignore", {"1.1.1>1.1.2"}, {1: 6})],
+    )
+    def test_a_port_in_use_is_treated_as_the_card_of_the_box_says(
+        self, calient, conflict, shown, lit
+    ):
+        calient.site.conflict = conflict
+        for ends in ("1.1.1,1.1.2", "1.1.1,1.2.1"):
+            assert calient.say(f"ENT-CRS::{ends}:3::,1WAY;") == []
+            assert calient.say(f"ACT-CRS:::4::{ends.replace(',', '>')};") == []
+        calient.time.advance(SETTLE)
+        assert (states(calient).keys(), calient.lit) == (shown, lit)
 
     def test_both_ways_is_one_circuit_and_two_paths_of_light(self, calient):
         calient.say("ENT-CRS::1.1.1,1.1.2:2::,2WAY;")
