@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
 from testbed.bench.contracts import Attenuator, PowerMeter
 from testbed.clock import Deadline, now
@@ -108,6 +109,21 @@ class Attenuation:
         commanded = now()
         after = attenuator.attenuate(channel, before + loss, deadline)
         return Attenuated(fibre, before, after, commanded, now())
+
+    def take_over(self, promise: Mapping[str, Any]) -> SwitchPort:
+        """Take over what a run that is over has promised, for `restore_all`; return the fibre.
+
+        Raise UnsafeError when no fibre of the lab runs through that channel.
+        """
+        place = (promise["attenuator"], promise["channel"])
+        for fibre, through in self._through.items():
+            if through == place:
+                self._promises[fibre] = _Promise(promise["id"], promise["decibels"])
+                return fibre
+        raise UnsafeError(
+            f"no fibre of the lab runs through channel {place[1]} of {place[0]}",
+            hint=f"set it to {promise['decibels']:g} dB by hand",
+        )
 
     def restore(self, port: HostPort, deadline: Deadline) -> None:
         """Let the fibres of a host port take what they took before, and read that back.

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
+from typing import Any, Protocol
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
-from testbed.errors import TestbedError, UnsafeError
+from testbed.errors import BusyError, TestbedError, UnsafeError
 from testbed.fabric.circuits import CrossConnect, HostPort, Matching, Wiring, cross_connects
+from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
@@ -39,6 +41,13 @@ class FabricChange:
     """What changed or went dark for a moment although nobody asked for it."""
 
 
+class Permit(Protocol):
+    """What says which ports may be moved."""
+
+    def check(self, switch: str, ports: Iterable[int]) -> None:
+        """Raise BusyError unless these ports of a switch are leased, and are so still."""
+
+
 class Fabric:
     """The optical switches of a lab, as far as one plan may use them; one change at a time."""
 
@@ -49,21 +58,32 @@ class Fabric:
         ports: Iterable[HostPort],
         journal: Journal,
         log: EventLog,
+        leased: Permit,
         limits: Mapping[str, LightLimits] = {},
         clock: WallTime = WallTime(),  # noqa: B008 - frozen
     ) -> None:
         """Take the opened switches; `ports` are the host ports that the plan uses."""
+        self._switches = switches
+        self._limits = limits
+        self._clock = clock
+        self._leased = leased
         self._wiring = wiring
         self._journal = journal
         self._log = log
         self._lock = RLock()
         self._promise: int | None = None
+        self._made: dict[str, set[tuple[int, int]]] = {}
+        """What the journal says that we make, by switch."""
         self.circuits: Matching = frozenset()
         """What the last change made of our ports."""
         self._crossbars = [
-            Crossbar(name, switches[name], numbers, wiring, limits.get(name, NO_LIMITS), clock)
+            self._crossbar(name, numbers)
             for name, numbers in _ports_by_switch(ports, wiring).items()
         ]
+
+    def _crossbar(self, name: str, ports: frozenset[int]) -> Crossbar:
+        limits = self._limits.get(name, NO_LIMITS)
+        return Crossbar(name, self._switches[name], ports, self._wiring, limits, self._clock)
 
     def adopt(self, wanted: Matching, deadline: Deadline) -> None:
         """Read every switch and take what is on our ports as the state to return to.
@@ -78,14 +98,16 @@ class Fabric:
         """Make `wanted` the circuits on our ports and return when that is verified.
 
         What is verified beyond the read-back is what the switches can tell; that light arrives,
-        only the hosts can. Raise BusyError when somebody else changed or occupies our ports,
+        only the hosts can. Raise BusyError when our ports are not leased, or somebody else changed
+        or occupies them,
         InstrumentError when a switch failed and everything is rolled back, UnsafeError when that
         could not be done.
         """
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
+            self._check_leases()
             planned = [Move(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
-            self._promise_restore()
+            self._promise_restore(planned)
             began = now()
             try:
                 moved = move_all(planned, deadline)
@@ -111,11 +133,12 @@ class Fabric:
         with self._lock:
             if self._promise is None:
                 return
-            problems: list[UnsafeError] = []
+            problems: list[TestbedError] = []
             for crossbar in self._crossbars:
                 try:
+                    self._leased.check(crossbar.name, crossbar.ports)
                     crossbar.restore(deadline)
-                except UnsafeError as error:
+                except (BusyError, UnsafeError) as error:
                     problems.append(error)
             if problems:
                 raise UnsafeError("; ".join(map(str, problems)))
@@ -126,13 +149,57 @@ class Fabric:
         with self._lock:
             if self._promise is not None:
                 self._journal.settle(self._promise)
-                self._promise = None
+                self._promise, self._made = None, {}
 
-    def _promise_restore(self) -> None:
+    def take_over(self, promise: Mapping[str, Any]) -> None:
+        """Take over what a run that is over has promised of the switches that are open here.
+
+        `bring_back` then keeps the promise.
+        """
+        made = {name: _pairs(promise["made"].get(name, ())) for name in promise["ports"]}
+        ports = {n: frozenset(p) for n, p in promise["ports"].items() if n in self._switches}
+        self._crossbars = [self._crossbar(name, numbers) for name, numbers in ports.items()]
+        for crossbar in self._crossbars:
+            crossbar.take_over(dict(_pairs(promise["start"][crossbar.name])), made[crossbar.name])
+        self._promise, self._made = promise["id"], made
+
+    def bring_back(self, safe: Mapping[str, State], deadline: Deadline) -> list[str]:
+        """Bring what was taken over back to its start, or as near as others leave room for.
+
+        Where light of somebody else is in the way it stays, and what was there before goes to the
+        `safe` state of the lab instead. Return that in words. Raise UnsafeError for what is still
+        as the run left it; the other switches are brought back all the same.
+        """
+        words: list[str] = []
+        problems: list[TestbedError] = []
+        with self._lock:
+            for crossbar in self._crossbars:
+                try:
+                    words += crossbar.bring_back(safe.get(crossbar.name, {}), deadline)
+                except TestbedError as error:
+                    problems.append(error)
+            if len(problems) == 1:
+                raise problems[0]
+            if problems:
+                raise UnsafeError("; ".join(map(str, problems)))
+        return words
+
+    def _check_leases(self) -> None:
+        for crossbar in self._crossbars:
+            self._leased.check(crossbar.name, crossbar.ports)
+
+    def _promise_restore(self, planned: Iterable[Move]) -> None:
+        """Have the undo on the disk, and all that it must know of these moves."""
+        new = {move.crossbar.name: set(move.change.adds.items()) for move in planned}
+        made = {name: self._made.get(name, set()) | pairs for name, pairs in new.items()}
+        listed = {name: sorted(pairs) for name, pairs in made.items()}
         if self._promise is None:
             start = {c.name: sorted(c.start.items()) for c in self._crossbars}
             ports = {c.name: sorted(c.ports) for c in self._crossbars}
-            self._promise = self._journal.promise("circuits", start=start, ports=ports)
+            self._promise = self._journal.promise("circuits", start=start, ports=ports, made=listed)
+        elif made != self._made:
+            self._journal.amend(self._promise, made=listed)
+        self._made = made
 
     def _report(self, owner: str, wanted: Matching, done: FabricChange) -> None:
         self._log.append(
@@ -162,6 +229,10 @@ def _ports_by_switch(ports: Iterable[HostPort], wiring: Wiring) -> dict[str, fro
     ends = {end for port in ports for end in (wiring[port].tx, wiring[port].rx)}
     names = sorted({end.switch for end in ends})
     return {name: frozenset(end.number for end in ends if end.switch == name) for name in names}
+
+
+def _pairs(listed: Iterable[Iterable[int]]) -> set[tuple[int, int]]:
+    return {(ingress, egress) for ingress, egress in listed}
 
 
 def _on(switch: str, cross: Iterable[CrossConnect]) -> dict[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
+from typing import Any
 
 from testbed.bench.contracts import PowerUnit
 from testbed.clock import Deadline
@@ -65,6 +66,23 @@ class Power:
             raise UnsafeError(f"outlet {outlet} of {host} still reads off", hint="look at the unit")
         with self._lock:
             self._journal.settle(self._promises.pop(host))
+
+    def take_over(self, promise: Mapping[str, Any]) -> str:
+        """Take over what a run that is over has promised, for `give`; return the host it feeds.
+
+        Raise UnsafeError when no host of the lab is fed by that outlet.
+        """
+        wanted = Outlet(promise["unit"], promise["outlet"])
+        for host, outlet in self._outlets.items():
+            if outlet == wanted:
+                self._promises[host] = promise["id"]
+                return host
+        raise UnsafeError(f"outlet {wanted} feeds no host of the lab", hint="turn it on by hand")
+
+    def is_off(self, host: str, deadline: Deadline) -> bool:
+        """Read back whether a host's outlet is off."""
+        outlet = self.outlet(host)
+        return not self._units[outlet.unit].is_on(outlet.outlet, deadline)
 
     @property
     def dark_hosts(self) -> tuple[str, ...]:

@@ -1,0 +1,58 @@
+"""Where a switch is brought when a run that used it is over and others may have come since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from testbed.fabric.device import State
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the ports of one run shall show of its own cross-connects, and what they show besides.
+
+    All are cross-connects, ingress to egress.
+    """
+
+    target: State
+    others: State
+    """What somebody else has on these ports: it stays."""
+    missing: State
+    """What was there before the run and cannot be had again, for those others are in the way."""
+    instead: State
+    """The part of the target that takes the place of what is missing."""
+
+
+def reachable(
+    start: State,
+    present: State,
+    ours: State,
+    ports: frozenset[int],
+    keep_alive: frozenset[int],
+    safe: State,
+) -> Goal:
+    """Return the start, or the nearest to it that leaves alone what others made meanwhile.
+
+    Where a cross-connect of the start is out of reach, its ports go to the `safe` state that the
+    lab declares, and a port that is to be kept alight keeps the light that the run gave it.
+    """
+    others = {
+        i: e
+        for i, e in present.items()
+        if {i, e} & ports and ours.get(i) != e and start.get(i) != e
+    }
+    taken = _ends(others)
+    missing = {i: e for i, e in start.items() if {i, e} & taken}
+    target = {i: e for i, e in start.items() if i not in missing}
+    instead: dict[int, int] = {}
+    parked = {i: e for i, e in safe.items() if {i, e} & _ends(missing) and {i, e} <= ports}
+    kept = {i: e for i, e in ours.items() if e in keep_alive and e in missing.values()}
+    for ingress, egress in (*sorted(parked.items()), *sorted(kept.items())):
+        if not {ingress, egress} & (taken | _ends(target) | _ends(instead)):
+            instead[ingress] = egress
+    return Goal(target | instead, others, missing, instead)
+
+
+def _ends(state: Mapping[int, int]) -> set[int]:
+    return {*state, *state.values()}
