@@ -1,0 +1,269 @@
+"""What nccl-tests and rccl-tests measured: typed rows, and what makes a row worth believing.
+
+Their output is text that nothing protects, often from a program that was killed. A row counts when
+it is whole and does not contradict itself: its count and type give its size, size over time gives
+`algbw`, `algbw` and the number of ranks give `busbw`, all to the last digit that was printed.
+`nccl_table` and `nccl_files` read the forms; formulas are those of the programs' own sources
+(nccl-tests 2.19.6 and rccl-tests of 2025).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from testbed.errors import LabError
+
+Flavour = Literal["nccl", "rccl", "unknown"]
+
+_TYPE_BYTES = {
+    **dict.fromkeys(("int8", "uint8", "char", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"), 1),
+    **dict.fromkeys(("half", "bfloat16"), 2),
+    **dict.fromkeys(("int32", "uint32", "int", "float"), 4),
+    **dict.fromkeys(("int64", "uint64", "double"), 8),
+}
+
+_REDOPS = ("none", "sum", "prod", "min", "max", "avg", "mulsum")
+
+_OF_ALL = ("all_gather", "reduce_scatter", "alltoall", "gather", "scatter")
+"""Collectives whose size is the whole array's, of which each rank's count is one part in n."""
+
+_UNCHECKED = ("alltoallv", "unknown")
+"""Collectives whose `algbw` is not size over time, or that are not known."""
+
+
+class UnreadableOutput(LabError):
+    """Report output of nccl-tests that is no output of theirs, or that contradicts itself.
+
+    `line` is counted from 1, and 0 where it is about the whole.
+    """
+
+    def __init__(self, line: int, message: str) -> None:
+        where = f"line {line} of the output of nccl-tests" if line else "the output of nccl-tests"
+        super().__init__(f"{where}: {message}", hint="the whole output is under logs/")
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A number as it was printed: the true one is at most `slack` away."""
+
+    value: float
+    slack: float
+
+    @classmethod
+    def parse(cls, text: str) -> Printed:
+        """Return the number that `text` is; raise ValueError when it is none, or no finite one."""
+        if not _NUMBER.fullmatch(text):
+            raise ValueError(f"{text[:40]!r} is no number")
+        return cls.of(Decimal(text))
+
+    @classmethod
+    def of(cls, number: Decimal) -> Printed:
+        """Return a number that was printed with the digits that it has."""
+        exponent = number.as_tuple().exponent
+        assert isinstance(exponent, int)
+        return cls(float(number), float(Decimal(5).scaleb(exponent - 1)))
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return the least and the most that it may be."""
+        return max(0.0, self.value - self.slack), self.value + self.slack
+
+    def is_product(self, one: Printed, factor: float) -> bool:
+        """Tell whether this may be `one` times an exact factor."""
+        low, high = (factor * end for end in one.ends)
+        mine = self.ends
+        return mine[0] <= high * _ROUNDED_UP and low <= mine[1] * _ROUNDED_UP
+
+
+_NUMBER = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20})?(e[+-][0-9]{2})?")
+_ROUNDED_UP = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The times of single iterations, in seconds; `cv` is their deviation over their mean."""
+
+    least: float
+    most: float
+    p99: float
+    cv: float
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One half of a row. `wrong` values were counted, or None where nobody checked."""
+
+    time: float
+    """Seconds of one collective; of the CPU where `Output.is_cpu_time`."""
+    algbw: float
+    """In bit/s, as all bandwidths here; the programs print decimal GB/s."""
+    busbw: float
+    wrong: int | None
+    spread: Spread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One message size; a half that was not run is None."""
+
+    size: int
+    """In bytes: of the whole array where the ranks hold parts of one."""
+    count: int | None
+    """Elements of one rank, where the form says so."""
+    type: str
+    redop: str
+    root: int | None
+    out_of_place: Half | None
+    in_place: Half | None
+
+    @property
+    def halves(self) -> tuple[Half, ...]:
+        """Return the halves that were run."""
+        return tuple(half for half in (self.out_of_place, self.in_place) if half is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """All that one program said. `ranks` is 0 where it did not say."""
+
+    flavour: Flavour
+    collective: str
+    """As in the program's name, `all_reduce`; or `unknown`."""
+    ranks: int
+    rows: tuple[Row, ...]
+    is_complete: bool
+    """The program came to its end; else rows may be missing after the last."""
+    is_cpu_time: bool = False
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of one half as they were printed: µs, GB/s, GB/s."""
+
+    time: Printed
+    algbw: Printed
+    busbw: Printed
+    wrong: int | None
+
+    def half(self, spread: Spread | None = None) -> Half:
+        """Return them in the units of this project."""
+        algbw, busbw = self.algbw.value * 8e9, self.busbw.value * 8e9
+        return Half(self.time.value * 1e-6, algbw, busbw, self.wrong, spread)
+
+
+def type_bytes(type_: str) -> int:
+    """Return the bytes of one element; raise ValueError for no type of theirs."""
+    if type_ not in _TYPE_BYTES:
+        raise ValueError(f"{type_!r:.20} is no type of nccl-tests")
+    return _TYPE_BYTES[type_]
+
+
+def known_redop(word: str) -> str:
+    """Return the name of a reduction; raise ValueError for one that nccl-tests does not have."""
+    if word not in _REDOPS:
+        raise ValueError(f"{word!r:.20} is no reduction of nccl-tests")
+    return word
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who holds the numbers of a row against each other, knowing what ran on how many ranks."""
+
+    collective: str
+    ranks: int
+    is_cpu_time: bool = False
+
+    def check_size(self, size: int, count: int, type_: str) -> None:
+        """Raise ValueError when so many elements of a type cannot make the size."""
+        width = type_bytes(type_)
+        shares = self.ranks if self.collective in (*_OF_ALL, "hypercube") else 1
+        known = self.collective not in _UNCHECKED and shares
+        if known and size != count * width * shares:
+            raise ValueError(f"{count} elements of {type_} are not {size} bytes")
+        if not known and (size % (count * width) if count else size):
+            raise ValueError(f"{count} elements of {type_} are no part of {size} bytes")
+
+    def check(self, size: int, figures: Figures) -> None:
+        """Raise ValueError when time, `algbw` and `busbw` contradict each other or the size."""
+        share, factor = self._share(), self._factor()
+        if share is not None and not self.is_cpu_time and not _carried(size * share, figures):
+            raise ValueError(
+                f"{size} bytes in {figures.time.value:g} µs are not {figures.algbw.value:g} GB/s"
+            )
+        if factor is not None and not figures.busbw.is_product(figures.algbw, factor):
+            raise ValueError(
+                f"busbw {figures.busbw.value:g} is not {factor:.4g} times "
+                f"algbw {figures.algbw.value:g}"
+            )
+        if figures.busbw.ends[0] > 2 * figures.algbw.ends[1]:
+            raise ValueError("busbw is more than twice algbw, which no collective's is")
+
+    def _share(self) -> float | None:
+        """Return the share of the size that counts for `algbw`."""
+        if self.collective == "hypercube":
+            return (self.ranks - 1) / self.ranks if self.ranks else None
+        return None if self.collective in _UNCHECKED else 1.0
+
+    def _factor(self) -> float | None:
+        """Return `busbw` over `algbw`, as doc/PERFORMANCE.md of nccl-tests defines it."""
+        if self.collective in ("broadcast", "reduce", "sendrecv", "hypercube"):
+            return 1.0
+        if self.collective == "unknown" or not self.ranks:
+            return None
+        share = (self.ranks - 1) / self.ranks
+        return 2 * share if self.collective.startswith("all_reduce") else share
+
+
+def _carried(size: float, figures: Figures) -> bool:
+    """Tell whether a size, a time and a bandwidth may belong together, as far as printed."""
+    (shortest, longest), (least, most) = figures.time.ends, figures.algbw.ends
+    kilo = size / 1e3  # GB/s times µs
+    return shortest * least <= kilo * _ROUNDED_UP and kilo <= longest * most * _ROUNDED_UP
+
+
+def check_average(busbw: Sequence[Printed], stated: float, line: int = 0) -> None:
+    """Raise UnreadableOutput when the mean of all `busbw` is not what the program says it is.
+
+    It says so in GB/s and with six digits; the rows' own rounding is allowed for.
+    """
+    count = len(busbw) or 1
+    mean = sum(one.value for one in busbw) / count
+    slack = sum(one.slack for one in busbw) / count
+    if abs(mean - stated) > (slack + 5e-6 * abs(stated)) * _ROUNDED_UP + 1e-12:
+        raise UnreadableOutput(
+            line,
+            f"its rows have a mean busbw of {mean:.6g} GB/s and it says {stated:g}: "
+            "a row is missing or wrong",
+        )
+
+
+COLLECTIVES = (
+    *("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "alltoall"),
+    *("alltoallv", "sendrecv", "gather", "scatter", "hypercube"),
+)
+"""What the programs `…_perf` run."""
+
+
+def collective_of(program: str) -> str:
+    """Return the collective that a program of nccl-tests runs, by its name, else `unknown`.
+
+    A path, as `build/all_reduce_perf_mpi`, or what rccl-tests calls it, as `AllReduce`.
+    """
+    word = program.rpartition("/")[2].partition("_perf")[0].removesuffix("_bias")
+    plain = word.lower().replace("_", "").removesuffix("withbias")
+    return next((name for name in COLLECTIVES if name.replace("_", "") == plain), "unknown")
+
+
+def flavour_of(text: str) -> Flavour:
+    """Return whose program printed a banner or a help text; a file's name says nothing."""
+    if re.search(r"rccl-tests|--cumask|--hipgraph|\bRCCL version", text):
+        return "rccl"
+    if re.search(r"nccl-tests version|--cudagraph|\bNCCL version", text):
+        return "nccl"
+    return "unknown"

@@ -1,0 +1,156 @@
+"""Output of nccl-tests and rccl-tests in whichever form it came, and JSON of nccl-tests (`-J`).
+
+A program that was killed leaves a report that breaks off; its whole rows count. Versions 2 and 3
+of the report are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from testbed.analysis.nccl import (
+    Figures,
+    Half,
+    Judge,
+    Output,
+    Row,
+    Spread,
+    UnreadableOutput,
+    check_average,
+    collective_of,
+    known_redop,
+)
+from testbed.analysis.nccl_json import (
+    NOT_THEIRS,
+    load_json,
+    load_whole,
+    printed,
+    whole_number,
+    whole_objects,
+    why_not,
+)
+from testbed.analysis.nccl_table import read_table
+from testbed.analysis.rccl_files import read_rccl_csv, read_rccl_json
+
+_VERSIONS = (2, 3)
+_START_OF_RESULTS = re.compile(r'"results":\s*\[')
+
+
+def read_output(text: str, program: str = "") -> Output:
+    """Return what a program of nccl-tests or rccl-tests wrote, in whichever form it did."""
+    start = text.lstrip()[:64]
+    if start.startswith("{") and '"version"' in start:
+        return read_json(text)
+    if start.startswith(("[", '{"numCycle"', '{"name"')):
+        return read_rccl_json(text)
+    if start.startswith(("numCycle,", "collective,")):
+        return read_rccl_csv(text)
+    return read_table(text, program)
+
+
+def read_json(text: str) -> Output:
+    """Return what a JSON report of nccl-tests holds; raise UnreadableOutput for anything else."""
+    document, is_complete = load_whole(text)
+    try:
+        if not is_complete:
+            document = _beginning(text)
+        return _of_json(document, is_complete)
+    except NOT_THEIRS as error:
+        raise UnreadableOutput(0, f"its JSON is none of nccl-tests: {why_not(error)}") from None
+
+
+def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
+    if document["version"] not in _VERSIONS:
+        raise ValueError(f"version {document['version']!r:.20} is not known")
+    config = document.get("config", {})
+    collective = collective_of(document["args"][0])
+    ranks = _ranks(config.get("devices", document.get("devices", ())))
+    rows, busbw = [], []
+    is_cpu_time = any(
+        "cpu_time" in (r.get(half) or {}) for r in document["results"] for half in _HALVES
+    )
+    judge = Judge(collective, ranks, is_cpu_time)
+    for number, result in enumerate(document["results"], start=1):
+        try:
+            found = {half: _json_figures(result.get(half)) for half in _HALVES}
+            rows.append(_json_row(result, found, judge))
+        except ValueError as error:
+            raise ValueError(f"row {number}: {error}") from None
+        busbw += [figures.busbw for figures in found.values() if figures is not None]
+    if is_complete and "average_bus_bandwidth" in document:
+        check_average(busbw, float(document["average_bus_bandwidth"]["bandwidth"]))
+    version = document.get("nccl_version", "")
+    return Output(
+        "nccl", collective, ranks, tuple(rows), is_complete, is_cpu_time, f"NCCL {version}"
+    )
+
+
+_HALVES = ("out_of_place", "in_place")
+_RESULT_KEYS = {
+    *("size", "count", "type", "redop", "root", "actual_iterations", "experiment_name"),
+    *(half + part for half in _HALVES for part in ("", "_per_iter")),
+}
+_HALF_KEYS = {"time", "cpu_time", "alg_bw", "bus_bw", "nwrong"}
+
+
+def _ranks(devices: Sequence[Mapping[str, Any]]) -> int:
+    """Return the ranks of every group; 0 where not all are listed, as without MPI."""
+    numbers = sorted(device["rank"] for device in devices)
+    groups = [device["group"] for device in devices]
+    sizes = {groups.count(group) for group in groups}
+    is_whole = len(numbers) > 1 and numbers == list(range(len(numbers)))
+    return sizes.pop() if is_whole and len(sizes) == 1 else 0
+
+
+def _json_row(result: Mapping[str, Any], found: Mapping[str, Figures | None], judge: Judge) -> Row:
+    if unknown := result.keys() - _RESULT_KEYS:
+        raise ValueError(f"{min(unknown)!r:.40} is no key of a result")
+    size, count = whole_number(result["size"]), whole_number(result["count"])
+    judge.check_size(size, count, result["type"])
+    halves: dict[str, Half | None] = dict.fromkeys(_HALVES)
+    for name, figures in found.items():
+        if figures is not None:
+            judge.check(size, figures)
+            halves[name] = figures.half(_json_spread(result.get(f"{name}_per_iter")))
+    redop, root = known_redop(result["redop"]), int(result["root"])
+    return Row(size, count, result["type"], redop, root, **halves)
+
+
+def _json_figures(half: Mapping[str, Any] | None) -> Figures | None:
+    """Return the numbers of a half; None where it was not run, or came to no number."""
+    if half is None:
+        return None
+    if len(half) != 4 or half.keys() - _HALF_KEYS:
+        raise ValueError("a half of it has other keys than those of nccl-tests")
+    time = half["cpu_time"] if "cpu_time" in half else half["time"]
+    if "nan" in (time, half["alg_bw"], half["bus_bw"]):
+        return None
+    wrong = None if half["nwrong"] is None else int(printed(half["nwrong"]).value)
+    return Figures(printed(time), printed(half["alg_bw"]), printed(half["bus_bw"]), wrong)
+
+
+def _json_spread(report: Mapping[str, Any] | None) -> Spread | None:
+    if report is None:
+        return None
+    least, most, p99, cv = (printed(report[key]) for key in _SPREAD)
+    skipped = report.get("skipped_iterations", 0)
+    times = [printed(time).value for time in report["times_us"][skipped:]]
+    if times and (min(times), max(times)) != (least.value, most.value):
+        raise ValueError("the times of single iterations are not what their summary says")
+    if not least.value <= p99.value <= most.value:
+        raise ValueError("the times of single iterations are not in order")
+    return Spread(least.value * 1e-6, most.value * 1e-6, p99.value * 1e-6, cv.value / 100)
+
+
+_SPREAD = ("min_us", "max_us", "p99_us", "cv_pct")
+
+
+def _beginning(text: str) -> dict[str, Any]:
+    """Return a report that breaks off as far as it goes: what comes before its rows, and those."""
+    start = _START_OF_RESULTS.search(text)
+    if start is None:
+        raise ValueError("it breaks off before its first row")
+    head = load_json(text[: start.start()].rstrip().rstrip(",") + "}")
+    return {**head, "results": list(whole_objects(text, start.end()))}

@@ -1,0 +1,189 @@
+"""The table that nccl-tests and rccl-tests print, as it arrives: other text between its lines,
+cut off anywhere.
+
+A row is believed when printing its numbers again gives the very same line: whatever was lost or
+slipped in between moves what is right of it. Columns are those of `writeBenchmarkLine…` in
+nccl-tests (src/util.cu) and of `BenchTime` in rccl-tests (src/common.cu).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from testbed.analysis.nccl import (
+    Figures,
+    Half,
+    Judge,
+    Output,
+    Printed,
+    Row,
+    Spread,
+    UnreadableOutput,
+    check_average,
+    collective_of,
+    flavour_of,
+    known_redop,
+)
+
+_ROW = re.compile(r" *[0-9]+ +[0-9]+ +[a-z0-9_]+ +[a-z]+ +-?[0-9]+( |$)")
+_RANK = re.compile(r"# +Rank +([0-9]+)(?: Group +([0-9]+))? Pid +[0-9]+ on ")
+_STARTING = re.compile(r"# Collective test starting: (\S+)$")
+_VERSION = re.compile(r"# nccl-tests version (\S+)|rccl-tests: Version (\S+)")
+_AVERAGE = re.compile(r"# Avg bus bandwidth +: (\S+)")
+_WRONG = re.compile(r"# Out of bounds values +: ([0-9]+) (OK|FAILED)")
+_STAMP = re.compile(r"  [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$")
+_COUNT = re.compile(r"[0-9]+|[0-9.]+e\+[0-9]{2}")
+
+_BLANK_HALF = " " * 32
+"""What stands in the place of the half that a replayed trace does not have."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """What is known of a table after some of its lines."""
+
+    collective: str
+    flavour_seen: list[str] = field(default_factory=list)
+    version: str = ""
+    ranks: dict[str, set[int]] = field(default_factory=dict)
+    """By group, the ranks that were listed."""
+    halves: tuple[str, ...] = ("out_of_place", "in_place")
+    has_spread: bool = False
+    is_cpu_time: bool = False
+    has_header: bool = False
+    rows: list[Row] = field(default_factory=list)
+    busbw: list[Printed] = field(default_factory=list)
+    is_complete: bool = False
+
+    @property
+    def rank_count(self) -> int:
+        """Return the ranks of every group; 0 when they are not all listed, or groups differ."""
+        sizes = {len(ranks) for ranks in self.ranks.values()}
+        listed = sorted(rank for ranks in self.ranks.values() for rank in ranks)
+        whole = len(sizes) == 1 and listed == list(range(len(listed)))
+        return sizes.pop() if whole else 0
+
+
+def read_table(text: str, program: str = "") -> Output:
+    """Return what a table holds; rows end where it was cut off, and then it is not complete.
+
+    `program` helps where the output does not name it, as that of rccl-tests does not. Raise
+    UnreadableOutput for a row that no such program prints, or for one that contradicts itself.
+    """
+    reader = _Reader(collective_of(program))
+    *lines, _ = text.split("\n")  # what has no end may be cut anywhere
+    for number, line in enumerate(lines, start=1):
+        line = line.removesuffix("\r")
+        try:
+            _read_line(reader, line, number)
+        except ValueError as error:
+            raise UnreadableOutput(number, str(error)) from None
+    if not reader.has_header:
+        raise UnreadableOutput(0, "it has no table")
+    return Output(
+        flavour=flavour_of("\n".join(reader.flavour_seen)),
+        collective=reader.collective,
+        ranks=reader.rank_count,
+        rows=tuple(reader.rows),
+        is_complete=reader.is_complete,
+        is_cpu_time=reader.is_cpu_time,
+        version=reader.version,
+    )
+
+
+def _read_line(reader: _Reader, line: str, number: int) -> None:
+    if _ROW.match(line):
+        if not reader.has_header:
+            raise ValueError("a row comes before the head of the table")
+        _add_row(reader, line)
+    elif match := _AVERAGE.match(line):
+        stated = Printed.parse(match[1])
+        check_average(reader.busbw, stated.value, number)
+        reader.is_complete = True
+    elif match := _WRONG.match(line):
+        _check_wrong(reader.rows, match[2] == "OK")
+    elif line.startswith("#") or "-tests" in line:
+        _read_remark(reader, line)
+
+
+def _read_remark(reader: _Reader, line: str) -> None:
+    """Take in a line of the preamble or of the table's head."""
+    if match := _RANK.match(line):
+        reader.ranks.setdefault(match[2] or "0", set()).add(int(match[1]))
+    elif match := _STARTING.match(line):
+        if (named := collective_of(match[1])) != "unknown":
+            reader.collective = named
+    elif match := _VERSION.search(line):
+        reader.flavour_seen.append(line)
+        reader.version = match[1] or match[2]
+    elif "out-of-place" in line or re.fullmatch(r"# +in-place *", line):
+        names = {"out-of-place": "out_of_place", "in-place": "in_place"}
+        reader.halves = tuple(names[word] for word in re.findall(r"out-of-place|in-place", line))
+    elif re.match(r"# +size +count +type ", line):
+        reader.has_header = True
+        reader.has_spread = "i_min" in line
+        reader.is_cpu_time = "cputime" in line
+
+
+def _check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
+    counted = any(half.wrong for row in rows for half in row.halves)
+    if counted and is_fine:
+        raise ValueError("it says that no value was wrong, and its rows count some")
+
+
+# --- rows ----------------------------------------------------------------------------------
+
+
+def _add_row(reader: _Reader, line: str) -> None:
+    """Read one row, hold its numbers against each other, and keep it."""
+    line = _STAMP.sub("", line)
+    size, count, type_, redop, root, *rest = line.split()
+    judge = Judge(reader.collective, reader.rank_count, reader.is_cpu_time)
+    judge.check_size(int(size), int(count), type_)
+    head = f"{size:>12}  {count:>12}  {type_:>8}  {redop:>6}  {root:>6}"
+    is_halved = len(reader.halves) == 2 and line.startswith(head + _BLANK_HALF)
+    names = reader.halves[1:] if is_halved else reader.halves
+    width = 8 if reader.has_spread else 4
+    if len(rest) != width * len(names):
+        raise ValueError(f"a row has {len(rest)} numbers where there are {width * len(names)}")
+    pieces = [rest[start : start + width] for start in range(0, len(rest), width)]
+    if line not in (head + _BLANK_HALF * is_halved + body for body in _bodies(pieces)):
+        raise ValueError("the numbers of a row are not where nccl-tests prints them")
+    figures = [_figures(piece) for piece in pieces]
+    for one in figures:
+        judge.check(int(size), one)
+    halves: dict[str, Half] = {
+        name: one.half(_spread(piece[4:]) if reader.has_spread else None)
+        for name, one, piece in zip(names, figures, pieces, strict=True)
+    }
+    row = (int(size), int(count), type_, known_redop(redop), int(root))
+    reader.rows.append(Row(*row, halves.get("out_of_place"), halves.get("in_place")))
+    reader.busbw += [one.busbw for one in figures]
+
+
+def _bodies(pieces: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield what the numbers look like in a line; versions differ in the width of `#wrong`."""
+    for wrong_width in (6, 5):
+        yield "".join(
+            f"  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>{wrong_width}}"
+            + "".join(f"  {number:>7}" for number in spread)
+            for time, algbw, busbw, wrong, *spread in pieces
+        )
+
+
+def _figures(piece: Sequence[str]) -> Figures:
+    time, algbw, busbw = (Printed.parse(text) for text in piece[:3])
+    if piece[3] == "N/A":
+        return Figures(time, algbw, busbw, None)
+    if not _COUNT.fullmatch(piece[3]):
+        raise ValueError(f"{piece[3][:20]!r} is no number of wrong values")
+    return Figures(time, algbw, busbw, int(float(piece[3])))
+
+
+def _spread(texts: Sequence[str]) -> Spread:
+    least, most, p99, cv = (Printed.parse(text) for text in texts)
+    if not least.ends[0] <= p99.ends[1] or not p99.ends[0] <= most.ends[1]:
+        raise ValueError("the times of single iterations are not in order")
+    return Spread(least.value * 1e-6, most.value * 1e-6, p99.value * 1e-6, cv.value / 100)

@@ -1,0 +1,293 @@
+"""nccl-tests and rccl-tests: every form gives the numbers that were printed, or a typed error."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+
+import pytest
+from nccl_outputs import DAMAGES, FORMS, PROGRAM, cut, read, text_of
+
+from testbed.analysis.nccl import (
+    COLLECTIVES,
+    Figures,
+    Judge,
+    Printed,
+    UnreadableOutput,
+    collective_of,
+    flavour_of,
+)
+from testbed.analysis.nccl_files import read_output
+from testbed.analysis.nccl_table import read_table
+
+WHOLE = {
+    "nccl-blank-half.txt": ("nccl", "sendrecv", 2, 5, True),
+    "nccl-cpu-time.txt": ("nccl", "reduce_scatter", 8, 7, True),
+    "nccl-exponents.txt": ("nccl", "broadcast", 2, 4, True),
+    "nccl-killed.txt": ("nccl", "all_reduce", 4, 4, False),
+    "nccl-per-iteration.txt": ("nccl", "all_reduce", 4, 7, True),
+    "nccl-plain.txt": ("nccl", "all_reduce", 8, 25, True),
+    "nccl-stamps-unchecked.txt": ("nccl", "all_gather", 8, 9, True),
+    "nccl-v3-killed.json": ("nccl", "all_reduce", 4, 3, False),
+    "nccl-v3.json": ("nccl", "all_reduce", 4, 7, True),
+    "rccl-in-place.txt": ("rccl", "all_reduce", 4, 8, True),
+    "rccl-plain.txt": ("rccl", "all_reduce", 4, 8, True),
+    "rccl.csv": ("rccl", "all_reduce", 4, 8, True),
+    "rccl.json": ("rccl", "all_reduce", 4, 8, True),
+}
+
+
+def changed(form, old, new):
+    text = text_of(form)
+    assert text.count(old) == 1, (old, text.count(old))
+    return text.replace(old, new)
+
+
+def refusal(text):
+    with pytest.raises(UnreadableOutput) as refused:
+        read_output(text, PROGRAM)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_all_its_rows(form):
+    output = read(form)
+    found = (output.flavour, output.collective, output.ranks, len(output.rows), output.is_complete)
+    assert found == WHOLE[form]
+
+
+def test_a_row_of_the_table_has_the_numbers_that_stand_there():
+    row = read("nccl-plain.txt").rows[-1]
+    assert (row.size, row.count, row.type, row.redop, row.root) == (
+        134217728,
+        33554432,
+        "float",
+        "sum",
+        -1,
+    )
+    line = next(line for line in text_of("nccl-plain.txt").split("\n") if "134217728  " in line)
+    time, algbw, busbw = map(float, line.split()[5:8])
+    half = row.out_of_place
+    assert (half.time, half.algbw, half.busbw) == (time * 1e-6, algbw * 8e9, busbw * 8e9)
+    assert half.wrong == 0
+
+
+def test_the_spread_of_iterations_is_read_beside_stamps():
+    output = read("nccl-per-iteration.txt")
+    for half in (half for row in output.rows for half in row.halves):
+        assert half.spread.least <= half.spread.p99 <= half.spread.most
+        assert half.spread.least <= half.time * 1.01
+        assert 0 < half.spread.cv < 0.1
+
+
+def test_the_table_and_the_json_of_one_program_agree():
+    table, report = read("nccl-per-iteration.txt"), read("nccl-v3.json")
+    for printed, exact in zip(table.rows, report.rows, strict=True):
+        assert printed.size == exact.size
+        for one, other in zip(printed.halves, exact.halves, strict=True):
+            assert one.time == pytest.approx(other.time, rel=1e-3)
+            assert one.busbw == pytest.approx(other.busbw, abs=0.005 * 8e9)
+
+
+def test_the_table_the_json_and_the_csv_of_rccl_agree():
+    table, report, csv = (read(f"rccl{form}") for form in ("-plain.txt", ".json", ".csv"))
+    for printed, one, other in zip(table.rows, report.rows, csv.rows, strict=True):
+        assert one == other
+        assert printed.in_place.busbw == pytest.approx(one.in_place.busbw, abs=0.005 * 8e9)
+
+
+def test_values_that_nobody_checked_are_not_known_to_be_right():
+    assert {h.wrong for r in read("nccl-stamps-unchecked.txt").rows for h in r.halves} == {None}
+
+
+def test_exponents_and_wrong_values_are_read():
+    rows = read("nccl-exponents.txt").rows
+    assert rows[1].out_of_place.wrong == 2_500_000
+    assert rows[-1].out_of_place.time == pytest.approx(420)
+
+
+def test_a_blank_half_is_the_first_one():
+    for row in read("nccl-blank-half.txt").rows:
+        assert row.out_of_place is None
+        assert row.in_place is not None
+
+
+def test_a_table_of_one_half_knows_which():
+    for row in read("rccl-in-place.txt").rows:
+        assert row.out_of_place is None
+        assert row.in_place is not None
+
+
+def test_the_time_of_the_cpu_is_not_held_against_the_bandwidth():
+    output = read("nccl-cpu-time.txt")
+    assert output.is_cpu_time
+    assert "are not" in refusal(text_of("nccl-cpu-time.txt").replace("cputime", "   time"))
+
+
+def test_other_programs_may_speak_between_the_rows():
+    rows = read("nccl-plain.txt").rows
+    noisy = text_of("nccl-plain.txt").replace("\n", "\ngpu-1:1:2 [0] NCCL INFO comm 0x55 rank 0\n")
+    assert read_output(noisy).rows == rows
+
+
+def test_the_traps_of_json_are_known():
+    text = changed("nccl-v3.json", '"version":3', '"version":2')
+    assert len(read_output(text).rows) == 7
+    nan = re.sub(r'"bus_bw":[0-9.]+', '"bus_bw":"nan"', text, count=1)
+    assert read_output(nan[: nan.index(',"out_of_bounds"')]).rows[0].out_of_place is None
+
+
+@pytest.mark.parametrize(
+    ("form", "old", "new", "complaint"),
+    [
+        ("nccl-plain.txt", "33554432     float", "33554433     float", "33554433 elements"),
+        ("nccl-plain.txt", "33554432     float", "33554432    double", "elements of double are"),
+        ("nccl-plain.txt", "33554432     float", "33554432    floaty", "no type of nccl-tests"),
+        ("nccl-v3.json", '"version":3', '"version":4', "version 4 is not known"),
+        ("nccl-v3.json", '"size":1048576,', '"size":1048576,"size":1,', "its first row"),
+        ("nccl-v3.json", '"size":1048576', '"size":1048572', "row 1: 262144 elements"),
+        ("nccl-v3.json", '"nccl_version":23007', '"nccl_version"23007', "none of nccl-tests"),
+    ],
+)
+def test_what_contradicts_itself_is_refused_and_the_place_named(form, old, new, complaint):
+    if complaint == "its first row":
+        assert "twice" in refusal(changed(form, old, new))
+    else:
+        assert complaint in refusal(changed(form, old, new))
+
+
+@pytest.mark.parametrize("form", ["nccl-plain.txt", "rccl-plain.txt"])
+@pytest.mark.parametrize("column", [5, 6, 7])
+def test_no_number_of_a_large_row_may_be_another(form, column):
+    text = text_of(form)
+    line = next(line for line in reversed(text.split("\n")) if line.startswith("    "))
+    number = line.split()[column]
+    other = str(float(number) * 2)[: len(number)].rjust(len(number), "1")
+    number_of = 1 + text[: text.index(line)].count("\n")
+    assert f"line {number_of} " in refusal(text.replace(line, line.replace(number, other, 1)))
+
+
+def test_a_row_that_is_missing_is_noticed_by_the_average():
+    lines = text_of("nccl-plain.txt").split("\n")
+    row = next(line for line in lines if " 1048576 " in line)
+    lines.remove(row)
+    assert "a row is missing or wrong" in refusal("\n".join(lines))
+
+
+def test_a_row_is_no_row_before_its_end_has_come():
+    text = text_of("nccl-plain.txt")
+    ends = [match.end() for match in re.finditer(r"\n", text)]
+    head = next(end for end in ends if text[:end].count("(us)"))
+    for end in [end for end in ends if end > head][:3]:
+        rows = len(read_table(text[:end]).rows)
+        assert len(read_table(text[: end - 1]).rows) == rows - 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n", "hello\n", "{}", "[]", "[1]", '{"version":3', "numCycle,x\n1\n", "collective,"],
+)
+def test_what_is_no_output_is_a_typed_error(text):
+    refusal(text)
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_are_known_by_their_programs(name):
+    assert collective_of(f"build/{name}_perf") == name
+    assert collective_of(f"{name}_perf_mpi") == name
+    assert collective_of(name.replace("_", "").upper()) == name
+
+
+def test_a_program_of_another_name_is_no_collective():
+    assert collective_of("ncclras") == collective_of("") == "unknown"
+
+
+def test_the_flavour_is_in_the_banner_or_the_help_and_not_in_the_name():
+    assert flavour_of("rccl-tests: Version develop:1f") == "rccl"
+    assert flavour_of("[-u,--cumask <d0,d1,d2,d3>] [-G,--cudagraph <n>]") == "rccl"
+    assert flavour_of("# nccl-tests version 2.19.6 nccl-headers=23007") == "nccl"
+    assert flavour_of("USAGE: all_reduce_perf") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("collective", "ranks", "factor"),
+    [
+        ("all_reduce", 8, 2 * 7 / 8),
+        ("all_gather", 8, 7 / 8),
+        ("reduce_scatter", 4, 3 / 4),
+        ("alltoall", 16, 15 / 16),
+        ("broadcast", 8, 1),
+        ("reduce", 8, 1),
+        ("sendrecv", 2, 1),
+        ("all_reduce", 1, 0),
+    ],
+)
+def test_busbw_is_algbw_times_the_factor_of_the_collective(collective, ranks, factor):
+    judge = Judge(collective, ranks)
+    size, time = 1 << 30, 10_000.0
+    algbw = size / 1e3 / time
+
+    def figures(busbw):
+        printed = (Printed(time, 0.005), Printed(algbw, 0.005), Printed(busbw, 0.005))
+        return Figures(*printed, 0)
+
+    judge.check(size, figures(algbw * factor))
+    with pytest.raises(ValueError, match="is not"):
+        judge.check(size, figures(algbw * factor + 1))
+
+
+def numbers_in(rows):
+    """Return every half of every row with what it is about."""
+    return {
+        (row.size, row.count, row.type, row.redop, row.root, name, getattr(row, name))
+        for row in rows
+        for name in ("out_of_place", "in_place")
+        if getattr(row, name) is not None
+    }
+
+
+def never_printed(form, text):
+    """Return the numbers that damaged text gives and the whole text does not."""
+    try:
+        found = read_output(text, PROGRAM).rows
+    except UnreadableOutput:
+        return set()
+    return numbers_in(found) - numbers_in(read(form).rows)
+
+
+def tried(count, seed):
+    chance = random.Random(seed)
+    for number in range(count):
+        form, damage = FORMS[number % len(FORMS)], DAMAGES[number // len(FORMS) % len(DAMAGES)]
+        text = damage(chance, text_of(form))
+        yield number, damage.__name__, form, never_printed(form, text)
+
+
+def test_damaged_output_gives_rows_that_were_printed_or_a_typed_error():
+    wrong = [trial for trial in tried(400, seed=11) if trial[3]]
+    assert not wrong
+
+
+@pytest.mark.soak
+def test_five_thousand_times_damaged_output_gives_no_wrong_number():
+    wrong = [trial for trial in tried(5000, seed=12) if trial[3]]
+    assert not wrong
+
+
+def test_output_cut_off_gives_the_rows_before_the_cut():
+    chance = random.Random(5)
+    for _ in range(100):
+        text = cut(chance, text_of("nccl-plain.txt"))
+        try:
+            found = read_table(text).rows
+        except UnreadableOutput as error:
+            assert "no table" in str(error)
+            continue
+        assert found == read("nccl-plain.txt").rows[: len(found)]
+        assert len(found) == sum(line.startswith(" ") for line in text.split("\n")[:-1])
+
+
+def test_the_fixtures_are_json_where_they_say_so():
+    assert json.loads(text_of("nccl-v3.json"))["version"] == 3
+    assert len(json.loads(text_of("rccl.json"))) == 16
