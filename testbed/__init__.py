@@ -4,6 +4,7 @@ Rooms, bottom up; each imports only rooms named before it:
 
 words        errors, units, clock, events, plugins, resource, secret
 fabric       optics on paper: ports, circuits, topologies, plans of change (pure)
+collectives  communication on paper: schedules, their verifier, their cost (pure)
 schema       YAML files to checked models
 analysis     events to marks, metrics, statistics and checks (pure)
 record       event log, run directory, undo journal, locks
