@@ -31,7 +31,8 @@ class Kind:
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
     `package.module:name`; `role` says what a driver drives (`switch`, `power`,
-    `attenuator`, `meter`), or that a fault is one of a far end (`far-end`).
+    `attenuator`, `meter`), that a fault is one of a far end (`far-end`), or that a job is computed and
+    not run (`model`).
     """
 
     summary: str
@@ -42,6 +43,15 @@ class Kind:
     """For a driver: its far end, in the group `far_ends`. For a fault: its name at far ends."""
     resource: str = ""
     """For a driver: how its resource is usually written, with `{host}` or `{tty}` left open."""
+    ways: tuple[str, ...] = ()
+    """For a driver: how its boxes are reached, as `resource.way` names it; empty: anyhow."""
+    needs: tuple[str, ...] = ()
+    """Options that a file must give although they have defaults."""
+    anonymous: bool = False
+    """For a driver: whether its boxes cannot tell their serial number."""
+    whole: bool = False
+    """For a driver of a switch: whether a change of one circuit may move others, so that nobody
+    can share it."""
 
     def load(self) -> Any:
         """Import and return the implementation; raise TestbedError when it cannot be had."""

@@ -55,6 +55,22 @@ def is_visa(resource: str) -> bool:
     return not is_url and ("::" in resource or resource.upper().startswith("ASRL"))
 
 
+def way(resource: str) -> str:
+    """Return by which way a resource is reached: `tcp`, `http`, `ssh`, `serial` or `visa`.
+
+    The last is for what only a VISA library can open; ValueError as from `place`.
+    """
+    match place(resource):
+        case Ssh():
+            return "ssh"
+        case Tty():
+            return "serial"
+        case OtherVisa():
+            return "visa"
+        case _:
+            return "http" if urlsplit(resource).scheme in ("http", "https") else "tcp"
+
+
 def place(resource: str) -> Place:
     """Return where a resource string points; raise ValueError with the forms there are."""
     if match := _SOCKET.fullmatch(resource):

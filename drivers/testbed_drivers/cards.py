@@ -47,6 +47,7 @@ POLATIS = Kind(
     role="switch",
     far_end="polatis",
     resource="TCPIP::{host}::5025::SOCKET",
+    ways=("tcp", "serial", "visa"),
 )
 VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
 SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")

@@ -45,6 +45,7 @@ KEYSIGHT_VOA = Kind(
     options=AttenuatorOptions,
     role="attenuator",
     far_end="keysight-voa",
+    ways=("tcp", "serial", "visa"),
 )
 KEYSIGHT_METER = Kind(
     "Keysight / Agilent optical power meter, SCPI",
@@ -52,6 +53,7 @@ KEYSIGHT_METER = Kind(
     options=MeterOptions,
     role="meter",
     far_end="keysight-meter",
+    ways=("tcp", "serial", "visa"),
 )
 THORLABS_METER = Kind(
     "Thorlabs PM100 optical power meter, SCPI",
@@ -59,6 +61,7 @@ THORLABS_METER = Kind(
     options=MeterOptions,
     role="meter",
     far_end="thorlabs-meter",
+    ways=("tcp", "serial", "visa"),
 )
 KEYSIGHT_VOA_FAR_END = Kind(
     "Keysight attenuator, device side of its SCPI",

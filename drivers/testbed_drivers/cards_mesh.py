@@ -36,6 +36,8 @@ PHOTONIC_MESH = Kind(
     options=PhotonicMeshOptions,
     role="switch",
     far_end="photonic-mesh",
+    whole=True,
+    ways=("tcp",),
 )
 PHOTONIC_MESH_FAR_END = Kind(
     "programmable photonic mesh, device side of its one line",

@@ -60,6 +60,7 @@ POLATIS_RESTCONF = Kind(
     role="switch",
     far_end="polatis-restconf",
     resource="http://{host}:8008",
+    ways=("http",),
 )
 CALIENT_REST = Kind(
     "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
@@ -68,6 +69,7 @@ CALIENT_REST = Kind(
     role="switch",
     far_end="calient-rest",
     resource="https://{host}",
+    ways=("http",),
 )
 REDFISH = Kind(
     "rack power unit with switched outlets, Redfish over HTTP(S)",
@@ -76,6 +78,7 @@ REDFISH = Kind(
     role="power",
     far_end="redfish",
     resource="https://{host}",
+    ways=("http",),
 )
 REDFISH_HOST = Kind(
     "power of hosts through their management controller (BMC), Redfish over HTTP(S)",
@@ -84,6 +87,7 @@ REDFISH_HOST = Kind(
     role="power",
     far_end="redfish-host",
     resource="https://{host}",
+    ways=("http",),
 )
 POLATIS_RESTCONF_FAR_END = Kind(
     "Polatis switch, device side of its RESTCONF",

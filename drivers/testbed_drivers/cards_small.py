@@ -90,6 +90,7 @@ DICON = Kind(
     options=DiconOptions,
     role="switch",
     far_end="dicon",
+    ways=("serial", "visa"),
 )
 DICON_FAR_END = Kind(
     "DiCon 1×N module, device side of its lines",
@@ -102,6 +103,7 @@ DICON_MXS = Kind(
     options=DiconMxsOptions,
     role="switch",
     far_end="dicon-mxs",
+    ways=("tcp", "serial", "visa"),
 )
 DICON_MXS_FAR_END = Kind(
     "DiCon MXS-9100, device side of its SCPI",
@@ -114,6 +116,8 @@ SANTEC = Kind(
     options=SantecOptions,
     role="switch",
     far_end="santec",
+    whole=True,
+    ways=("tcp",),
 )
 SANTEC_FAR_END = Kind(
     "Santec OSX with one module, device side of its SCPI",
@@ -126,6 +130,9 @@ THORLABS = Kind(
     options=ThorlabsOptions,
     role="switch",
     far_end="thorlabs",
+    whole=True,
+    ways=("serial", "visa"),
+    anonymous=True,
 )
 THORLABS_FAR_END = Kind(
     "Thorlabs OSW switch, device side of its lines",
@@ -138,6 +145,8 @@ MZI = Kind(
     options=MziOptions,
     role="switch",
     far_end="mzi",
+    whole=True,
+    ways=("tcp", "serial", "visa"),
 )
 MZI_FAR_END = Kind(
     "2×2 interferometers, device side of our own SCPI",
@@ -150,6 +159,9 @@ AGILTRON = Kind(
     options=AgiltronOptions,
     role="switch",
     far_end="agiltron",
+    whole=True,
+    ways=("serial", "visa"),
+    anonymous=True,
 )
 AGILTRON_FAR_END = Kind(
     "Agiltron FF switch, device side of its frames",

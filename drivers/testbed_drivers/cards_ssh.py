@@ -29,6 +29,7 @@ SONIC_OCS = Kind(
     options=SonicOcsOptions,
     role="switch",
     far_end="sonic-ocs",
+    ways=("ssh",),
 )
 SONIC_OCS_FAR_END = Kind(
     "optical circuit switch under SONiC, device side of its command line",

@@ -63,6 +63,8 @@ POLATIS_TL1 = Kind(
     role="switch",
     far_end="polatis-tl1",
     resource="TCPIP::{host}::3082::SOCKET",
+    ways=("tcp",),
+    needs=("user",),
 )
 CALIENT = Kind(
     "Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
@@ -71,6 +73,8 @@ CALIENT = Kind(
     role="switch",
     far_end="calient",
     resource="TCPIP::{host}::3082::SOCKET",
+    ways=("tcp",),
+    needs=("user",),
 )
 POLATIS_TL1_FAR_END = Kind(
     "Polatis switch, device side of its TL1",

@@ -85,7 +85,7 @@ class OfKind:
             "title": name,
             "description": kind.summary,
             "properties": properties | options.get("properties", {}),
-            "required": required + options.get("required", []),
+            "required": required + options.get("required", []) + list(kind.needs),
             "additionalProperties": False,
         }
 

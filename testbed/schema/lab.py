@@ -22,6 +22,7 @@ from testbed.schema.instruments import (
 )
 from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
+from testbed.schema.reach import driver_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import Name
 from testbed.units import BitRate, PowerLevel, Seconds
@@ -152,11 +153,10 @@ class Lab(Document):
         sections = ("switches", "packet_switches", "power", "attenuators", "meters")
         boxes = [((of, name), box) for of in sections for name, box in getattr(self, of).items()]
         yield from self._repeats([(at, at[1]) for at, _ in boxes], "names two instruments")
-        resources = [
-            ((*at, "resource"), box.resource)
-            for at, box in boxes
-            if not isinstance(box, PacketSwitch)
-        ]
+        driven = [(at, box) for at, box in boxes if not isinstance(box, PacketSwitch)]
+        for at, box in driven:
+            yield from driver_problems(at, box)
+        resources = [((*at, "resource"), box.resource) for at, box in driven]
         yield from self._repeats(resources, "is where two instruments answer")
 
     def _light_problems(self) -> Iterator[Problem]:

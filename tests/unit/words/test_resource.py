@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.resource import OtherVisa, Ssh, Tcp, Tty, is_visa, place
+from testbed.resource import OtherVisa, Ssh, Tcp, Tty, is_visa, place, way
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,20 @@ def test_only_visa_names_need_a_visa_library():
     assert not is_visa("/dev/ttyUSB0")
     assert not is_visa("https://192.0.2.11")
     assert not is_visa("https://[2001:db8::1]:8443")
+
+
+@pytest.mark.parametrize(
+    ("resource", "found"),
+    [
+        ("TCPIP::192.0.2.10::5025::SOCKET", "tcp"),
+        ("tcp://192.0.2.10:3082", "tcp"),
+        ("HTTP://192.0.2.10:8008", "http"),
+        ("https://192.0.2.11", "http"),
+        ("ssh://admin@192.0.2.10", "ssh"),
+        ("ASRL/dev/ttyUSB0::INSTR", "serial"),
+        ("/dev/ttyUSB0", "serial"),
+        ("GPIB0::5::INSTR", "visa"),
+    ],
+)
+def test_a_resource_tells_by_which_way_it_is_reached(resource, found):
+    assert way(resource) == found
