@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,6 +28,7 @@ from testbed.schema import (
     CircuitList,
     Experiment,
     Lab,
+    check_quarantine,
     json_schema,
     load,
     load_experiment,
@@ -57,6 +59,8 @@ def validate(
     for path in file:
         try:
             found = load(path)
+            if isinstance(found, Lab):
+                check_quarantine(found, _today())
         except UsageError as error:
             worst = error.exit_code
             for one in (error, *getattr(error, "others", ())):
@@ -115,5 +119,10 @@ def read(
         raise UsageError(f"{path} names no lab", hint="name one with --lab")
     file = lab_file(lab or str(experiment.lab), path)
     found = load_lab(file, theirs)
+    check_quarantine(found, _today())
     plan = make_plan(experiment, found, seed=draw_seed(experiment, seed), repeat=repeat)
     return Inputs(experiment, found, file, overrides, plan)
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()

@@ -31,6 +31,10 @@ _INDENT = 4
 def print_plan(plan: Plan, console: Console) -> None:
     """Print the steps of a plan in order, its trials as one table."""
     console.print(Text(f"{plan.experiment} on {plan.lab}: what a run would do", style="bold"))
+    for one in plan.avoided:
+        of = "" if one.what == one.host else f" ({one.what})"
+        words = f"avoids {one.host}{of}, in quarantine until {one.until}: {one.reason}"
+        console.print(Text(words, style="yellow"))
     steps = [step for step in plan.steps if not isinstance(step, RunTrial) or step.number == 0]
     for number, step in enumerate(steps, start=1):
         if isinstance(step, RunTrial):

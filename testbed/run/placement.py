@@ -10,7 +10,7 @@ from testbed.fabric.circuits import Circuit, HostPort, Matching, cross_connects
 from testbed.fabric.topology import ring, ring_link
 from testbed.jobs.words import Job
 from testbed.plugins import kind, nearest
-from testbed.schema import Experiment, FabricKind, Lab
+from testbed.schema import Experiment, FabricKind, Lab, avoided
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +91,14 @@ def _check_plugs(experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, 
 
 
 def _check_needs(experiment: Experiment, lab: Lab) -> None:
-    needs = experiment.needs
-    if needs.hosts > len(lab.hosts):
+    needs, set_aside = experiment.needs, avoided(lab)
+    if needs.hosts > len(lab.hosts) - len(set_aside):
+        less = f", of which {', '.join(set_aside)} must be avoided" if set_aside else ""
         raise FileError(
             experiment.source.where("needs", "hosts"),
-            f"the experiment needs {needs.hosts} hosts and lab {lab.lab} has {len(lab.hosts)}",
+            f"the experiment needs {needs.hosts} hosts and lab {lab.lab} has "
+            f"{len(lab.hosts)}{less}",
+            hint=str(next(iter(set_aside.values()))) if set_aside else "",
         )
     fabrics = {"circuit": bool(lab.switches), "packet": bool(lab.packet_switches)}
     words = {"circuit": "circuits", "packet": "a packet switch"}
@@ -109,15 +112,18 @@ def _check_needs(experiment: Experiment, lab: Lab) -> None:
 
 
 def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tuple[str, ...]:
-    named = experiment.jobs[name].hosts
+    named, set_aside = experiment.jobs[name].hosts, avoided(lab)
     for index, host in enumerate(named or ()):
+        where = experiment.source.where("jobs", name, "hosts", index)
         if host not in lab.hosts:
             raise FileError(
-                experiment.source.where("jobs", name, "hosts", index),
+                where,
                 f"{host!r} is no host of lab {lab.lab}",
                 hint=nearest(host, list(lab.hosts)),
             )
-    hosts = tuple(named or lab.hosts)
+        if host in set_aside:
+            raise FileError(where, str(set_aside[host]), hint="name another host")
+    hosts = tuple(named or (host for host in lab.hosts if host not in set_aside))
     if len(hosts) < count:
         raise FileError(
             experiment.source.where("jobs", name, "hosts" if named else "ranks"),

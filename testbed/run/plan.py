@@ -12,6 +12,16 @@ from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
 
 
 @dataclass(frozen=True, slots=True)
+class Avoided:
+    """A host that the plan does without: what of it is in quarantine, until when, and why."""
+
+    host: str
+    what: str
+    until: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenInstruments:
     """Lock, open and identify instruments; read what is on the plan's ports."""
 
@@ -117,16 +127,19 @@ class Plan:
     lab: str
     seed: int
     steps: tuple[Step, ...]
+    avoided: tuple[Avoided, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; each step names its kind."""
-        return {
+        avoided = [asdict(host) for host in self.avoided]
+        plan = {
             "format": 1,
             "experiment": self.experiment,
             "lab": self.lab,
             "seed": self.seed,
             "steps": [{"do": type(step).__name__} | _plain(asdict(step)) for step in self.steps],
         }
+        return plan | ({"avoided": avoided} if avoided else {})
 
     def digest(self) -> str:
         """Return a hash by which equal plans are known."""

@@ -12,6 +12,7 @@ from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes,
 from testbed.run.placement import Placement, place
 from testbed.run.plan import (
     FaultPlan,
+    Avoided,
     Light,
     OpenHosts,
     OpenInstruments,
@@ -23,7 +24,7 @@ from testbed.run.plan import (
     Step,
     VerifyPaths,
 )
-from testbed.schema import Arm, Experiment, Lab
+from testbed.schema import Arm, Experiment, Lab, avoided
 
 
 def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None = None) -> Plan:
@@ -50,7 +51,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         *_trials(arms, lab, placements, random.Random(seed), count),
         Restore(experiment.keep),
     )
-    return Plan(experiment.experiment, lab.lab, seed, steps)
+    return Plan(experiment.experiment, lab.lab, seed, steps, _avoided(lab))
 
 
 def draw_seed(experiment: Experiment, given: int | None) -> int:
@@ -68,6 +69,11 @@ def draw_seed(experiment: Experiment, given: int | None) -> int:
 
 
 def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
+def _avoided(lab: Lab) -> tuple[Avoided, ...]:
+    entries = avoided(lab).items()
+    return tuple(Avoided(host, e.what, e.until.isoformat(), e.reason) for host, e in entries)
+
+
     """Return what makes sure that the job's hosts reach each other."""
     if placement.fabric == "packet":
         return VerifyPaths(placement.ports(lab))

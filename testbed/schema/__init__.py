@@ -25,6 +25,7 @@ from testbed.schema.instruments import Attenuator, PacketSwitch, PowerMeter, Pow
 from testbed.schema.json_schema import json_schema
 from testbed.schema.lab import Lab, TwinSettings
 from testbed.schema.load import load, load_circuits, load_experiment, load_lab, split_overrides
+from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
 
@@ -47,11 +48,14 @@ __all__ = [
     "Port",
     "PowerMeter",
     "PowerUnit",
+    "Quarantine",
     "SchemaError",
     "Source",
     "Switch",
     "Target",
     "TwinSettings",
+    "avoided",
+    "check_quarantine",
     "json_schema",
     "load",
     "load_circuits",

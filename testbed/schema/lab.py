@@ -22,6 +22,7 @@ from testbed.schema.instruments import (
 )
 from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
+from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import Name
@@ -75,6 +76,8 @@ class Lab(Document):
         return {
             HostPort(name, key): port.fibres
             for name, host in self.hosts.items()
+    quarantine: tuple[Quarantine, ...] = ()
+    """What is set aside for a while."""
             for key, port in host.ports.items()
             if port.fibres is not None
         }
@@ -153,6 +156,7 @@ class Lab(Document):
         sections = ("switches", "packet_switches", "power", "attenuators", "meters")
         boxes = [((of, name), box) for of in sections for name, box in getattr(self, of).items()]
         yield from self._repeats([(at, at[1]) for at, _ in boxes], "names two instruments")
+        yield from quarantine_problems(self)
         driven = [(at, box) for at, box in boxes if not isinstance(box, PacketSwitch)]
         for at, box in driven:
             yield from driver_problems(at, box)

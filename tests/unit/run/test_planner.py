@@ -96,6 +96,35 @@ def test_hosts_are_taken_in_the_order_of_the_lab_or_of_the_job(desk):
     assert (job.hosts, job.spares) == (("h2", "h0"), ("h1",))
 
 
+def test_a_host_in_quarantine_is_avoided_and_the_plan_says_why(desk):
+    assert desk.plan().avoided == () and "avoided" not in desk.plan().to_json()
+    desk.change("experiment", "{hosts: 3, fabric: circuit}", "{hosts: 2, fabric: circuit}")
+    desk.change("experiment", "spares: 1", "spares: 0")
+    desk.lab += "quarantine: [{what: ocs.3, until: 2026-12-24, reason: its mirror sticks}]\n"
+    plan = desk.plan()
+    assert {host for step in plan.steps if isinstance(step, OpenHosts) for host in step.hosts} == {
+        "h0",
+        "h2",
+    }
+    assert plan.to_json()["avoided"] == [
+        {"host": "h1", "what": "ocs.3", "until": "2026-12-24", "reason": "its mirror sticks"}
+    ]
+
+
+def test_a_host_in_quarantine_cannot_be_asked_for(desk):
+    desk.change("experiment", "ranks: 2, spares: 1", "ranks: 2, spares: 1, hosts: [h0, h1, h2]")
+    desk.change("experiment", "{hosts: 3, fabric: circuit}", "{hosts: 2, fabric: circuit}")
+    desk.lab += "quarantine: [{what: h1, until: 2026-12-24, reason: its fan is loud}]\n"
+    assert "h1 is in quarantine until 2026-12-24: its fan is loud; name another host" in (
+        desk.refusal()
+    )
+
+
+def test_too_few_hosts_are_left_beside_those_in_quarantine(desk):
+    desk.lab += "quarantine: [{what: h1, until: 2026-12-24, reason: its fan is loud}]\n"
+    assert "needs 3 hosts and lab bench has 3, of which h1 must be avoided" in desk.refusal()
+
+
 def test_light_goes_both_ways_through_every_circuit(desk):
     program = step(desk.plan(), ProgramCircuits)
     assert list(map(str, program.circuits)) == ["h0.p0–h1.p1", "h0.p1–h1.p0"]
