@@ -11,8 +11,8 @@ from testbed.run.far_end_plan import far_end_faults, is_of_far_end
 from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes, check_metrics
 from testbed.run.placement import Placement, place
 from testbed.run.plan import (
-    FaultPlan,
     Avoided,
+    FaultPlan,
     Light,
     OpenHosts,
     OpenInstruments,
@@ -65,15 +65,15 @@ def draw_seed(experiment: Experiment, given: int | None) -> int:
     return random.SystemRandom().randrange(2**31)
 
 
-# --- what the steps hold -------------------------------------------------------------------
-
-
-def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
 def _avoided(lab: Lab) -> tuple[Avoided, ...]:
     entries = avoided(lab).items()
     return tuple(Avoided(host, e.what, e.until.isoformat(), e.reason) for host, e in entries)
 
 
+# --- what the steps hold -------------------------------------------------------------------
+
+
+def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
     """Return what makes sure that the job's hosts reach each other."""
     if placement.fabric == "packet":
         return VerifyPaths(placement.ports(lab))

@@ -69,6 +69,10 @@ class Lab(Document):
     meters: Mapping[Name, Annotated[PowerMeter, OfKind("drivers", "driver", role="meter")]] = {}
     allow: tuple[str, ...] = ()
     """The faults that this lab permits."""
+    leases: SharedLeases | None = None
+    """Without it, leases are kept on the machine that the testbed runs on."""
+    quarantine: tuple[Quarantine, ...] = ()
+    """What is set aside for a while."""
     twin: TwinSettings = TwinSettings()
 
     def wiring(self) -> dict[HostPort, Fibres]:
@@ -76,8 +80,6 @@ class Lab(Document):
         return {
             HostPort(name, key): port.fibres
             for name, host in self.hosts.items()
-    quarantine: tuple[Quarantine, ...] = ()
-    """What is set aside for a while."""
             for key, port in host.ports.items()
             if port.fibres is not None
         }
@@ -146,6 +148,7 @@ class Lab(Document):
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()
+        yield from quarantine_problems(self)
         for name in self.twin.cards:
             if name not in self.switches:
                 hint = nearest(name, list(self.switches))
@@ -156,7 +159,6 @@ class Lab(Document):
         sections = ("switches", "packet_switches", "power", "attenuators", "meters")
         boxes = [((of, name), box) for of in sections for name, box in getattr(self, of).items()]
         yield from self._repeats([(at, at[1]) for at, _ in boxes], "names two instruments")
-        yield from quarantine_problems(self)
         driven = [(at, box) for at, box in boxes if not isinstance(box, PacketSwitch)]
         for at, box in driven:
             yield from driver_problems(at, box)
