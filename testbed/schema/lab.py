@@ -67,12 +67,10 @@ class Lab(Document):
         Name, Annotated[Attenuator, OfKind("drivers", "driver", role="attenuator")]
     ] = {}
     meters: Mapping[Name, Annotated[PowerMeter, OfKind("drivers", "driver", role="meter")]] = {}
-    allow: tuple[str, ...] = ()
-    """The faults that this lab permits."""
-    leases: SharedLeases | None = None
-    """Without it, leases are kept on the machine that the testbed runs on."""
     quarantine: tuple[Quarantine, ...] = ()
     """What is set aside for a while."""
+    allow: tuple[str, ...] = ()
+    """The faults that this lab permits."""
     twin: TwinSettings = TwinSettings()
 
     def wiring(self) -> dict[HostPort, Fibres]:
