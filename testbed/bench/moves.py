@@ -76,4 +76,4 @@ def _rolled_back(error: InstrumentError) -> InstrumentError:
     """Return the error that says besides that nothing of the change is left."""
     said = str(error.args[0]).removeprefix(f"{error.instrument}: ")
     message = f"{said}; the change was rolled back"
-    return InstrumentError(error.instrument, message, reply=error.reply, hint=error.hint)
+    return type(error)(error.instrument, message, reply=error.reply, hint=error.hint)
