@@ -132,11 +132,25 @@ class Child:
         poll = select.poll()
         poll.register(self.life, select.POLLIN)
         gone = bool(poll.poll(_KILL_LIMIT * 1e3)) and self._process.poll() is not None
+        gone = gone and self._is_silent()
         os.close(self.life)
         self.line.close()
         assert self._process.stderr is not None
         self._process.stderr.close()
         return gone
+
+    def _is_silent(self) -> bool:
+        """Tell whether nobody holds the rank's standard error, as the keeper of a program does.
+
+        It lets go when nothing is left of the program; that may take it a moment.
+        """
+        limit = time.monotonic() + _KILL_LIMIT
+        poll = select.poll()
+        poll.register(self.errors, select.POLLIN)
+        while poll.poll(max(0.0, limit - time.monotonic()) * 1e3):
+            if not os.read(self.errors, 1 << 16):
+                return True
+        return False
 
     def facts(self) -> dict[str, Any]:
         """Return what the record keeps about the process."""

@@ -1,0 +1,212 @@
+"""An ordinary program under a rank: together begun, heard within limits, gone with its rank."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+
+import pytest
+
+from testbed.onhost.program import HEAD, LONGEST_LINE, TAIL
+
+
+def options(*argv, **environment):
+    return {"argv": list(argv), "environment": environment}
+
+
+def python(source, **environment):
+    return options(sys.executable, "-c", source, **environment)
+
+
+def run(gang, told, ranks=1):
+    """Run a program to its end; return its rank's process."""
+    job = gang("program", told, ranks)
+    job.join(1)
+    for member in job.members:
+        member.hear("done")
+    return job.members[0]
+
+
+def said(member, stream="stdout"):
+    return "".join(e["text"] for e in member.of_kind("output") if e["stream"] == stream)
+
+
+def end(member):
+    (event,) = member.of_kind("program.end")
+    return event
+
+
+class Life:
+    """A process that is not ours, known by its number as soon as it has told us."""
+
+    def __init__(self, pid):
+        self._descriptor = os.pidfd_open(pid)
+
+    def is_over(self, limit=10.0):
+        return bool(select.select([self._descriptor], [], [], limit)[0])
+
+    def close(self):
+        os.close(self._descriptor)
+
+
+def test_what_a_program_says_and_how_it_ends_is_reported(gang):
+    source = "import os, sys; print('out', os.environ['WORD']); sys.stderr.write('err\\n'); exit(3)"
+    member = run(gang, python(source, WORD="given"))
+    assert said(member) == "out given\n"
+    assert said(member, "stderr") == "err\n"
+    assert end(member).items() >= {"code": 3, "left": 0, "left_out": 0}.items()
+
+
+def test_every_rank_runs_its_own(gang):
+    job = gang("program", python("print(1)"), 2)
+    job.join(1)
+    for member in job.members:
+        member.hear("done")
+        assert said(member) == "1\n"
+
+
+def test_a_rank_without_a_program_ends_at_once(gang):
+    member = run(gang, options())
+    assert not member.of_kind("program.end")
+
+
+def test_a_program_that_is_not_there_is_named(gang):
+    member = run(gang, options("no-such-program-here"))
+    assert end(member)["failed"] == os.strerror(2)
+    assert "code" not in end(member)
+
+
+def test_the_signal_that_ended_a_program_is_its_code(gang):
+    member = run(gang, python("import os; os.kill(os.getpid(), 11)"))
+    assert end(member)["code"] == -11
+
+
+def test_the_report_that_a_program_writes_is_passed_on(gang):
+    source = "import sys; open(sys.argv[1], 'w').write('{' + 'x' * 100000 + '}')"
+    told = options(sys.executable, "-c", source, "{report}")
+    assert said(run(gang, told), "report") == "{" + "x" * 100000 + "}"
+
+
+def test_the_threads_of_our_own_arithmetic_do_not_bind_a_program(gang):
+    member = run(gang, python("import os; print(os.environ.get('OMP_NUM_THREADS'))"))
+    assert said(member) == "None\n"
+
+
+def test_giant_output_is_cut_in_the_middle_and_the_program_never_waits(gang):
+    source = f"print('first'); [print('x' * 999) for _ in range({4 * (HEAD + TAIL) // 1000})]"
+    member = run(gang, python(source + "; print('last')"))
+    text = said(member)
+    assert text.startswith("first\n")
+    assert text.endswith("last\n")
+    assert len(text) < HEAD + TAIL + 100
+    left_out = end(member)["left_out"]
+    assert f"[{left_out} bytes left out]" in text
+    assert left_out > 2 * (HEAD + TAIL)
+
+
+def test_a_line_without_an_end_is_shortened(gang):
+    member = run(gang, python(f"print('y' * {20 * LONGEST_LINE}); print('after')"))
+    first, second = said(member).splitlines()[-2:]
+    assert len(first) < LONGEST_LINE + 10
+    assert second == "after"
+    assert end(member)["left_out"] > 18 * LONGEST_LINE
+
+
+def test_what_a_program_says_cannot_command_a_terminal(gang):
+    member = run(gang, python("import sys; sys.stdout.buffer.write(b'\\x1b[2J\\xff\\x00ok\\n')"))
+    assert said(member) == "?[2J??ok\n"
+
+
+SPAWNS = """
+import os, subprocess, sys, time
+away = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+print(os.getpid(), away.pid, flush=True)
+{then}
+"""
+WAIT = "time.sleep(1000)"
+
+
+def begin(job, count=2):
+    """Join and return the lives of the program and of what it started."""
+    job.join(1)
+    member = job.members[0]
+    pids = member.hear("output")["text"].split()
+    assert len(pids) == count
+    return member, [Life(int(pid)) for pid in pids]
+
+
+@pytest.fixture
+def lives(gang):
+    """Begin a program that starts another, in a session of its own; end both in any case."""
+    begun = []
+
+    def start(then=WAIT):
+        job = gang("program", python(SPAWNS.format(then=then)), 1)
+        member, found = begin(job)
+        begun.extend(found)
+        return job, member, found
+
+    yield start
+    for life in begun:
+        life.close()
+
+
+def test_what_a_program_leaves_behind_is_gone_before_its_end_is_told(lives):
+    _, member, (program, away) = lives("")
+    member.hear("done")
+    assert program.is_over(0)
+    assert away.is_over(0)
+    assert end(member)["code"] == 0
+
+
+def test_a_rank_that_must_leave_ends_its_program_and_all_that_it_started(lives):
+    job, member, (program, away) = lives()
+    job.tell("leave", generation=1)
+    member.hear("left")
+    assert program.is_over(0)
+    assert away.is_over(0)
+
+
+def test_a_rank_that_is_killed_takes_its_program_and_all_that_it_started_along(lives):
+    _, member, (program, away) = lives()
+    member.process.kill()
+    assert program.is_over()
+    assert away.is_over()
+
+
+def test_a_program_that_ignores_every_request_is_killed(lives):
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
+    job, member, (program, _) = lives(deaf)
+    job.tell("leave", generation=1)
+    member.hear("left")
+    assert program.is_over(0)
+    assert end(member)["code"] == -signal.SIGKILL
+
+
+def test_a_program_is_asked_before_it_is_killed(gang):
+    source = """
+import signal, sys, time
+def bow(*_):
+    print("bye", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, bow)
+print("here", flush=True)
+time.sleep(1000)
+"""
+    job = gang("program", python(source), 1)
+    job.join(1)
+    member = job.members[0]
+    member.hear("output")
+    job.tell("leave", generation=1)
+    member.hear("left")
+    assert said(member) == "here\nbye\n"
+    assert end(member)["code"] == 0
+
+
+def test_a_stopped_program_goes_with_its_rank(lives):
+    _, member, (program, away) = lives("import signal; os.kill(os.getpid(), signal.SIGSTOP)")
+    member.process.kill()
+    assert program.is_over()
+    assert away.is_over()
