@@ -48,9 +48,12 @@ KINDS: dict[str, str] = {
     "state.restored": "a rank holds the agreed step's state",
     "step": "a rank finished a step: verified values, loss, digest",
     "sample": "one timed collective of one size on one rank, with verified values",
+    "model": "what a model says of a trial in which nothing is run, metric by metric",
     "job.done": "the job ended on its own; final digest",
     "cleanup.begin": "one undo starts",
     "cleanup.end": "one undo ended, verified or not",
+    "recover.begin": "a run that is over is taken back: what its journal still promises",
+    "recover.end": "that is over too; what is still changed, and the exit code",
 }
 """Every kind of event and what it says; the log refuses others."""
 

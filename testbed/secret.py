@@ -54,7 +54,7 @@ class Secret:
         return value
 
     @classmethod
-    def _read(cls, value: object) -> Secret:
+    def read(cls, value: object) -> Secret:
         """Return what a file says; raise ValueError, which must not repeat it."""
         if isinstance(value, dict) and len(value) == 1:
             ((key, name),) = value.items()
@@ -71,7 +71,7 @@ class Secret:
         """Let pydantic read the reference."""
         from pydantic_core import core_schema
 
-        return core_schema.no_info_plain_validator_function(cls._read)
+        return core_schema.no_info_plain_validator_function(cls.read)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A switch moved by hand: the same checks as the door to the fabric, and no undo.
 
-What a person connects stays connected; so there is no journal, but there are the lock, the list
-of ports that the lab permits, the verification, and the roll-back of a change that failed.
+What a person connects stays connected; so there is no journal, but there are the lease for the
+moment, the list of ports that the lab permits, the verification, and the roll-back of a change
+that failed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all
+from testbed.bench.needs import is_exclusive, part_of
 from testbed.bench.probe import Probe, spare_ports
 from testbed.clock import Deadline
 from testbed.errors import FileError, UsageError
@@ -29,6 +31,7 @@ from testbed.fabric.circuits import (
 )
 from testbed.fabric.device import State
 from testbed.plugins import kind
+from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.schema import CircuitList, Lab
 
@@ -71,6 +74,8 @@ class SwitchByHand:
     name: str
     identity: Identity
     _switch: OpticalSwitch
+    _leases: Leases | None
+    """None when a person takes the ports whoever has them."""
 
     def rows(self) -> list[Row]:
         """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
@@ -105,7 +110,8 @@ class SwitchByHand:
         else:
             ingress, egress = spare_ports(self.lab, self.name, can)
         driver = self.lab.switches[self.name].driver
-        return Probe(self._switch, ingress, egress).run(driver, label, tell)
+        with self._leased(frozenset({*ingress, *egress})):
+            return Probe(self._switch, ingress, egress).run(driver, label, tell)
 
     def connect(self, cross: frozenset[CrossConnect]) -> Moved | None:
         """Add cross-connects and verify them; None when they are there already.
@@ -128,9 +134,10 @@ class SwitchByHand:
         What joins two named ports and is not listed is taken down. Raise BusyError when a named
         port is joined to one that is not named.
         """
-        deadline = Deadline.after(_LIMIT)
-        move = self._as_listed(cross, deadline)
-        return move_all([move], deadline)[0] if move.change else None
+        with self._leased(_ports(cross)):
+            deadline = Deadline.after(_LIMIT)
+            move = self._as_listed(cross, deadline)
+            return move_all([move], deadline)[0] if move.change else None
 
     def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
         pairs = {c.ingress: c.egress for c in cross}
@@ -141,11 +148,25 @@ class SwitchByHand:
 
     def _move(self, cross: frozenset[CrossConnect], *, add: bool) -> Moved | None:
         pairs = {c.ingress: c.egress for c in cross}
-        deadline = Deadline.after(_LIMIT)
-        present = self._switch.state(deadline)
-        ours = {i: e for i, e in present.items() if pairs.get(i) == e}
-        move = self._prepared(pairs, ours, pairs if add else {}, deadline)
-        return move_all([move], deadline)[0] if move.change else None
+        with self._leased(_ports(cross)):
+            deadline = Deadline.after(_LIMIT)
+            present = self._switch.state(deadline)
+            ours = {i: e for i, e in present.items() if pairs.get(i) == e}
+            move = self._prepared(pairs, ours, pairs if add else {}, deadline)
+            return move_all([move], deadline)[0] if move.change else None
+
+    @contextmanager
+    def _leased(self, ports: frozenset[int]) -> Iterator[None]:
+        """Have ports to ourselves for as long as they are moved; BusyError with who has them."""
+        if self._leases is None:
+            yield
+            return
+        wanted = {part_of(self.lab, self.name, str(port)) for port in ports}
+        lease = self._leases.take(wanted, "testbed switch")
+        try:
+            yield
+        finally:
+            lease.release()
 
     def _prepared(self, named: State, ours: State, wanted: State, deadline: Deadline) -> Move:
         """Plan the move of the named ports from what is ours there to what is wanted."""
@@ -161,16 +182,17 @@ class SwitchByHand:
 
 
 @contextmanager
-def switch_by_hand(lab: Lab, name: str, *, force: bool) -> Iterator[SwitchByHand]:
-    """Open a switch of a lab; with `force` even while a run holds it."""
+def switch_by_hand(lab: Lab, name: str, leases: Leases, *, force: bool) -> Iterator[SwitchByHand]:
+    """Open a switch of a lab; with `force` move also what others have leased."""
     spec = lab.switches[name]
     with ExitStack() as stack:
-        if not force:
+        if is_exclusive(lab, name) and not force:
             stack.enter_context(InstrumentLock(name, spec.resource, "testbed switch"))
         make = kind("drivers", spec.driver).load()
         switch = make(name, spec.resource, spec.usable, spec.identity, spec.options, _no_tracer)
         stack.callback(switch.close)
-        yield SwitchByHand(lab, name, switch.open(Deadline.after(_LIMIT)), switch)
+        identity = switch.open(Deadline.after(_LIMIT))
+        yield SwitchByHand(lab, name, identity, switch, None if force else leases)
 
 
 def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
@@ -187,8 +209,7 @@ def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
             f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
             hint="name two host ports (h0.p1 h1.p0), or an ingress and an egress (2 19)",
         ) from None
-    ports = {port for cross in found for port in (cross.ingress, cross.egress)}
-    if outside := sorted(ports - lab.switches[name].usable):
+    if outside := sorted(_ports(found) - lab.switches[name].usable):
         raise UsageError(
             f"port {outside[0]} is none of those that lab {lab.lab} lets be used",
             hint=f"see switches.{name}.ports and .protected in its file",
@@ -209,6 +230,10 @@ def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[Cross
             raise FileError(where, f"{' '.join(ends)} uses a port that is listed before")
         found |= cross
     return frozenset(CrossConnect(name, i, e) for i, e in found.items())
+
+
+def _ports(cross: frozenset[CrossConnect]) -> frozenset[int]:
+    return frozenset(port for c in cross for port in (c.ingress, c.egress))
 
 
 def _joining(wiring: Wiring, name: str, one: str, other: str) -> frozenset[CrossConnect]:

@@ -46,11 +46,21 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     import typer
 
-    from testbed.cli import cards, discovery, doctor, files, inspection, running, switch, twins  # noqa: F401 - the verbs
-    from testbed.cli.app import app, with_bare_twin
+    from testbed.cli import (  # noqa: F401 - the verbs
+        cards,
+        discovery,
+        doctor,
+        files,
+        inspection,
+        leases,
+        running,
+        switch,
+        twins,
+    )
+    from testbed.cli.app import app, with_bare_options
 
     try:
-        code = app(with_bare_twin(arguments), standalone_mode=False)
+        code = app(with_bare_options(arguments), standalone_mode=False)
     except typer.TyperException as error:
         print(_misuse(error.format_message()), file=sys.stderr)
         return EXIT_USAGE

@@ -57,6 +57,16 @@ SetOption = Annotated[
         show_default=False,
     ),
 ]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        "--wait-lock",
+        metavar="[=SECONDS]",
+        min=0.0,
+        help="Wait for what others have leased: for ever, or at most so long.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 ResultsOption = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where run directories are.")
@@ -64,16 +74,19 @@ ResultsOption = Annotated[
 RESULTS = Path("results")
 
 
-def with_bare_twin(arguments: list[str]) -> list[str]:
-    """Return the arguments with `--twin` without a name spelt out.
+def with_bare_options(arguments: list[str]) -> list[str]:
+    """Return the arguments with `--twin` without a name, and `--wait-lock` alone, spelt out.
 
     A name follows unless the next argument is an option, a file or missing.
     """
-    spelt = []
+    spelt: list[str] = []
     for index, argument in enumerate(arguments):
         after = arguments[index + 1] if index + 1 < len(arguments) else "-"
         is_bare = argument == "--twin" and (after.startswith("-") or after.endswith(".yaml"))
-        spelt.append(f"--twin={NEW_TWIN}" if is_bare else argument)
+        if argument == "--wait-lock":
+            spelt.append("--wait-lock=inf")
+        else:
+            spelt.append(f"--twin={NEW_TWIN}" if is_bare else argument)
     return spelt
 
 

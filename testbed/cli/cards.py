@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, lab_file, print_json
+from testbed.cli.leases import leases_of
 from testbed.cli.twins import inside_twin, is_inside_twin, twin_app
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
+from testbed.plugins import nearest
 from testbed.schema import Lab, load_lab, split_overrides
 
 
@@ -30,13 +32,14 @@ def probe(
     """Try out on spare ports how a real switch, or its twin, behaves; print its card."""
     found, file = _lab(lab, set_)
     if switch not in found.switches:
-        raise UsageError(f"{switch!r} is no switch of lab {found.lab}")
+        hint = nearest(switch, list(found.switches))
+        raise UsageError(f"{switch!r} is no switch of lab {found.lab}", hint=hint)
     if twin:
         return inside_twin(twin, found, file, set_)
     from testbed.bench.byhand import switch_by_hand
 
     label = "measured-twin" if is_inside_twin(found) else "measured-hw"
-    with switch_by_hand(found, switch, force=False) as box:
+    with switch_by_hand(found, switch, leases_of(found), force=False) as box:
         card = box.probe(_numbers(ports), label, lambda text: print(text, file=sys.stderr))
     print_json(card.to_json())
     return EXIT_PASSED
@@ -57,7 +60,10 @@ def replay(
     rows = list(read_transcript(transcript))
     name = rows[0].instrument if rows else ""
     if name not in found.switches:
-        raise UsageError(f"{transcript} holds nothing said to a switch of lab {found.lab}")
+        raise UsageError(
+            f"{transcript} holds nothing said to a switch of lab {found.lab}",
+            hint=f"its switches: {', '.join(found.switches) or 'none'}",
+        )
     agreement = replay_to_far_end(found, name, rows)
     if json:
         print_json(agreement.to_json())
@@ -73,7 +79,9 @@ def read_card(path: Path) -> Card:
         return Card.from_json(json_format.loads(path.read_text("utf-8")))
     except json_format.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}:{error.colno}", f"no JSON: {error.msg}") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="check its path") from None
+    except ValueError as error:
         raise FileError(f"{path}:1:1", str(error), hint="`testbed twin probe` makes one") from None
 
 

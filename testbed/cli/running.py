@@ -14,11 +14,13 @@ from testbed.cli.app import (
     ResultsOption,
     SetOption,
     TwinOption,
+    WaitOption,
     app,
     print_json,
 )
 from testbed.cli.ending import EXIT_SIGNALLED, leave, noting_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
+from testbed.cli.leases import leases_of
 from testbed.cli.record import finish, open_record
 from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
 from testbed.errors import UsageError
@@ -48,22 +50,27 @@ def run(
     repeat: RepeatOption = None,
     seed: SeedOption = None,
     results: ResultsOption = RESULTS,
+    wait_lock: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines say how it went and what to type next."""
     inputs = read(experiment, lab, set_, repeat, seed)
-    if twin:
+    on_paper = inputs.plan.on_paper
+    if twin and not on_paper:
         return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
     on_twin = is_inside_twin(inputs.lab)
     if on_twin:
         _check_far_ends(inputs.plan)
-    else:
+    elif not on_paper:
         _refuse_what_only_twins_do(inputs)
     from testbed.run.inbox import Inbox
 
     inbox = Inbox()
     with noting_signals(inbox.interrupt):
-        directory = _conduct(inputs, results, on_twin, inbox)
+        if on_paper:
+            directory = _compute(inputs, results, inbox)
+        else:
+            directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
         # After a third signal nobody waits for figures; `testbed report` draws them.
         with noting_signals(_Impatience(inbox).note):
             summary = finish(directory, show=not json, draw=len(inbox.signals) < _LEAVING)
@@ -85,13 +92,17 @@ class _Impatience:
             leave(self._signals[0])
 
 
-def _conduct(inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox) -> RunDirectory:
+def _conduct(
+    inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox, patience: float
+) -> RunDirectory:
     """Carry the plan out and record it; return where."""
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
+    from testbed.run.tenure import Tenure
 
     sys.setswitchinterval(_SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
+    reason, leases = inputs.plan.experiment, leases_of(inputs.lab)
     orchestrator = Orchestrator(
         inputs.plan,
         inputs.experiment,
@@ -100,10 +111,24 @@ def _conduct(inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox) -> RunD
         log,
         inbox,
         TwinAround() if on_twin else None,
+        Tenure(leases, directory, reason, log, inbox, patience),
     )
     with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)
         orchestrator.run()
+    log.close()
+    return directory
+
+
+def _compute(inputs: Inputs, results: Path, inbox: Inbox) -> RunDirectory:
+    """Compute the plan's model and record it; return where."""
+    from testbed.report.live import LiveView
+    from testbed.run.on_paper import compute
+
+    directory, log = open_record(results, inputs, "model")
+    with LiveView(sys.stderr, inputs.plan) as view:
+        log.subscribe(view)
+        compute(inputs.plan, inputs.experiment, directory, log, inbox)
     log.close()
     return directory
 

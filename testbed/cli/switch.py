@@ -12,6 +12,7 @@ import typer
 
 from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, app, lab_file, print_json
 from testbed.cli.ending import finishing_first
+from testbed.cli.leases import leases_of
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
 from testbed.errors import UsageError
@@ -51,7 +52,7 @@ def switch(
         float, typer.Option("--seconds", help="How long to watch; until Ctrl-C by default.")
     ] = 0.0,
     force: Annotated[
-        bool, typer.Option("--force", help="Act although a run holds the switch.")
+        bool, typer.Option("--force", help="Move what others have leased, too.")
     ] = False,
     json: JsonOption = False,
 ) -> int:
@@ -70,7 +71,7 @@ def switch(
         return inside_twin(twin, found, file, set_)
     from testbed.bench.byhand import switch_by_hand
 
-    with switch_by_hand(found, name, force=force) as box:
+    with switch_by_hand(found, name, leases_of(found), force=force) as box:
         if action == "watch":
             _watch(box, seconds)
         elif action == "plan":

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from testbed.cli.app import NEW_TWIN, SetOption, app, lab_file, with_bare_twin
+from testbed.cli.app import NEW_TWIN, SetOption, app, lab_file, with_bare_options
 from testbed.errors import UsageError
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import registry, sandbox
@@ -198,7 +198,7 @@ def _this_command() -> list[str]:
     """Return this command line, to be run inside a twin: without `--twin` and its name."""
     kept: list[str] = []
     skip = False
-    for argument in with_bare_twin(sys.argv[1:]):
+    for argument in with_bare_options(sys.argv[1:]):
         if skip:
             skip = False
         elif argument == "--twin":

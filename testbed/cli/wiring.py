@@ -8,6 +8,7 @@ from typing import Any
 
 from testbed.cli.app import print_json
 from testbed.cli.ending import noting_signals
+from testbed.cli.leases import leases_of
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError
@@ -15,6 +16,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
+from testbed.run.tenure import Tenure
 from testbed.run.wiring import conduct
 from testbed.schema import Lab
 
@@ -37,8 +39,9 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     log = EventLog(directory.events)
     log.append("run.begin", "wiring", **facts)
     inbox = Inbox()
+    tenure = Tenure(leases_of(lab), directory, "doctor --wiring", log, inbox)
     with noting_signals(inbox.interrupt):
-        findings, left = conduct(lab, directory, log, inbox, _quiet if json else _tell)
+        findings, left = conduct(lab, directory, log, inbox, tenure, _quiet if json else _tell)
     log.close()
     bad = [finding for finding in findings if finding.state != "found"]
     reason = f"{len(findings) - len(bad)} of {len(findings)} ports are wired as the lab file says"

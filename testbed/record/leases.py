@@ -61,7 +61,7 @@ class Lease:
         return self._claim.resources
 
     def when_lost(self, tell: Callable[[BusyError], None]) -> None:
-        """Have `tell` called, in the lease's own thread, when the lease is lost."""
+        """Have `tell` called, in whichever thread notices, when the lease is lost."""
         self._tell = tell
 
     def check(self, box: str, parts: Iterable[str]) -> None:
@@ -76,14 +76,16 @@ class Lease:
                 f"{Resource(box, missing[0])} is not leased by this run",
                 hint="this is a bug of the plan: it moves what it did not ask for",
             )
-        if not self._lost and now() - self._renewed > LIFE / 2:
+        if now() - self._renewed > LIFE / 2:
             self._renew()
         if self._lost:
-            raise BusyError(self._lost, hint="see `testbed who`")
+            raise self._loss()
 
     def regain(self) -> bool:
         """Take again what was lost, to give it back in order; tell whether all is ours."""
         with self._lock:
+            if not self._lost:
+                return True
             try:
                 self._leases.claim(self._claim)
             except TestbedError:
@@ -100,14 +102,21 @@ class Lease:
         finally:
             self._sign.end()
 
+    def leave(self) -> None:
+        """Let go as a death would: the next one is told what has to be taken back first."""
+        self._over.set()
+        self._thread.join()
+        self._sign.leave()
+
     def _beat(self) -> None:
         while not self._over.wait(BEAT):
-            if not self._lost and not self._renew():
-                self._tell(BusyError(self._lost, hint="see `testbed who`"))
+            self._renew()
 
-    def _renew(self) -> bool:
-        """Give a sign of life; tell whether the lease is still ours."""
+    def _renew(self) -> None:
+        """Give a sign of life, unless the lease is lost, or tell that it is now."""
         with self._lock:
+            if self._lost:
+                return
             began = now()
             try:
                 self._lost = self._leases.renew(self._claim)
@@ -116,7 +125,11 @@ class Lease:
                     self._lost = f"the lease of this run could not be renewed: {error}"
             else:
                 self._renewed = began
-            return not self._lost
+        if self._lost:
+            self._tell(self._loss())
+
+    def _loss(self) -> BusyError:
+        return BusyError(self._lost, hint="see `testbed who`")
 
 
 class Leases:
@@ -131,12 +144,14 @@ class Leases:
         self._store = store or FileStore()
         self._look = look
 
-    def take(self, resources: Iterable[Resource], run: str, directory: Path, reason: str) -> Lease:
-        """Lease all resources for a run of this process, or none.
+    def take(
+        self, resources: Iterable[Resource], reason: str, run: RunDirectory | None = None
+    ) -> Lease:
+        """Lease all resources to this process, or none, for a run if it is one.
 
         Raise BusyError with who has one of them, since when, why, and what to do.
         """
-        holder = holder_here(os.getpid(), run, str(directory.resolve()), reason)
+        holder = holder_here(os.getpid(), run, reason)
         return self._lease(Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0))
 
     def lock(self, resources: Iterable[Resource], reason: str, seconds: float) -> None:
@@ -182,7 +197,7 @@ class Leases:
 
         So two never recover one run at the same time. What it had is released with this lease.
         """
-        holder = holder_here(os.getpid(), run.id, str(run.path.resolve()), reason)
+        holder = holder_here(os.getpid(), run, reason)
         heir = Claim(secrets.token_hex(8), holder, frozenset(), 0.0)
         sign = LifeSign(heir.token)
         try:
@@ -274,13 +289,14 @@ class Owed(BusyError):
     """Report that what is wanted belongs to a run that died and left something changed."""
 
 
-def holder_here(pid: int, run: str = "", directory: str = "", reason: str = "") -> Holder:
+def holder_here(pid: int, run: RunDirectory | None = None, reason: str = "") -> Holder:
     """Return this user on this machine as a holder, since now."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a number without a name
         user = f"user {os.getuid()}"
-    return Holder(user, socket.gethostname(), pid, run, directory, reason, utc())
+    named = (run.id, str(run.path.resolve())) if run else ("", "")
+    return Holder(user, socket.gethostname(), pid, *named, reason, utc())
 
 
 def _owes(holder: Holder) -> bool:

@@ -60,11 +60,15 @@ class LifeSign:
         self._path = path
 
     def end(self) -> None:
-        """Stop giving the sign; safe to call twice."""
+        """Stop giving the sign, and leave no file; safe to call twice."""
         if self._descriptor >= 0:
             self._path.unlink(missing_ok=True)
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self.leave()
+
+    def leave(self) -> None:
+        """Stop giving the sign, as a death would."""
+        os.close(self._descriptor)
+        self._descriptor = -1
 
 
 def is_alive(token: str) -> bool | None:

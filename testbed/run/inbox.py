@@ -52,6 +52,7 @@ class Inbox:
         self.signals: list[int] = []
         """The signals that have come."""
         self._raised = 0
+        self._stop: TestbedError | None = None
         self._items: queue.SimpleQueue[Report | Observation | None] = queue.SimpleQueue()
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
         self._under_way: set[Future[Any]] = set()
@@ -67,6 +68,11 @@ class Inbox:
     def interrupt(self, number: int) -> None:
         """Take a signal; the wait under way ends with Interrupted."""
         self.signals.append(number)
+        self._items.put(None)
+
+    def stop(self, problem: TestbedError | None) -> None:
+        """Let the wait under way, or the next one, end with a problem; None calls that off."""
+        self._stop = problem
         self._items.put(None)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
@@ -89,16 +95,19 @@ class Inbox:
         return (lambda deadline: not wait(busy, deadline.left).not_done) if busy else None
 
     def check(self) -> None:
-        """Raise Interrupted when a signal has come that was not raised yet."""
+        """Raise Interrupted for a signal, or what `stop` was told, that was not raised yet."""
         if self._raised < len(self.signals):
             self._raised += 1
             raise Interrupted(self.signals[self._raised - 1])
+        if problem := self._stop:
+            self._stop = None
+            raise problem
 
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Handle items until a condition holds; tell whether it does.
 
-        Raise Interrupted when a signal comes first. However many items there are, neither the
-        deadline nor a signal waits for them.
+        Raise Interrupted when a signal comes first, or what `stop` was told. However many items
+        there are, neither the deadline nor a signal waits for them.
         """
         while not until():
             self.check()

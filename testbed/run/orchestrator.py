@@ -28,6 +28,7 @@ from testbed.run.plan import (
 )
 from testbed.run.reports import record
 from testbed.run.stage import Stage, TwinDoor
+from testbed.run.tenure import Tenure
 from testbed.run.trial import Around
 from testbed.schema import Experiment, Lab
 
@@ -49,6 +50,7 @@ class Orchestrator:
         log: EventLog,
         inbox: Inbox,
         twin: TwinDoor | None,
+        tenure: Tenure,
     ) -> None:
         self._plan = plan
         self._experiment = experiment
@@ -60,6 +62,7 @@ class Orchestrator:
         self._cleanup = Cleanup(inbox, log)
         around = Around(self._bench, inbox, self._journal, log, self._cleanup, twin)
         self._stage = Stage(experiment, lab, around, plan.seed, twin)
+        self._tenure = tenure
         self._deadline = Deadline.after(experiment.limits.run)
 
     def run(self) -> None:
@@ -94,6 +97,7 @@ class Orchestrator:
         match step:
             case OpenInstruments():
                 self._log.append("phase", "open")
+                self._lease(step)
                 self._open_instruments(step)
             case OpenHosts(hosts):
                 self._open_hosts(hosts)
@@ -119,6 +123,13 @@ class Orchestrator:
                 return
             case _:
                 assert_never(step)
+
+    def _lease(self, step: OpenInstruments) -> None:
+        """Have all that the run needs before anything is opened; its time begins after that."""
+        self._cleanup.push("leases", self._tenure.end, _RESTORE_LIMIT)
+        optics = (*step.attenuators, *step.meters)
+        self._tenure.begin(self._bench, self._stage.hosts, optics)
+        self._deadline = Deadline.after(self._experiment.limits.run)
 
     def _open_instruments(self, step: OpenInstruments) -> None:
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
@@ -164,6 +175,7 @@ class Orchestrator:
 
     def _restore(self) -> None:
         self._inbox.handler = self._record
+        self._tenure.prepare_end()
         self._cleanup.run()
         self._journal.close()
         self._inbox.close()

@@ -16,9 +16,12 @@ from testbed.clock import Deadline, now
 from testbed.errors import (
     EXIT_BUG,
     EXIT_PASSED,
+    Garbled,
     HostError,
     InstrumentError,
     LabError,
+    LinkLost,
+    NoReply,
     TestbedError,
     UnsafeError,
 )
@@ -29,6 +32,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.fibre_search import FibreSearch, PortFinding
 from testbed.run.inbox import Inbox, Interrupted
+from testbed.run.tenure import Tenure
 from testbed.schema import Lab
 
 FRAMES = 200
@@ -89,16 +93,29 @@ class WiringCheck:
         return FibreSearch(self._bench.lab.wiring(), self._carries, self._found).run()
 
     def _carries(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
-        """Light one circuit; return the share of frames lost each way, None when it is silent."""
+        """Light one circuit; return the share of frames lost each way, None when it is silent.
+
+        What went wrong on the line to a switch says nothing of a fibre: it is tried once more.
+        """
+        try:
+            return self._lit(circuit, wiring)
+        except (NoReply, LinkLost, Garbled) as error:
+            self._log.append("note", str(circuit), text=f"{error}; it is tried once more")
+            return self._lit(circuit, wiring)
+
+    def _lit(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
         if self._stopped:
             raise LabError("the check of the wiring was ended before all ports were tried")
-        bench, limits = self._bench, self._bench.lab.light_limits()
-        fabric = Fabric(bench.switches, wiring, circuit.ends, self._journal, self._log, limits)
+        bench, record = self._bench, (self._journal, self._log)
+        limits = bench.lab.light_limits()
+        fabric = Fabric(bench.switches, wiring, circuit.ends, *record, bench.leased, limits)
         deadline = Deadline.after(_CHANGE_LIMIT + self._settle)
         fabric.adopt(frozenset(), deadline)
         try:
             fabric.change(frozenset({circuit}), _OWNER, deadline)
             return self._losses(circuit)
+        except (NoReply, LinkLost, Garbled):
+            raise
         except InstrumentError as error:  # the switch itself sees no light there
             self._log.append("note", str(circuit), text=str(error))
             return None
@@ -150,6 +167,7 @@ def conduct(
     run: RunDirectory,
     log: EventLog,
     inbox: Inbox,
+    tenure: Tenure,
     tell: Callable[[PortFinding], None],
 ) -> tuple[list[PortFinding], list[str]]:
     """Open a lab, check its wiring and give everything back; return findings and what is left.
@@ -162,9 +180,12 @@ def conduct(
     findings: list[PortFinding] = []
     problem: Exception | None = None
     try:
+        cleanup.push("leases", tenure.end, _CHANGE_LIMIT)
+        tenure.begin(bench, sorted({port.host for port in lab.wiring()}))
         findings = _checked(bench, journal, log, inbox, cleanup, tell)
     except Exception as error:  # whatever it is, it must not keep the circuit lit
         problem = error
+    tenure.prepare_end()
     cleanup.run()
     journal.close()
     inbox.close()

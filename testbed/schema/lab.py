@@ -25,7 +25,7 @@ from testbed.schema.override import Override
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
 from testbed.schema.source import Source, Steps
-from testbed.schema.text import Name
+from testbed.schema.text import Name, ServerUrl
 from testbed.units import BitRate, PowerLevel, Seconds
 
 
@@ -47,6 +47,13 @@ class TwinSettings(Checked):
     cards: Mapping[Name, str] = {}
     """The characterisation card that a switch's twin follows: a preset's name, or a file's."""
     seed: Annotated[int, Field(ge=0)] = 0
+
+
+class SharedLeases(Checked):
+    """Where leases are kept when several controllers share a lab; ignored on twins."""
+
+    url: ServerUrl
+    """A PostgreSQL server, or where its URL is kept when that holds a password."""
 
 
 MAX_SWITCHES = 128
@@ -71,6 +78,8 @@ class Lab(Document):
     """What is set aside for a while."""
     allow: tuple[str, ...] = ()
     """The faults that this lab permits."""
+    leases: SharedLeases | None = None
+    """Without it, leases are kept on the machine that the testbed runs on."""
     twin: TwinSettings = TwinSettings()
 
     def wiring(self) -> dict[HostPort, Fibres]:
@@ -99,7 +108,7 @@ class Lab(Document):
                 end = port.fibres.rx
                 limits[end.switch][end.number] = port.max_dbm
         return {
-            name: LightLimits(limits[name], switch.keep_alive)
+            name: LightLimits(limits[name], switch.keep_alive, switch.safe)
             for name, switch in self.switches.items()
         }
 
@@ -143,6 +152,7 @@ class Lab(Document):
         yield from self._packet_problems()
         yield from self._light_problems()
         yield from self._keep_alive_problems()
+        yield from self._safe_problems()
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()
@@ -227,6 +237,17 @@ class Lab(Document):
                 if SwitchPort(name, number) in inwards:
                     hint = "name the port that the light leaves by"
                     yield Problem(steps, f"light only enters the switch at port {number}", hint)
+
+    def _safe_problems(self) -> Iterator[Problem]:
+        for name, switch in self.switches.items():
+            for ingress, egress in switch.safe.items():
+                steps = ("switches", name, "safe", str(ingress))
+                for number in sorted({ingress, egress} - switch.usable):
+                    hint = f"see switches.{name}.ports and .protected"
+                    yield Problem(steps, f"{number} is none of the ports that may be used", hint)
+                if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
+                    hint = "a port has one place to rest"
+                    yield Problem(steps, f"port {egress} is in it twice", hint)
 
     def _address_problems(self) -> Iterator[Problem]:
         ports = list(self._ports_with_steps())

@@ -13,6 +13,7 @@ from pydantic_core import core_schema
 from testbed.fabric.circuits import SwitchPort
 from testbed.resource import place
 from testbed.schema.check import Problem, Problems, shown
+from testbed.secret import Secret
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -73,6 +74,42 @@ class Outlet:
         if not (unit and dot and outlet):
             raise ValueError(f"{text!r} is not an outlet; write it as 'pdu.1'")
         return cls(unit, outlet)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """A PostgreSQL server by its URL, or by where a URL with a password is kept."""
+
+    written: str = ""
+    kept: Secret | None = None
+
+    def reveal(self) -> str:
+        """Return the URL; raise UsageError when it is kept where it cannot be read."""
+        return self.kept.reveal() if self.kept else self.written
+
+    @classmethod
+    def _read(cls, value: object) -> ServerUrl:
+        if not isinstance(value, str):
+            return cls(kept=Secret.read(value))
+        if not _SERVER.fullmatch(value):
+            raise ValueError(
+                "expected a server without a password, as 'postgresql://user@host/database', or "
+                "where its whole URL is kept, as {env: NAME} or {file: PATH}"
+            )
+        return cls(written=value)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        """Let pydantic read the text or the reference."""
+        return core_schema.no_info_plain_validator_function(cls._read)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        kept = Secret.__get_pydantic_json_schema__(schema, handler)
+        return {"oneOf": [{"type": "string", "pattern": f"^{_SERVER.pattern}$"}, *kept["oneOf"]]}
+
+
+_SERVER = re.compile(r"postgres(ql)?://([^\s:@/]*@)?[^\s@]*")
 
 
 @dataclass(frozen=True, slots=True)

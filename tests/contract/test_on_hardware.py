@@ -10,11 +10,12 @@ import threading
 import pytest
 from rig import change, soon
 
+from testbed.bench.needs import whole_of
 from testbed.bench.probe import spare_ports
+from testbed.cli.leases import leases_of
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
-from testbed.record.locks import InstrumentLock
 from testbed.schema import load_lab
 
 pytestmark = pytest.mark.hardware
@@ -71,13 +72,13 @@ class Spare:
 @pytest.fixture(scope="module")
 def spare(name, request):
     lab = load_lab(request.config.getoption("--lab"))
-    lock = InstrumentLock(name, lab.switches[name].resource, "make test-lab")
+    lease = leases_of(lab).take([whole_of(lab, name)], "make test-lab")
     try:
         spare = Spare(lab, name)
         yield spare
         spare.close()
     finally:
-        lock.release()
+        lease.release()
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ import tempfile
 from pathlib import Path
 
 from testbed.bench.bench import Bench
+from testbed.bench.needs import needs
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Circuit
 from testbed.record.journal import Journal
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
@@ -19,6 +21,8 @@ with tempfile.TemporaryDirectory() as scratch:
     run = RunDirectory.create(Path(scratch), "probe")
     log = EventLog(run.events)
     bench = Bench(lab, run, Journal(run.journal), log, lambda host, message, received: None)
+    lease = Leases().take(needs(lab, ["h0", "h1"]), "probe", run)
+    bench.hold(lease)
     bench.open_instruments(["ocs"], [], Deadline.after(10))
     bench.open_hosts(["h0", "h1"], Deadline.after(10))
     bench.open_fabric(port for port in lab.wiring() if port.host in ("h0", "h1"))
@@ -44,4 +48,5 @@ with tempfile.TemporaryDirectory() as scratch:
     found["dark again"] = probe()
     bench.close_hosts(Deadline.after(10))
     bench.close_instruments()
+    lease.release()
     print(json.dumps(found))

@@ -5,6 +5,9 @@ from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.record.journal import Journal, open_entries
+from testbed.record.lease_rules import Resource
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
@@ -41,7 +44,14 @@ class Rack:
             for port in range(2)
         }
         ports = [port for port in self.wiring if not port.host.startswith("h3")]
-        self.fabric = Fabric(self.drivers, self.wiring, ports, self.journal, self.log)
+        self.leases = Leases(FileStore(directory / "leases.sqlite"))
+        ends = [(e.switch, e.number) for p in ports for e in (self.wiring[p].tx, self.wiring[p].rx)]
+        self.lease = self.leases.take([leased(*end) for end in ends], "rack")
+        self.fabric = Fabric(self.drivers, self.wiring, ports, self.journal, self.log, self)
+
+    def check(self, switch, ports):
+        """Say which ports may be moved."""
+        self.lease.check(switch, map(str, ports))
 
     def _connect(self, name):
         inputs = frozenset(range(1, INPUTS + 1))
@@ -89,8 +99,13 @@ class Rack:
         for wire in self.wires.values():
             wire.close()
         self.scheduler.close()
+        self.lease.release()
         self.journal.close()
         self.log.close()
+
+
+def leased(switch, number):
+    return Resource(switch, str(number), f"{switch}.{number}")
 
 
 def soon():

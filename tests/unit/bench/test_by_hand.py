@@ -9,6 +9,8 @@ import pytest
 from testbed.bench.byhand import parse_ends, switch_by_hand
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UsageError
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
@@ -45,17 +47,18 @@ class HandRig:
         file = directory / "lab.yaml"
         file.write_text(LAB.format(port=self._wire.port))
         self.lab = load_lab(str(file))
+        self.leases = Leases(FileStore(directory / "leases.sqlite"))
 
     def connect(self, *ends):
-        with switch_by_hand(self.lab, "ocs", force=False) as box:
+        with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
             return box.connect(parse_ends(self.lab, "ocs", list(ends)))
 
     def disconnect(self, *ends):
-        with switch_by_hand(self.lab, "ocs", force=False) as box:
+        with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
             return box.disconnect(parse_ends(self.lab, "ocs", list(ends)))
 
     def shown(self):
-        with switch_by_hand(self.lab, "ocs", force=False) as box:
+        with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
             return {row.ingress: row.egress for row in box.rows()}
 
     def close(self):

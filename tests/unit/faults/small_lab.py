@@ -5,12 +5,15 @@ from pathlib import Path
 
 from testbed.bench.bench import Bench
 from testbed.bench.host import BenchHost
+from testbed.bench.needs import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.topology import ring
 from testbed.faults.words import Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal, open_entries
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
@@ -93,6 +96,9 @@ class SmallLab:
         self.journal, self.log = Journal(run.journal), EventLog(run.events)
         self._journal_path = run.journal
         self.bench = Bench(lab, run, self.journal, self.log, lambda *report: None)
+        leases = Leases(FileStore(run.path.parent / "leases.sqlite"))
+        self._lease = leases.take(needs(lab, lab.hosts, ["voa"]), "small", run)
+        self.bench.hold(self._lease)
         self.bench.open_instruments(["ocs"], ["pdu"], soon(), optics=["voa"])
         self.bench.open_fabric(lab.wiring())
         self.ring = ring(HOSTS, lab.ports())
@@ -158,6 +164,7 @@ class SmallLab:
         self.bench.hosts.clear()
         self.bench.fabric.restore(soon())
         self.bench.close_instruments()
+        self._lease.release()
         for wire in self._wires:
             wire.close()
         self._scheduler.close()

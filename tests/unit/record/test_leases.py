@@ -5,9 +5,11 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -30,9 +32,10 @@ from pathlib import Path
 from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
+from testbed.record.rundir import RunDirectory
 box, store, run, *parts = sys.argv[1:]
 mine = [Resource(box, part, f"ocs.{part}") for part in parts]
-lease = Leases(FileStore(Path(store))).take(mine, Path(run).name, Path(run), "lumion")
+lease = Leases(FileStore(Path(store))).take(mine, "lumion", RunDirectory(Path(run)))
 print("held", flush=True)
 sys.stdin.read()
 lease.release()
@@ -73,7 +76,7 @@ def holder(store, run, *parts):
 
 
 def take(leases, run, *resources):
-    return leases.take(resources, run.id, run.path, "lumion")
+    return leases.take(resources, "lumion", run)
 
 
 def kill(process):
@@ -84,7 +87,7 @@ def kill(process):
 def test_who_comes_second_is_told_everything_about_the_first(leases, store, run):
     with holder(store, run, "1") as process:
         with pytest.raises(BusyError) as refusal:
-            leases.take([TWO, ONE], "mine", run.path, "mine")
+            leases.take([TWO, ONE], "mine")
         said = str(refusal.value)
         assert re.match(r"ocs\.1: held by run \S+-lumion-\S+ of ", said)
         assert f"process {process.pid} on " in said
@@ -195,11 +198,23 @@ def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run)
     assert [claim.holder.run for claim in leases.unlock([WHOLE], forced=True)] == [run.id]
     with pytest.raises(BusyError, match=rf"is lost: \w+ \(process {os.getpid()} .* took ocs.1 at"):
         renewed(lease).check("ssh://h0", [""])
+    assert len(lost) == 1
     take(leases, run, ONE).release()
     assert lease.regain()
     lease.check(BOX, ["1"])
     lease.release()
     assert leases.find() == []
+
+
+def test_who_leaves_something_changed_leaves_its_lease_to_be_recovered(leases, run):
+    journal = Journal(run.journal)
+    promise = journal.promise("circuits", start={})
+    take(leases, run, ONE).leave()
+    with pytest.raises(Owed, match=run.id):
+        take(leases, run, ONE)
+    journal.settle(promise)
+    journal.close()
+    take(leases, run, ONE).release()
 
 
 def test_what_somebody_took_since_is_not_regained(leases, run):
@@ -288,7 +303,7 @@ chance, leases = random.Random(seed), Leases(FileStore(store))
 while turns:
     parts = chance.sample(range(8), 3)
     try:
-        lease = leases.take([Resource("box", str(part)) for part in parts], "run", owned, "hammer")
+        lease = leases.take([Resource("box", str(part)) for part in parts], "hammer")
     except BusyError:
         continue
     for part in parts:
@@ -326,18 +341,23 @@ def hammered(store, tmp_path, *, processes, turns):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
-def test_another_user_is_told_the_same_and_takes_over_from_a_killed_holder(tmp_path, run):
-    for directory in (*list(tmp_path.parents)[:3], tmp_path, run.path.parent, run.path):
-        directory.chmod(0o777)
-    (tmp_path / "store").mkdir(0o777)
-    (tmp_path / "store").chmod(0o777)
-    store = tmp_path / "store" / "leases.sqlite"
+def test_another_user_is_told_the_same_and_takes_over_from_a_killed_holder(commons):
+    store = commons / "leases.sqlite"
+    run = RunDirectory.create(commons, "lumion")
     with holder(store, run, "1") as process:
         other = take_as_nobody(store, run)
         assert f"ocs.1: held by run {run.id}" in other.stderr
         kill(process)
         assert take_as_nobody(store, run).returncode == 0
     take(Leases(FileStore(store)), run, ONE).release()
+
+
+@pytest.fixture
+def commons():
+    """A directory where everybody may write; pytest's own are its user's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 def take_as_nobody(store, run):

@@ -7,13 +7,17 @@ import pytest
 
 from testbed.bench.bench import Bench
 from testbed.bench.link import Answer
+from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
-from testbed.errors import BusyError, HostError, LabError, UnsafeError
+from testbed.errors import BusyError, Garbled, HostError, LabError, UnsafeError
 from testbed.record.journal import Journal, open_entries
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Interrupted
+from testbed.run.tenure import Tenure
 from testbed.run.wiring import FRAMES, WiringCheck, conduct
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
@@ -51,6 +55,7 @@ class Rack:
         self.lab = load_lab(directory / "lab.yaml")
         self.run = RunDirectory.create(directory / "results", "wiring")
         self.log = EventLog(self.run.events)
+        self.leases = Leases(FileStore(directory / "leases.sqlite"))
         self.journal = self.bench = None
         self.told = []
         self.asked = []
@@ -60,9 +65,14 @@ class Rack:
     def open(self):
         self.journal = Journal(self.run.journal)
         self.bench = Bench(self.lab, self.run, self.journal, self.log, lambda *report: None)
+        self.lease = self.leases.take(needs(self.lab, self.lab.hosts), "wiring", self.run)
+        self.bench.hold(self.lease)
         self.bench.open_instruments(["ocs"], [], soon())
         self.bench.hosts.update({name: Voice(name, self) for name in self.lab.hosts})
         return WiringCheck(self.bench, self.journal, self.log, self.told.append)
+
+    def tenure(self, inbox):
+        return Tenure(self.leases, self.run, "wiring", self.log, inbox)
 
     def light(self):
         return dict(self.bench.switches["ocs"].state(soon()))
@@ -78,6 +88,7 @@ class Rack:
     def close(self):
         if self.bench:
             self.bench.close_instruments()
+            self.lease.release()
             self.journal.close()
         self._wire.close()
         self._scheduler.close()
@@ -166,6 +177,25 @@ def test_a_switch_that_does_not_move_a_port_leaves_it_dark_and_says_why(rack):
     assert rack.light() == {}
 
 
+def test_what_a_line_garbled_says_nothing_of_a_fibre_and_is_tried_again(rack):
+    check = rack.open()
+    rack.far_end.fault("stuck", port=1, count=1)
+    rack.far_end.fault("garbled", command="ADD", count=1)
+    found = check.run()
+    assert states(found) == {f"h{n}.p0": "found" for n in range(COUNT)}
+    assert ("h0", {1: 6, 2: 5}) in rack.asked
+    assert any("tried once more" in event.data["text"] for event in rack.events("note"))
+
+
+def test_a_switch_whose_answers_stay_garbled_ends_the_check(rack):
+    check = rack.open()
+    rack.far_end.fault("stuck", port=1)
+    rack.far_end.fault("garbled", command="ADD")
+    with pytest.raises(Garbled, match=r"ocs: .* rolled back"):
+        check.run()
+    assert rack.light() == {}
+
+
 def test_light_of_others_on_a_port_ends_the_check_and_is_not_touched(rack):
     check = rack.open()
     rack.far_end.execute(":OXC:SWIT:CONN:ADD (@3),(@8)")
@@ -240,7 +270,14 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
     lab = (tmp_path / "lab.yaml").read_text().replace("ssh: 192.0.2", "ssh: 127.0.0.1:1 #")
     (tmp_path / "lab.yaml").write_text(lab)
     with pytest.raises(HostError):
-        conduct(load_lab(tmp_path / "lab.yaml"), rack.run, rack.log, inbox, rack.told.append)
+        conduct(
+            load_lab(tmp_path / "lab.yaml"),
+            rack.run,
+            rack.log,
+            inbox,
+            rack.tenure(inbox),
+            rack.told.append,
+        )
     (end,) = rack.events("run.end")
     assert (end.data["exit_code"], end.data["cleanup"], end.data["left"]) == (4, "verified", [])
 
@@ -248,6 +285,6 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
 def test_a_signal_ends_it_as_a_signal(rack, inbox):
     inbox.interrupt(2)
     with pytest.raises(Interrupted, match="ended by SIGINT"):
-        conduct(rack.lab, rack.run, rack.log, inbox, rack.told.append)
+        conduct(rack.lab, rack.run, rack.log, inbox, rack.tenure(inbox), rack.told.append)
     (end,) = rack.events("run.end")
     assert (end.data["exit_code"], end.data["cleanup"]) == (130, "verified")

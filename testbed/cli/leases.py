@@ -1,0 +1,130 @@
+"""The verbs of leases: who has what, and holding it or giving it back by hand."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from testbed.bench.needs import named
+from testbed.cli.app import JsonOption, LabOption, TwinOption, app, lab_file, print_json
+from testbed.cli.twins import inside_twin
+from testbed.errors import UsageError
+from testbed.record.lease_store import PostgresStore
+from testbed.record.leases import Found, Leases
+from testbed.schema import Lab, load_lab
+from testbed.twin.machine import TWIN_VARIABLE
+from testbed.units import TIME
+
+Resources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RESOURCE...", help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 pdu.3"
+    ),
+]
+
+
+def leases_of(lab: Lab | None) -> Leases:
+    """Return the leases of a lab: on the server that it names, else this machine's or twin's."""
+    if lab is None or lab.leases is None or TWIN_VARIABLE in os.environ:
+        return Leases()
+    return Leases(PostgresStore(lab.leases.url.reveal()))
+
+
+@app.command(epilog="Examples: testbed who; testbed who --lab rack --json")
+def who(lab: LabOption = "", twin: TwinOption = "", json: JsonOption = False) -> int:
+    """Show who has leased what: on this machine, or on the server that a lab file names."""
+    if twin:
+        return inside_twin(twin, *_named_lab(lab), [])
+    found = leases_of(_named_lab(lab)[0] if lab else None).find()
+    if json:
+        print_json([_row(one) for one in found])
+    elif not found:
+        print("nothing is leased")
+    else:
+        _print_claims(found)
+    return 0
+
+
+@app.command(epilog="Example: testbed lock ocs.1 ocs.17 h0 --lab rack --reason cleaning --for 2h")
+def lock(
+    resource: Resources,
+    reason: Annotated[str, typer.Option(help="Why, for whoever wants them meanwhile.")],
+    for_: Annotated[str, typer.Option("--for", metavar="TIME", help="How long, as 2h or 30min.")],
+    lab: LabOption = "",
+    twin: TwinOption = "",
+) -> int:
+    """Keep others, and your own runs, off parts of a lab until you unlock them or time is up."""
+    found, file = _named_lab(lab)
+    seconds = _seconds(for_)
+    if twin:
+        return inside_twin(twin, found, file, [])
+    leases_of(found).lock(named(found, resource), reason, seconds)
+    return 0
+
+
+@app.command(epilog="Example: testbed unlock ocs.1 ocs.17 --lab rack --force")
+def unlock(
+    resource: Resources,
+    lab: LabOption = "",
+    twin: TwinOption = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Take them from whoever has them; written down.")
+    ] = False,
+) -> int:
+    """Give back what you locked by hand, or take from others what they hold; a run ends then."""
+    found, file = _named_lab(lab)
+    if twin:
+        return inside_twin(twin, found, file, [])
+    hit = leases_of(found).unlock(named(found, resource), forced=force)
+    for claim in hit:
+        print(f"taken from {claim.holder}")
+    if not hit:
+        print("nobody has leased that")
+    return 0
+
+
+def _named_lab(name: str) -> tuple[Lab, Path]:
+    if not name:
+        raise UsageError("no lab is named", hint="name one with --lab")
+    file = lab_file(name)
+    return load_lab(file), file
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = TIME.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from error
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"--for: {text!r} is no time to come")
+    return seconds
+
+
+def _row(found: Found) -> dict[str, Any]:
+    claim = found.claim
+    holder = {key: getattr(claim.holder, key) for key in claim.holder.__slots__}
+    resources = [
+        {"name": r.name, "box": r.box, "part": r.part or None} for r in sorted(claim.resources)
+    ]
+    return {"standing": found.standing, **holder, "resources": resources}
+
+
+_STANDINGS = {
+    "held": "",
+    "owing": "dead, and left something changed: testbed recover",
+    "over": "over, free for the next one",
+}
+
+
+def _print_claims(found: list[Found]) -> None:
+    """Print one line for each claim, with its resources and reason below."""
+    for one in found:
+        holder = one.claim.holder
+        end = f"  [{_STANDINGS[one.standing]}]" if _STANDINGS[one.standing] else ""
+        print(f"{holder}{end}")
+        names = ", ".join(map(str, sorted(one.claim.resources)))
+        print(f"    {names or 'nothing'}")

@@ -1,0 +1,105 @@
+"""How a run comes to what it needs of the lab, keeps it, and gives it back last of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from testbed.bench.bench import Bench
+from testbed.bench.needs import needs
+from testbed.clock import Deadline, now
+from testbed.errors import BusyError, UnsafeError
+from testbed.record.journal import open_entries
+from testbed.record.lease_rules import Resource
+from testbed.record.leases import Lease, Leases, Owed
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.run.inbox import Inbox
+
+_TAKE_LIMIT = 20.0
+_TRY = 0.5
+"""Seconds between two tries of a run that waits."""
+
+
+class Tenure:
+    """The leases of one run; it waits at most `patience` seconds for them."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        run: RunDirectory,
+        reason: str,
+        log: EventLog,
+        inbox: Inbox,
+        patience: float = 0.0,
+    ) -> None:
+        self._leases = leases
+        self._run = run
+        self._reason = reason
+        self._log = log
+        self._inbox = inbox
+        self._patience = patience
+        self._lease: Lease | None = None
+
+    def begin(self, bench: Bench, hosts: Iterable[str], whole: Iterable[str] = ()) -> None:
+        """Lease hosts with their ports and outlets, and whole instruments, for a bench.
+
+        Raise BusyError when somebody else has one of them for longer than this run's patience.
+        From now on the loss of a lease ends the run.
+        """
+        wanted = needs(bench.lab, hosts, whole)
+        lease = self._won(wanted, Deadline.after(self._patience))
+        lease.when_lost(self._inbox.stop)
+        bench.hold(lease)
+        self._log.append("lease.taken", "", resources=sorted(map(str, wanted)))
+
+    def prepare_end(self) -> None:
+        """Let a loss no longer end the run; take again what was lost and is free, to restore it."""
+        if self._lease is None:
+            return
+        self._lease.when_lost(lambda error: None)
+        self._inbox.stop(None)
+        if not self._lease.regain():
+            text = "what was lost belongs to somebody else now and is not touched any more"
+            self._log.append("note", "leases", text=text)
+
+    def end(self, _: Deadline) -> None:
+        """Give all back, unless something is still changed: then `recover` must come first."""
+        if self._lease is None:
+            return
+        if left := open_entries(self._run.journal):
+            self._lease.leave()
+            kinds = ", ".join(sorted({str(entry["undo"]) for entry in left}))
+            raise UnsafeError(
+                f"the leases stay, for not all was taken back: {kinds}",
+                hint=f"type: testbed recover {self._run.id}",
+            )
+        self._lease.release()
+
+    def _won(self, wanted: frozenset[Resource], patience: Deadline) -> Lease:
+        told, began = "", now()
+        while True:
+            try:
+                lease = self._take(wanted)
+            except Owed:
+                raise
+            except BusyError as busy:
+                if patience.passed:
+                    raise
+                if (holder := str(busy.args[0])) != told:
+                    told = holder
+                    self._log.append("lease.wait", "", holder=holder)
+            else:
+                if told:
+                    self._log.append("note", "leases", text=f"waited {now() - began:.1f} s")
+                return lease
+            self._inbox.pause(patience.within(_TRY))
+
+    def _take(self, wanted: frozenset[Resource]) -> Lease:
+        """Try once, in a worker, so that a signal ends the wait for a store that is slow."""
+
+        def take() -> Lease:
+            self._lease = self._leases.take(wanted, self._reason, self._run)
+            return self._lease
+
+        deadline = Deadline.after(_TAKE_LIMIT)
+        return self._inbox.result(self._inbox.submit(take), deadline, "taking the leases")
