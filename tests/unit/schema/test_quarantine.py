@@ -66,7 +66,7 @@ def test_the_record_of_a_run_is_read_on_any_day(lab):
     ("entries", "words"),
     [
         (["h7"], "h7 is no host and no port of this lab; known: h0, h1, h2$"),
-        (["h1.p9"], "h1.p9 is no host and no port of this lab; known: h1.p0$"),
+        (["h1.p9"], "h1.p9 is no host and no port of this lab; did you mean .h1.p0.\\?$"),
         (["ocs.33"], "ocs.33 is no host and no port"),
         (["h1", "h1"], "h1 is in quarantine twice"),
     ],
