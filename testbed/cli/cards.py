@@ -80,7 +80,9 @@ def read_card(path: Path) -> Card:
     except json_format.JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}:{error.colno}", f"no JSON: {error.msg}") from None
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="check its path") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="check its path"
+        ) from None
     except ValueError as error:
         raise FileError(f"{path}:1:1", str(error), hint="`testbed twin probe` makes one") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json,
 from testbed.cli.cards import read_card
 from testbed.cli.record import finish
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
+from testbed.fabric.card import drift
 from testbed.plugins import kinds
 from testbed.record.rundir import RunDirectory, find_run, runs
 from testbed.schema import Experiment, Lab, load
@@ -77,14 +79,24 @@ def report(run: Run = "latest", results: ResultsOption = RESULTS, json: JsonOpti
 @app.command(
     epilog="Examples: testbed compare 3fa2c1 latest; testbed compare box.card.json twin.card.json"
 )
-def compare(one: Run, other: Run, results: ResultsOption = RESULTS) -> int:
+def compare(
+    one: Run, other: Run, results: ResultsOption = RESULTS, json: JsonOption = False
+) -> int:
     """Hold two runs against each other, metric by metric; or two characterisation cards."""
-    from testbed.report.compare import print_comparison, print_drift
+    from testbed.report.compare import comparison_to_json, print_comparison, print_drift
 
-    if Path(one).is_file() and Path(other).is_file():
-        drifted = print_drift(read_card(Path(one)), read_card(Path(other)), terminal())
-        return EXIT_FAILED if drifted else EXIT_PASSED
+    if Path(one).is_file() or Path(other).is_file():
+        cards = read_card(Path(one)), read_card(Path(other))
+        differences = list(drift(*cards))
+        if json:
+            print_json([asdict(difference) for difference in differences])
+        else:
+            print_drift(*cards, differences, terminal())
+        return EXIT_FAILED if differences else EXIT_PASSED
 
     rows = [find_run(results, name).read_json("summary.json") for name in (one, other)]
-    print_comparison(rows[0], rows[1], terminal())
+    if json:
+        print_json(comparison_to_json(*rows))
+    else:
+        print_comparison(rows[0], rows[1], terminal())
     return EXIT_PASSED

@@ -115,7 +115,7 @@ def find_run(results: Path, name: str) -> RunDirectory:
     matches = [run for run in runs(results) if run.id.startswith(name) or run.id.endswith(name)]
     if len(matches) == 1:
         return matches[0]
-    found = "none" if not matches else f"{len(matches)} runs"
+    found = f"{len(matches)} runs" if matches else "no run"
     raise UsageError(f"{name!r} names {found} in {results}", hint="see `testbed list runs`")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.text import Text
 from testbed.analysis.statistics import ratio_of_medians_interval
 from testbed.analysis.summary import FORMAT
 from testbed.errors import UsageError
-from testbed.fabric.card import Card, drift
+from testbed.fabric.card import Card, Difference
 from testbed.report.wording import by_arm, in_order, quantity
 
 _ENOUGH = 6
@@ -41,10 +41,7 @@ def print_comparison(a: Mapping[str, Any], b: Mapping[str, Any], console: Consol
 
     Nothing is called better or worse across two labels. Raise UsageError for another format.
     """
-    for summary in (a, b):
-        if summary.get("format") != FORMAT:
-            found = summary.get("format")
-            raise UsageError(f"a summary of format {found} cannot be compared, only of {FORMAT}")
+    _check_format(a, b)
     for name, summary in (("first", a), ("second", b)):
         words = f"{summary['experiment']} on {summary['lab']}, {summary['label']}"
         console.print(Text(f"{name:<7} {summary['run']}: {words}, {summary['outcome']}"))
@@ -58,6 +55,22 @@ def print_comparison(a: Mapping[str, Any], b: Mapping[str, Any], console: Consol
             console.print(Text(f"only in the {name}: {', '.join(only)}", style="yellow"))
     for line in (*_not_recovered(a, b), *_digests(a, b)):
         console.print(line)
+
+
+def comparison_to_json(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `print_comparison` prints of every metric that both have, as plain values."""
+    _check_format(a, b)
+    names = by_arm(a["metrics"].keys() & b["metrics"].keys())
+    runs = [{key: run[key] for key in ("run", "experiment", "lab", "label")} for run in (a, b)]
+    metrics = {name: asdict(compare_metric(name, a, b)) for name in names}
+    return {"first": runs[0], "second": runs[1], "metrics": metrics}
+
+
+def _check_format(*summaries: Mapping[str, Any]) -> None:
+    for summary in summaries:
+        if summary.get("format") != FORMAT:
+            found = summary.get("format")
+            raise UsageError(f"a summary of format {found} cannot be compared, only of {FORMAT}")
 
 
 def compare_metric(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio:
@@ -95,20 +108,20 @@ def _verdict(ci95: tuple[float, float], better: str, same_label: bool) -> str:
     return "better" if (high < 1) == (better == "lower") else "worse"
 
 
-def print_drift(one: Card, other: Card, console: Console) -> bool:
-    """Print in what two characterisation cards differ; tell whether they do."""
+def print_drift(
+    one: Card, other: Card, differences: Sequence[Difference], console: Console
+) -> None:
+    """Print who two characterisation cards are of, and in what they differ."""
     for name, card in (("first", one), ("second", other)):
         who = " ".join(card.identity.values())
         console.print(Text(f"{name:<7} {who}, {card.label}, {card.made}"))
-    differences = list(drift(one, other))
     if not differences:
         console.print("no drift: they behave alike as far as the probe tells")
-        return False
+        return
     table = Table("what", "first", "second", box=None)
     for difference in differences:
         table.add_row(difference.what, difference.one, difference.other)
     console.print(table)
-    return True
 
 
 def _warnings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:

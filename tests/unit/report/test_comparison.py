@@ -9,7 +9,7 @@ import pytest
 from runs_by_hand import lost, recovery, summary, trial
 
 from testbed.errors import UsageError
-from testbed.report.compare import compare_metric, print_comparison
+from testbed.report.compare import compare_metric, comparison_to_json, print_comparison
 
 
 def written(*trials, **changes):
@@ -53,6 +53,15 @@ def test_a_recovery_that_takes_twice_as_long_is_worse(page):
     cells = row(page(written(*recoveries(0.0)), written(*recoveries(0.5035))), "warm.recovery_time")
     assert cells[:3] == ["503.5 ms", "1.007 s", "2.000"]
     assert cells[4] == "worse"
+
+
+def test_scripts_get_what_people_read():
+    fast, slow = written(*recoveries(0.0)), written(*recoveries(0.5035))
+    found = json.loads(json.dumps(comparison_to_json(fast, slow)))
+    assert found["first"]["label"] == found["second"]["label"] == fast["label"]
+    assert found["metrics"]["warm.recovery_time"]["verdict"] == "worse"
+    with pytest.raises(UsageError, match="format 99"):
+        comparison_to_json(fast, slow | {"format": 99})
 
 
 def test_which_direction_is_better_is_the_metrics_own(page):
