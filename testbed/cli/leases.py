@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from testbed.units import TIME
 Resources = Annotated[
     list[str],
     typer.Argument(
-        metavar="RESOURCE...", help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 pdu.3"
+        metavar="RESOURCE", help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 pdu.3"
     ),
 ]
 
@@ -81,7 +82,7 @@ def unlock(
         return inside_twin(twin, found, file, [])
     hit = leases_of(found).unlock(named(found, resource), forced=force)
     for claim in hit:
-        print(f"taken from {claim.holder}")
+        print(f"unlocked: {claim.holder}")
     if not hit:
         print("nobody has leased that")
     return 0
@@ -110,21 +111,26 @@ def _row(found: Found) -> dict[str, Any]:
     resources = [
         {"name": r.name, "box": r.box, "part": r.part or None} for r in sorted(claim.resources)
     ]
-    return {"standing": found.standing, **holder, "resources": resources}
-
-
-_STANDINGS = {
-    "held": "",
-    "owing": "dead, and left something changed: testbed recover",
-    "over": "over, free for the next one",
-}
+    ends = {"standing": found.standing, "expires": _utc(claim.expires)}
+    return {**ends, **holder, "resources": resources}
 
 
 def _print_claims(found: list[Found]) -> None:
     """Print one line for each claim, with its resources and reason below."""
     for one in found:
-        holder = one.claim.holder
-        end = f"  [{_STANDINGS[one.standing]}]" if _STANDINGS[one.standing] else ""
-        print(f"{holder}{end}")
+        print(f"{one.claim.holder}{_note(one)}")
         names = ", ".join(map(str, sorted(one.claim.resources)))
         print(f"    {names or 'nothing'}")
+
+
+def _note(found: Found) -> str:
+    """Return what a line must add to the holder's words."""
+    if found.standing == "owing":
+        return f"; died and left something changed: testbed recover {found.claim.holder.run}"
+    if found.standing == "over":
+        return "; over, and free for the next one"
+    return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"
+
+
+def _utc(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

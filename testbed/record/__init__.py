@@ -1,1 +1,1 @@
-"""What a run leaves behind: event log, run directory, undo journal, locks."""
+"""What a run leaves behind: event log, run directory, undo journal, leases."""

@@ -323,7 +323,7 @@ def _busy(found: list[Found], wanted: frozenset[Resource]) -> BusyError:
         where = "" if first.host == socket.gethostname() else f" on {first.host}"
         hint = f"that run died and left something changed; type{where}: testbed recover {first.run}"
         return Owed("; ".join(words), hint=hint)
-    hint = "wait with --wait-lock, or ask its owner; `testbed who` shows all"
+    hint = "wait for it (`testbed run --wait-lock`), or ask its owner; `testbed who` shows all"
     return BusyError("; ".join(words), hint=hint)
 
 
