@@ -7,6 +7,7 @@ that failed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -17,7 +18,7 @@ from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all
 from testbed.bench.needs import is_exclusive, part_of
 from testbed.bench.probe import Probe, spare_ports
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.errors import FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
@@ -50,8 +51,9 @@ class Row:
     """The host port that the light reaches, empty when the lab file knows none."""
     state: str
     """The switch's own word on it, empty when it has none."""
-    monitored: bool
-    """Whether the switch measures light on one of the two ports."""
+    monitored_in: bool
+    monitored_out: bool
+    """Whether the switch measures the light that enters, and that leaves."""
     power_in: float | None
     power_out: float | None
     """Light levels in dBm, None where nothing is measured or nothing is seen."""
@@ -61,9 +63,13 @@ class Row:
         row = asdict(self)
         return {"from": row.pop("source"), "to": row.pop("sink")} | row
 
+    @property
+    def ends(self) -> str:
+        """Return the host ports in words."""
+        return f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
+
     def __str__(self) -> str:
-        ends = f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
-        return f"{self.ingress}→{self.egress} ({ends})"
+        return f"{self.ingress}→{self.egress} ({self.ends})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +90,30 @@ class SwitchByHand:
         unsteady = self._switch.unsteady(deadline) if can.steadiness else {}
         ports = {port for pair in state.items() for port in pair} & can.monitored
         levels = self._switch.power(sorted(ports), deadline) if ports else {}
-        wiring = self.lab.wiring().items()
-        tx = {f.tx: str(port) for port, f in wiring}
-        rx = {f.rx: str(port) for port, f in wiring}
         return [
             Row(
                 ingress=i,
                 egress=e,
-                source=tx.get(SwitchPort(self.name, i), ""),
-                sink=rx.get(SwitchPort(self.name, e), ""),
+                source=self.source(i),
+                sink=self.sink(e),
                 state=unsteady.get(i, "steady" if can.steadiness else ""),
-                monitored=bool({i, e} & can.monitored),
+                monitored_in=i in can.monitored,
+                monitored_out=e in can.monitored,
                 power_in=levels.get(i),
                 power_out=levels.get(e),
             )
             for i, e in sorted(state.items())
         ]
+
+    def source(self, ingress: int) -> str:
+        """Return the host port whose light enters at a port, empty when the lab knows none."""
+        end, wiring = SwitchPort(self.name, ingress), self.lab.wiring()
+        return next((str(port) for port, fibres in wiring.items() if fibres.tx == end), "")
+
+    def sink(self, egress: int) -> str:
+        """Return the host port that light leaving at a port reaches, empty when none is known."""
+        end, wiring = SwitchPort(self.name, egress), self.lab.wiring()
+        return next((str(port) for port, fibres in wiring.items() if fibres.rx == end), "")
 
     def probe(self, ports: list[int], label: str, tell: Callable[[str], None]) -> Card:
         """Probe the switch with four ports, two ingress and two egress; with none, spare ones."""
@@ -136,8 +150,7 @@ class SwitchByHand:
         """
         with self._leased(_ports(cross)):
             deadline = Deadline.after(_LIMIT)
-            move = self._as_listed(cross, deadline)
-            return move_all([move], deadline)[0] if move.change else None
+            return self._made(self._as_listed(cross, deadline), deadline)
 
     def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
         pairs = {c.ingress: c.egress for c in cross}
@@ -152,8 +165,17 @@ class SwitchByHand:
             deadline = Deadline.after(_LIMIT)
             present = self._switch.state(deadline)
             ours = {i: e for i, e in present.items() if pairs.get(i) == e}
-            move = self._prepared(pairs, ours, pairs if add else {}, deadline)
-            return move_all([move], deadline)[0] if move.change else None
+            return self._made(self._prepared(pairs, ours, pairs if add else {}, deadline), deadline)
+
+    def _made(self, move: Move, deadline: Deadline) -> Moved | None:
+        """Make a change; where nobody waited for its light, give the mirrors their time."""
+        if not move.change:
+            return None
+        moved = move_all([move], deadline)[0]
+        can = self._switch.capabilities
+        if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
+            time.sleep(max(0.0, moved.applied.read_back + can.settle_max - now()))
+        return moved
 
     @contextmanager
     def _leased(self, ports: frozenset[int]) -> Iterator[None]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json as json_format
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +16,7 @@ from testbed.cli.ending import finishing_first
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
-from testbed.errors import UsageError
+from testbed.errors import InstrumentError, UsageError
 from testbed.schema import Lab, load_circuits, load_lab, split_overrides
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def switch(
 
     with switch_by_hand(found, name, leases_of(found), force=force) as box:
         if action == "watch":
-            _watch(box, seconds)
+            _watch(box, seconds, json)
         elif action == "plan":
             _print_plan(box, circuits, json)
         else:
@@ -84,7 +85,9 @@ def switch(
             }
             if action in verbs:
                 with finishing_first():  # a circuit that is half made is nobody's wish
-                    verbs[action](circuits)
+                    done = verbs[action](circuits)
+                if done is None:
+                    print(f"{name}: nothing to change", file=sys.stderr)
             _print_rows(box, json)
     return 0
 
@@ -111,9 +114,8 @@ def _print_rows(box: SwitchByHand, json: bool) -> None:
         return
     print(f"{box.name}: {box.identity}")
     for row in rows:
-        level_in, level_out = _level(row, row.power_in), _level(row, row.power_out)
-        ends = f"{row.source or 'unwired'} to {row.sink or 'unwired'}"
-        line = f"  {row.ingress:>4} {level_in}→ {row.egress:<4} {level_out}{ends:<20} {row.state}"
+        ends = f"{row.ingress:>4} {_level_in(row)}→ {row.egress:<4} {_level_out(row)}"
+        line = f"  {ends}{row.ends:<20} {row.state}"
         print(line.rstrip())
     print(f"  {len(rows)} cross-connects")
 
@@ -123,44 +125,86 @@ def _print_plan(box: SwitchByHand, circuits: frozenset[CrossConnect], json: bool
     if json:
         removes, adds = sorted(change.removes.items()), sorted(change.adds.items())
         print_json({"removes": removes, "adds": adds, "disturbs": sorted(change.disturbs)})
-    else:
-        print(change)
+        return
+    rows = [("-", pair) for pair in sorted(change.removes.items())]
+    rows += [("+", pair) for pair in sorted(change.adds.items())]
+    rows += [("~", pair) for pair in sorted(change.disturbs)]
+    for sign, (ingress, egress) in rows:
+        ends = f"{box.source(ingress) or 'unwired'} to {box.sink(egress) or 'unwired'}"
+        print(f"  {sign} {ingress:>4} → {egress:<4} {ends}")
+    if not rows:
+        print("  nothing to change")
 
 
-def _watch(box: SwitchByHand, seconds: float) -> None:
-    """Print every change of the circuits and their light, as it is seen."""
+def _watch(box: SwitchByHand, seconds: float, json: bool) -> None:
+    """Print every change of the circuits and their light, as it is seen.
+
+    A switch that does not answer for a while is waited for; the error is raised when it is still
+    silent at the end.
+    """
     end = Deadline.after(seconds) if seconds else None
     before: dict[tuple[int, int], Row] = {}
+    trouble: InstrumentError | None = None
     print(f"{box.name}: {box.identity}", file=sys.stderr)
     while True:
-        present = {(row.ingress, row.egress): row for row in box.rows()}
-        stamp = time.strftime("%H:%M:%S")
-        for pair in before.keys() - present.keys():
-            print(f"{stamp}  - {before[pair]}", flush=True)
-        for pair, row in present.items():
-            if words := _news(before.get(pair), row):
-                print(f"{stamp}  {words}", flush=True)
+        try:
+            present = {(row.ingress, row.egress): row for row in box.rows()}
+            trouble = None
+        except InstrumentError as error:
+            if trouble is None:
+                print(f"{_stamp()}  {error}; waiting for it", file=sys.stderr)
+            trouble, present = error, before
+        for row, words in _all_news(before, present):
+            line = json_format.dumps({"at": _stamp(), "news": words, **row.to_json()})
+            print(line if json else f"{_stamp()}  {words}", flush=True)
         before = present
         if end and end.passed:
-            return
+            break
         time.sleep(_INTERVAL if end is None else min(_INTERVAL, end.left))
+    if trouble:
+        raise trouble
+
+
+def _stamp() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+def _all_news(
+    before: dict[tuple[int, int], Row], present: dict[tuple[int, int], Row]
+) -> Iterator[tuple[Row, str]]:
+    """Yield the cross-connects that came, went or changed, each with what is worth a line."""
+    for pair in before.keys() - present.keys():
+        yield before[pair], f"- {before[pair]}"
+    for pair, row in present.items():
+        if words := _news(before.get(pair), row):
+            yield row, words
 
 
 def _news(before: Row | None, row: Row) -> str:
     """Return what is worth a line about a cross-connect that is there."""
-    level = _level(row, row.power_out)
     if before is None:
-        return f"+ {row}  {level}{row.state}".rstrip()
+        return f"+ {row}  {_level_out(row)}{row.state}".rstrip()
     if before.state != row.state:
         return f"  {row}  {row.state}"
     was, now = before.power_out, row.power_out
     dimmed = (was is None) != (now is None)
     if dimmed or (was is not None and now is not None and abs(was - now) > _NOTABLE):
-        return f"  {row}  {level.strip()}, was {_level(before, was).strip()}"
+        return f"  {row}  {_level_out(row).strip()}, was {_level_out(before).strip()}"
     return ""
 
 
-def _level(row: Row, level: float | None) -> str:
-    if not row.monitored:
+def _level_in(row: Row) -> str:
+    return _level(row, row.monitored_in, row.power_in)
+
+
+def _level_out(row: Row) -> str:
+    return _level(row, row.monitored_out, row.power_out)
+
+
+def _level(row: Row, monitored: bool, level: float | None) -> str:
+    """Return a level in a column that is there when one side is measured; dark is a measurement."""
+    if not (row.monitored_in or row.monitored_out):
         return ""
+    if not monitored:
+        return "  -        "
     return f"{level:6.1f} dBm " if level is not None else "  dark     "

@@ -1,0 +1,122 @@
+"""The verb `switch`, on the web service of a Polatis whose outputs alone have power monitors."""
+
+import json
+import threading
+
+import pytest
+
+from testbed.bench.sites import SwitchSite
+from testbed.cli import run as command_line
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_tcp
+from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
+from testbed_drivers.switch import sides
+
+LAB = """\
+lab: web
+hosts:
+  h0: {{ssh: h0, ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.9}}}}}}
+  h1: {{ssh: h1, ports: {{p0: {{interface: e, address: 10.0.0.2/8, tx: ocs.2, rx: ocs.10}}}}}}
+switches:
+  ocs: {{driver: polatis-restconf, resource: "http://127.0.0.1:{port}", ports: [1-16]}}
+"""
+
+
+class Box:
+    """A switch on a wire, and the command line."""
+
+    def __init__(self, directory, capsys):
+        self._scheduler = WallScheduler()
+        self.site = SwitchSite(*sides(8, 8), "S1", 0.03, 1, self._scheduler, lambda lit: None)
+        self.far_end = PolatisRestconfFarEnd(self.site)
+        self._wire = serve_tcp(self.far_end)
+        self._lab = directory / "lab.yaml"
+        self._lab.write_text(LAB.format(port=self._wire.port))
+        self._capsys = capsys
+
+    def say(self, *words, code=0):
+        """Type a command; return what it printed on both its outputs."""
+        assert command_line(["switch", "ocs", *words, "--lab", str(self._lab)]) == code
+        return self._capsys.readouterr()
+
+    def close(self):
+        self._wire.close()
+        self._scheduler.close()
+
+
+@pytest.fixture
+def box(tmp_path, capsys):
+    box = Box(tmp_path, capsys)
+    yield box
+    box.close()
+
+
+def listed(directory, *circuits):
+    file = directory / "wanted.yaml"
+    file.write_text("circuits:\n" + "".join(f"  - {circuit}\n" for circuit in circuits))
+    return str(file)
+
+
+def test_a_new_circuit_is_shown_with_the_light_that_it_settles_to(box):
+    shown = box.say("connect", "h0.p0", "h1.p0").out
+    assert "dark" not in shown
+    first = next(line.split() for line in shown.splitlines() if "h0.p0 to h1.p0" in line)
+    assert first[:4] == ["1", "-", "→", "10"], "what is not measured is not called dark"
+    assert float(first[4]) < 0
+
+
+def test_a_port_that_is_measured_and_dark_is_shown_as_dark(box):
+    box.far_end.fault("lie", port=1)
+    assert "dark" in box.say("connect", "1", "10").out
+    (row,) = json.loads(box.say("show", "--json").out)
+    assert (row["monitored_in"], row["monitored_out"], row["power_out"]) == (False, True, None)
+
+
+def test_what_is_there_already_is_nothing_to_change(box):
+    assert box.say("connect", "1", "10").err == ""
+    assert box.say("connect", "1", "10").err == "ocs: nothing to change\n"
+    box.say("disconnect", "1", "10")
+    assert box.say("disconnect", "1", "10").err == "ocs: nothing to change\n"
+
+
+def test_a_plan_names_the_host_ports_that_it_joins_and_parts(box, tmp_path):
+    box.say("connect", "1", "12")
+    both = listed(tmp_path, "h0.p0 h1.p0", "4 12")
+    assert box.say("plan", both).out.splitlines() == [
+        "  -    1 → 12   h0.p0 to unwired",
+        "  +    1 → 10   h0.p0 to h1.p0",
+        "  +    2 → 9    h1.p0 to h0.p0",
+        "  +    4 → 12   unwired to unwired",
+    ]
+    box.say("apply", both)
+    assert box.say("plan", both).out == "  nothing to change\n"
+
+
+def test_a_port_outside_of_the_lab_is_told_before_the_switch_is_called(box):
+    box.far_end.fault("refuse")
+    assert "port 17 is none of those" in box.say("connect", "1", "17", code=2).err
+
+
+def test_whoever_watches_sees_what_others_do_and_outlasts_a_silent_switch(box):
+    box.say("connect", "1", "10")
+    acts = [
+        lambda: box.far_end.fault("not-json", count=4),
+        lambda: box.far_end.fault("meddled", port=1),
+    ]
+    timers = [threading.Timer(0.4 + n, act) for n, act in enumerate(acts)]
+    for timer in timers:
+        timer.start()
+    said = box.say("watch", "--seconds", "2.5", "--json")
+    news = [json.loads(line) for line in said.out.splitlines()]
+    assert [(row["news"][0], row["ingress"], row["egress"]) for row in news] == [
+        ("+", 1, 10),
+        ("-", 1, 10),
+    ]
+    assert said.err.count("waiting for it") >= 1
+
+
+def test_a_switch_that_is_silent_at_the_end_of_a_watch_is_an_error(box):
+    box.say("connect", "1", "10")
+    timer = threading.Timer(0.2, lambda: box.far_end.fault("not-json"))
+    timer.start()
+    assert "testbed: ocs:" in box.say("watch", "--seconds", "1", code=4).err
