@@ -36,6 +36,8 @@ _R = TypeVar("_R")
 
 _REOPEN_TRY = 0.4
 """Shorter than the second after which TCP sends its first packet again."""
+_REAP_TRY = 8.0
+"""Long enough for an agent that ends another one first."""
 _REOPEN_PAUSE = 0.05
 
 
@@ -74,6 +76,8 @@ class Bench:
         self._listener = listener
         self._token = secrets.token_hex(16)
         self._lease: Lease | None = None
+        self._agents: dict[str, int] = {}
+        """By host, the promise that what an agent of ours did there is taken back."""
         self._locks: list[InstrumentLock] = []
         self._transcripts: dict[str, Transcript] = {}
 
@@ -137,15 +141,35 @@ class Bench:
 
     def reopen_host(self, name: str, deadline: Deadline) -> None:
         """Open a host that is starting: try until it answers; raise what the last try said."""
+        self._start_patiently(name, _REOPEN_TRY, deadline)
+        self._set_up(name, deadline)
+
+    def reap(self, name: str, deadline: Deadline) -> None:
+        """See that nothing of this run is left on a host: its agent, its ranks, what they changed.
+
+        An agent that is started there for the same run ends the one that it finds, or takes back
+        what that one left. A host that is starting is waited for. Raise HostError when it does not
+        answer.
+        """
+        if name not in self.lab.hosts:
+            raise UnsafeError(f"{name} is no host of the lab", hint="look at it by hand")
+        self._start_patiently(name, _REAP_TRY, deadline)
+        self._leave(self.hosts.pop(name), deadline)
+
+    def _settle(self, name: str) -> None:
+        """Keep the promise of a host on which nothing of this run is left."""
+        if (promise := self._agents.pop(name, None)) is not None:
+            self._journal.settle(promise)
+
+    def _start_patiently(self, name: str, each: float, deadline: Deadline) -> None:
+        """Start an agent on a host that may still be starting, trying again until it answers."""
         while True:
             try:
-                self._start_agent(name, deadline.within(_REOPEN_TRY))
+                return self._start_agent(name, deadline.within(each))
             except HostError:
                 if deadline.passed:
                     raise
                 time.sleep(_REOPEN_PAUSE)
-            else:
-                return self._set_up(name, deadline)
 
     def drop_host(self, name: str) -> None:
         """Forget a host that does not answer, without waiting for it."""
@@ -156,22 +180,33 @@ class Bench:
         """Forget the agents of hosts whose power we cut: they ended with everything else there."""
         for name in self.power.cut_hosts & self.hosts.keys():
             self.drop_host(name)
+        for name in self.power.cut_hosts:
+            self._settle(name)
 
     def close_hosts(self, deadline: Deadline) -> None:
-        """Have every agent take back what it did; raise UnsafeError with what is left."""
+        """Have every agent take back what it did; raise UnsafeError with what is left.
+
+        A host whose agent was lost on the way, and not with its power, is asked by a new one.
+        """
         self.drop_cut_hosts()
         problems: list[str] = []
 
-        def leave(host: BenchHost) -> None:
+        def close(name: str) -> None:
             try:
-                host.leave(deadline)
-            except HostError as error:
+                if name in self.hosts:
+                    self._leave(self.hosts.pop(name), deadline)
+                else:
+                    self.reap(name, deadline)
+            except (HostError, UnsafeError) as error:
                 problems.append(str(error))
 
-        side_by_side(leave, list(self.hosts.values()))
-        self.hosts.clear()
+        side_by_side(close, sorted({*self.hosts, *self._agents}))
         if problems:
             raise UnsafeError("; ".join(problems), hint="look at these hosts")
+
+    def _leave(self, host: BenchHost, deadline: Deadline) -> None:
+        host.leave(deadline)
+        self._settle(host.name)
 
     def close_instruments(self) -> None:
         """Close lines and transcripts and give back the locks; all is left as it is."""
@@ -183,6 +218,17 @@ class Bench:
             self._locks.pop().release()
 
     def _start_agent(self, name: str, deadline: Deadline) -> None:
+        is_first = name not in self._agents
+        if is_first:
+            self._agents[name] = self._journal.promise("agent", host=name)
+        try:
+            self._run_agent(name, deadline)
+        except HostError:
+            if is_first:  # it changed nothing, and ends with its line
+                self._settle(name)
+            raise
+
+    def _run_agent(self, name: str, deadline: Deadline) -> None:
         spec = self.lab.hosts[name]
         self.hosts[name] = BenchHost(name, spec, self._hear, deadline, self._run.id)
         self.power.cut_hosts.discard(name)

@@ -70,12 +70,17 @@ class Crossbar:
         """Take what is on our ports as the state to return to.
 
         Raise BusyError when something there is not wanted: somebody else made it. A switch that is
-        never dark always shows something; where it points our light is ours to move.
+        never dark always shows something; where it points our light is ours to move, and so is
+        light in the state that the lab declares safe.
         """
         found = self._on_our_ports(self._switch.state(deadline))
         can = self._switch.capabilities
         idle = self.ports if can.positions or can.mesh else frozenset[int]()
-        foreign = {i: e for i, e in found.items() if wanted.get(i) != e and i not in idle}
+        foreign = {
+            i: e
+            for i, e in found.items()
+            if e not in (wanted.get(i), self._limits.safe.get(i)) and i not in idle
+        }
         if foreign:
             raise BusyError(
                 f"{self.name} holds circuits already on ports that are wanted: "
@@ -183,15 +188,14 @@ class Crossbar:
         self.start = start
         self._made = {*made, *start.items()}
 
-    def bring_back(self, safe: State, deadline: Deadline) -> list[str]:
+    def bring_back(self, deadline: Deadline) -> list[str]:
         """Bring what was taken over back to the start, as far as others leave room for it.
 
-        Where they do not, the `safe` state of the lab takes its place. Return in words what is
+        Where they do not, the safe state of the lab takes its place. Return in words what is
         otherwise than it was; raise UnsafeError with what is still as the run left it.
         """
         present = self._switch.state(deadline)
-        alight = self._limits.keep_alive
-        goal = reachable(self.start, present, self._ours(present), self.ports, alight, safe)
+        goal = reachable(self.start, present, self._ours(present), self.ports, self._limits)
         self._bring_back(goal.target, self.ports, deadline, goal.others)
         said = {
             "was made by somebody else and is left alone": goal.others,

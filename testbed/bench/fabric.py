@@ -19,7 +19,6 @@ from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
 from testbed.fabric.circuits import CrossConnect, HostPort, Matching, Wiring, cross_connects
-from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
@@ -163,11 +162,11 @@ class Fabric:
             crossbar.take_over(dict(_pairs(promise["start"][crossbar.name])), made[crossbar.name])
         self._promise, self._made = promise["id"], made
 
-    def bring_back(self, safe: Mapping[str, State], deadline: Deadline) -> list[str]:
+    def bring_back(self, deadline: Deadline) -> list[str]:
         """Bring what was taken over back to its start, or as near as others leave room for.
 
         Where light of somebody else is in the way it stays, and what was there before goes to the
-        `safe` state of the lab instead. Return that in words. Raise UnsafeError for what is still
+        safe state of the lab instead. Return that in words. Raise UnsafeError for what is still
         as the run left it; the other switches are brought back all the same.
         """
         words: list[str] = []
@@ -175,7 +174,7 @@ class Fabric:
         with self._lock:
             for crossbar in self._crossbars:
                 try:
-                    words += crossbar.bring_back(safe.get(crossbar.name, {}), deadline)
+                    words += crossbar.bring_back(deadline)
                 except TestbedError as error:
                     problems.append(error)
             if len(problems) == 1:

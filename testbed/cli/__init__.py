@@ -53,6 +53,7 @@ def run(arguments: list[str]) -> int:
         files,
         inspection,
         leases,
+        recovering,
         running,
         switch,
         twins,

@@ -17,6 +17,7 @@ from testbed.clock import utc
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_experiment, split_overrides
+from testbed.twin.machine import IDENTITY_VARIABLE
 
 if TYPE_CHECKING:
     from testbed.analysis.summary import Summary
@@ -43,6 +44,7 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
         "seed": plan.seed,
         "label": label,
         "lab": plan.lab,
+        "twin": os.environ.get(IDENTITY_VARIABLE),
         "plan": plan.digest(),
         "bundle": digest(),
         "versions": _versions(),

@@ -19,6 +19,7 @@ from testbed.run.inbox import Inbox
 from testbed.run.tenure import Tenure
 from testbed.run.wiring import conduct
 from testbed.schema import Lab
+from testbed.twin.machine import IDENTITY_VARIABLE
 
 _MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}
 
@@ -34,6 +35,7 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
         "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
         "label": "measured-twin" if is_inside_twin(lab) else "measured-hw",
         "lab": lab.lab,
+        "twin": os.environ.get(IDENTITY_VARIABLE),
     }
     directory.write_json("run.json", facts)
     log = EventLog(directory.events)

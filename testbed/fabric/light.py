@@ -1,4 +1,7 @@
-"""What light may do at the ports of one switch: the most a receiver bears, light that must stay."""
+"""What light may do at the ports of one switch.
+
+The most that a receiver bears, light that must stay, and where light rests that nobody uses.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ class LightLimits:
     """The strongest light that the receiver behind a port bears."""
     keep_alive: frozenset[int] = frozenset()
     """The ports that are never left without the light they had."""
+    safe: State = field(default_factory=dict)
+    """The cross-connects in which ports rest that nobody uses."""
 
     def __bool__(self) -> bool:
         return bool(self.max_dbm or self.keep_alive)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from testbed.fabric.device import State
+from testbed.fabric.light import LightLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,12 @@ def reachable(
     present: State,
     ours: State,
     ports: frozenset[int],
-    keep_alive: frozenset[int],
-    safe: State,
+    limits: LightLimits,
 ) -> Goal:
     """Return the start, or the nearest to it that leaves alone what others made meanwhile.
 
-    Where a cross-connect of the start is out of reach, its ports go to the `safe` state that the
-    lab declares, and a port that is to be kept alight keeps the light that the run gave it.
+    Where a cross-connect of the start is out of reach, its ports go to the state that the lab
+    declares safe, and a port that is to be kept alight keeps the light that the run gave it.
     """
     others = {
         i: e
@@ -46,8 +46,9 @@ def reachable(
     missing = {i: e for i, e in start.items() if {i, e} & taken}
     target = {i: e for i, e in start.items() if i not in missing}
     instead: dict[int, int] = {}
-    parked = {i: e for i, e in safe.items() if {i, e} & _ends(missing) and {i, e} <= ports}
-    kept = {i: e for i, e in ours.items() if e in keep_alive and e in missing.values()}
+    gone, alight = _ends(missing), limits.keep_alive & {*missing.values()}
+    parked = {i: e for i, e in limits.safe.items() if {i, e} & gone and {i, e} <= ports}
+    kept = {i: e for i, e in ours.items() if e in alight}
     for ingress, egress in (*sorted(parked.items()), *sorted(kept.items())):
         if not {ingress, egress} & (taken | _ends(target) | _ends(instead)):
             instead[ingress] = egress

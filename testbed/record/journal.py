@@ -52,9 +52,14 @@ class Journal:
                 f"run {path.parent.name} is still going, or being recovered",
                 hint="end it with Ctrl-C, or wait for it",
             ) from None
-        mend(path)
+        try:
+            mend(path)
+            number = 1 + max(_read(path), default=-1)
+        except BaseException:
+            file.close()
+            raise
         journal = cls.__new__(cls)
-        journal._begin(file, 1 + max(_read(path), default=-1))
+        journal._begin(file, number)
         return journal
 
     def _begin(self, file: TextIO, number: int) -> None:
@@ -105,6 +110,16 @@ def open_entries(path: Path) -> list[Entry]:
     """
     entries = _read(path)
     return [entry for number in sorted(entries, reverse=True) if (entry := entries[number])]
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether somebody writes a journal: its run goes on, or is being recovered."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _read(path: Path) -> dict[int, Entry]:

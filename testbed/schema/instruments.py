@@ -24,6 +24,8 @@ class Switch(Described):
     """The ports that are never touched, whatever else is said."""
     keep_alive: Annotated[frozenset[int], PortNumbers()] = frozenset()
     """The egress ports that are never left without the light they have."""
+    safe: Mapping[Channel, Annotated[int, Field(ge=1)]] = {}
+    """By ingress, the egress that its light rests on while nobody uses the two."""
     identity: str | None = None
     """The serial number that must answer."""
 

@@ -18,7 +18,20 @@ CERTIFICATES = ROOM / "tls"
 TWIN_VARIABLE = "TESTBED_TWIN"
 """Set for processes inside a twin, to its name."""
 
+IDENTITY_VARIABLE = "TESTBED_TWIN_IDENTITY"
+"""Set for commands that are run inside a twin, to what no other twin ever has."""
+
 _DEVICES = ("null", "zero", "full", "random", "urandom")
+
+
+def born(pid: int) -> str | None:
+    """Return a process's start time in clock ticks since boot, or None when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else fields[19]
 
 
 def furnish(names: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from testbed.errors import UsageError
 from testbed.plugins import nearest
+from testbed.twin.machine import born
 from testbed.twin.sandbox import Sandbox
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -48,8 +49,8 @@ def check_name(name: str) -> None:
 
 def register(sandbox: Sandbox, lab_file: Path) -> None:
     """Remember a twin until it is taken down or dies."""
-    born = _born(sandbox.launcher) or ""
-    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, born, str(lab_file))
+    start = born(sandbox.launcher) or ""
+    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, str(lab_file))
     (_directory() / f"{twin.name}.json").write_text(json.dumps(asdict(twin)))
 
 
@@ -57,7 +58,7 @@ def standing() -> Iterator[Standing]:
     """Yield the twins that are up; forget those that died."""
     for path in sorted(_place().glob("*.json")):
         twin = Standing(**json.loads(path.read_text()))
-        if _born(twin.launcher) == twin.born:
+        if born(twin.launcher) == twin.born:
             yield twin
         else:
             path.unlink(missing_ok=True)
@@ -99,13 +100,3 @@ def _directory() -> Path:
     if directory.stat().st_uid != os.getuid():
         raise UsageError(f"{directory} belongs to somebody else", hint="set XDG_RUNTIME_DIR")
     return directory
-
-
-def _born(pid: int) -> str | None:
-    """Return a process's start time in clock ticks since boot, or None when there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else fields[19]

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError
-from testbed.twin.machine import TWIN_VARIABLE
+from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, born
 from testbed.twin.namespaces import ENDING
 
 _START_LIMIT = 30.0
@@ -31,14 +31,22 @@ class Sandbox:
     launcher: int
     server: int
 
-    def run(self, command: Sequence[str]) -> int:
+    @property
+    def identity(self) -> str:
+        """Return what this twin shares with no other, be it later and of the same name."""
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}-{self.launcher}-{born(self.launcher)}"
+
+    def run(self, command: Sequence[str], *, quiet: bool = False) -> int:
         """Run a command in the twin with this process's terminal; return its exit code.
 
-        Signals that reach this process go to the command. Blocks until it ends.
+        A quiet one has no standard output. Signals that reach this process go to the command.
+        Blocks until it ends.
         """
         with ExitStack() as forwarding:
             with _holding_signals():
-                process = self._join(["join", str(self.server)], command, own_session=True)
+                way = ["join", str(self.server)]
+                process = self._join(way, command, own_session=True, quiet=quiet)
                 forwarding.enter_context(_forwarding_signals(process.pid))
             code = process.wait()
         return code if code >= 0 else 128 - code
@@ -51,10 +59,16 @@ class Sandbox:
             return process.wait()
 
     def _join(
-        self, way: Sequence[str], command: Sequence[str], *, own_session: bool
+        self,
+        way: Sequence[str],
+        command: Sequence[str],
+        *,
+        own_session: bool,
+        quiet: bool = False,
     ) -> subprocess.Popen[bytes]:
         arguments = [way[0], str(os.getpid()), *way[1:], str(Path.cwd()), *command]
-        return _launch(arguments, self.name, own_session=own_session)
+        known_as = {TWIN_VARIABLE: self.name, IDENTITY_VARIABLE: self.identity}
+        return _launch(arguments, known_as, own_session=own_session, quiet=quiet)
 
     def end(self) -> None:
         """End the twin and everything in it; safe to call twice."""
@@ -81,7 +95,7 @@ def start(
     parent = os.getpid() if log is None else 0
     arguments = ["new", str(parent), name, str(write), str(lab_file.resolve()), *overrides]
     with _holding_signals():
-        process = _launch(arguments, name, pass_fds=(write,), log=log)
+        process = _launch(arguments, {TWIN_VARIABLE: name}, pass_fds=(write,), log=log)
     try:
         os.close(write)
         return Sandbox(name, process.pid, _server_that_is_ready(read, lab_file))
@@ -109,15 +123,16 @@ def _server_that_is_ready(read: int, lab_file: Path) -> int:
 
 def _launch(
     arguments: Sequence[str],
-    name: str,
+    known_as: Mapping[str, str],
     *,
     pass_fds: Sequence[int] = (),
     own_session: bool = True,
+    quiet: bool = False,
     log: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start the launcher; in a session of its own, Ctrl-C reaches its command once, through us."""
     command = [sys.executable, "-m", "testbed.twin.launch", *arguments]
-    environment = dict(os.environ) | {TWIN_VARIABLE: name}
+    environment = {**os.environ, **known_as}
     with (log or Path(os.devnull)).open("ab") as sink:
         return subprocess.Popen(
             command,
@@ -125,7 +140,7 @@ def _launch(
             start_new_session=own_session,
             pass_fds=pass_fds,
             stdin=subprocess.DEVNULL if log else None,
-            stdout=sink if log else None,
+            stdout=sink if log or quiet else None,
             stderr=sink if log else None,
         )
 

@@ -1,0 +1,288 @@
+"""Take back what a run that is over left changed, by its own directory alone.
+
+The promises of its journal are kept last first, through the doors that made them, each with its own
+limit. All of it may be done twice, and be killed in the middle: what was verified is settled in
+that same journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from testbed.bench.bench import Bench, side_by_side
+from testbed.clock import Deadline, utc
+from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
+from testbed.events import Subscriber
+from testbed.record.journal import Entry, Journal, open_entries
+from testbed.record.leases import Lease, Leases
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.run.cleanup import Cleanup
+from testbed.run.far_ends import FarEndDoor
+from testbed.run.inbox import Inbox
+from testbed.schema import Lab
+
+_OPEN_LIMIT = 10.0
+_STEP_LIMIT = 25.0
+_CLOSE_LIMIT = 15.0
+_HOST_LIMIT = 30.0
+"""Seconds in which a host that is starting must have answered; all are asked side by side."""
+
+
+def recover(
+    run: RunDirectory,
+    lab: Lab,
+    leases: Leases,
+    inbox: Inbox,
+    far_ends: FarEndDoor | None = None,
+    subscriber: Subscriber = lambda event: None,
+) -> int:
+    """Bring back what a run changed and verify it; return the exit code, which its log says too.
+
+    `far_ends` is the door of the twin around this process, if there is one. Raise BusyError while
+    the run is alive, or is being recovered by somebody else.
+    """
+    journal = Journal.resume(run.journal)
+    try:
+        lease = leases.take_over(run, "recover")
+        if not open_entries(run.journal):
+            lease.release()
+            return EXIT_PASSED
+        log = EventLog.resume(run.events)
+        log.subscribe(subscriber)
+        try:
+            code = _Replay(lab, run, journal, log, inbox, far_ends).run(lease)
+        finally:
+            log.close()
+            _end(lease, run)
+    finally:
+        journal.close()
+    return code
+
+
+def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:
+    """Settle all that a run promised of a twin that is gone: nothing of it is left to take back."""
+    journal = Journal.resume(run.journal)
+    try:
+        promises = open_entries(run.journal)
+        log = EventLog.resume(run.events)
+        log.subscribe(subscriber)
+        log.append("recover.begin", run.id, **_beginning(promises))
+        log.append("cleanup.begin", "everything")
+        log.append("note", run.id, text=why)
+        for promise in promises:
+            journal.settle(promise["id"])
+        log.append("cleanup.end", "everything", verified=True, problem="")
+        log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
+        log.close()
+    finally:
+        journal.close()
+    return EXIT_PASSED
+
+
+def what(promise: Mapping[str, Any]) -> str:
+    """Return in words what a promise is about."""
+    match promise:
+        case {"undo": "circuits", "ports": dict(switches)}:
+            return f"circuits of {', '.join(map(str, switches))}"
+        case {"undo": "outlet", "unit": unit, "outlet": outlet}:
+            return f"outlet {unit}.{outlet}"
+        case {"undo": "attenuation", "attenuator": name, "channel": channel}:
+            return f"channel {channel} of {name}"
+        case {"undo": "far-end-fault", "switch": switch, "fault": fault}:
+            return f"fault {fault} of the far end of {switch}"
+        case {"undo": "agent", "host": host}:
+            return f"agent and ranks on {host}"
+        case {"undo": kind, "host": host}:
+            return f"{kind} on {host}"
+    return str(promise["undo"])
+
+
+def _beginning(promises: list[Entry]) -> dict[str, Any]:
+    return {"utc": utc(), "promises": [what(promise) for promise in promises]}
+
+
+def _end(lease: Lease, run: RunDirectory) -> None:
+    """Give back what the run held, unless something of it is still changed."""
+    if open_entries(run.journal):
+        lease.leave()
+    else:
+        lease.release()
+
+
+class _Replay:
+    """One run's promises, kept."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        run: RunDirectory,
+        journal: Journal,
+        log: EventLog,
+        inbox: Inbox,
+        far_ends: FarEndDoor | None,
+    ) -> None:
+        self._lab = lab
+        self._run = run
+        self._journal = journal
+        self._log = log
+        self._far_ends = far_ends
+        self._bench = Bench(lab, run, journal, log, lambda host, message, received: None)
+        self._cleanup = Cleanup(inbox, log)
+        self._problems: dict[str, TestbedError] = {}
+        """By step, what kept it from being done."""
+        self._opened: dict[str, TestbedError | None] = {}
+        self._was_dark: set[str] = set()
+        """Hosts that had no power: nothing of the run can be left on them."""
+
+    def run(self, lease: Lease) -> int:
+        """Keep every open promise and return the exit code."""
+        promises = open_entries(self._run.journal)
+        self._log.append("recover.begin", self._run.id, **_beginning(promises))
+        self._bench.hold(lease)
+        self._push_all(promises)
+        self._cleanup.run()
+        left = self._cleanup.failures
+        codes = {self._code_of(step) for step in left}
+        code = EXIT_UNSAFE if EXIT_UNSAFE in codes else min(codes, default=EXIT_PASSED)
+        self._log.append("recover.end", self._run.id, left=left, exit_code=code)
+        return code
+
+    def _push_all(self, promises: list[Entry]) -> None:
+        """Push the steps so that what was promised last is done first, and hosts at the end.
+
+        A host may have to start first, and its agent takes back all that happened there.
+        """
+        close = self._bench.close_instruments
+        self._push("instruments", lambda _: close(), _CLOSE_LIMIT)
+        by_host: dict[str, list[Entry]] = {}
+        elsewhere = []
+        for promise in reversed(promises):
+            if "host" in promise:
+                by_host.setdefault(promise["host"], []).append(promise)
+            else:
+                elsewhere.append(promise)
+        if by_host:
+            self._push("hosts", partial(self._keep_on_hosts, by_host), _HOST_LIMIT)
+        for promise in elsewhere:
+            self._push(what(promise), partial(self._keep, promise), _STEP_LIMIT)
+
+    def _push(self, step: str, action: Callable[[Deadline], None], limit: float) -> None:
+        def act(deadline: Deadline) -> None:
+            try:
+                action(deadline)
+            except TestbedError as error:
+                self._problems[step] = error
+                raise
+
+        self._cleanup.push(step, act, limit)
+
+    def _code_of(self, failure: str) -> int:
+        """Return what a failed step means: what did not answer may be as it should."""
+        for step, error in self._problems.items():
+            if failure.startswith(f"{step}: "):
+                return error.exit_code
+        return EXIT_UNSAFE
+
+    def _keep(self, promise: Entry, deadline: Deadline) -> None:
+        try:
+            match promise["undo"]:
+                case "circuits":
+                    self._keep_circuits(promise, deadline)
+                case "outlet":
+                    self._keep_power(promise, deadline)
+                case "attenuation":
+                    self._keep_attenuation(promise, deadline)
+                case "far-end-fault":
+                    self._keep_far_end(promise)
+                case kind:
+                    raise UnsafeError(
+                        f"nothing here knows how to take back {kind!r}",
+                        hint=f"do it by hand: {dict(promise)}",
+                    )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnsafeError(f"{dict(promise)} cannot be understood: {error!r}") from error
+
+    def _keep_circuits(self, promise: Entry, deadline: Deadline) -> None:
+        """Bring every switch that answers back, whatever the others do."""
+        closed = self._open(promise["ports"], deadline)
+        self._bench.open_fabric(())
+        fabric = self._bench.fabric
+        fabric.take_over(promise)
+        try:
+            for words in fabric.bring_back(deadline):
+                self._log.append("note", what(promise), text=words)
+        except TestbedError as error:
+            raise _together([*closed, error]) from error
+        if closed:
+            raise _together(closed)
+        fabric.keep()
+
+    def _keep_power(self, promise: Entry, deadline: Deadline) -> None:
+        host = self._bench.power.take_over(promise)
+        self._open_all([promise["unit"]], deadline)
+        if self._bench.power.is_off(host, deadline):
+            self._was_dark.add(host)
+            text = f"{host} had no power, and starts now"
+            self._log.append("note", what(promise), text=text)
+        self._bench.power.give(host, deadline)
+
+    def _keep_attenuation(self, promise: Entry, deadline: Deadline) -> None:
+        self._bench.attenuation.take_over(promise)
+        self._open_all([promise["attenuator"]], deadline)
+        self._bench.attenuation.restore_all(deadline)
+
+    def _keep_far_end(self, promise: Entry) -> None:
+        if self._far_ends is None:
+            raise UnsafeError("far ends misbehave in a twin only", hint="name it with --twin")
+        self._far_ends.clear(promise["switch"], promise["fault"])
+        self._journal.settle(promise["id"])
+
+    def _keep_on_hosts(self, promises: Mapping[str, list[Entry]], deadline: Deadline) -> None:
+        """See on every host that nothing of the run is left there; none waits for another."""
+        problems: list[TestbedError] = []
+
+        def keep(host: str) -> None:
+            try:
+                if host in self._was_dark:
+                    self._log.append("note", host, text="what ran there ended with its power")
+                else:
+                    self._bench.reap(host, deadline)
+                for promise in promises[host]:
+                    self._journal.settle(promise["id"])
+            except TestbedError as error:
+                problems.append(error)
+
+        side_by_side(keep, list(promises))
+        if problems:
+            raise _together(problems)
+
+    def _open_all(self, names: Iterable[str], deadline: Deadline) -> None:
+        if closed := self._open(names, deadline):
+            raise _together(closed)
+
+    def _open(self, names: Iterable[str], deadline: Deadline) -> list[TestbedError]:
+        """Open instruments that were not, side by side; return what kept any from it."""
+
+        def open_one(name: str) -> TestbedError | None:
+            if name not in self._lab.instruments():
+                return UnsafeError(f"{name} is no instrument of the lab", hint="look at it by hand")
+            try:
+                self._bench.open_instruments([name], (), deadline.within(_OPEN_LIMIT))
+            except TestbedError as error:
+                return error
+            return None
+
+        wanted = list(names)
+        self._opened |= side_by_side(open_one, [n for n in wanted if n not in self._opened])
+        return [error for name in wanted if (error := self._opened[name])]
+
+
+def _together(problems: list[TestbedError]) -> TestbedError:
+    """Return several problems as one; where anything is known to be changed, that counts."""
+    if len(problems) == 1:
+        return problems[0]
+    text = "; ".join(map(str, problems))
+    return LabError(text) if all(isinstance(p, LabError) for p in problems) else UnsafeError(text)
