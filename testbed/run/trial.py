@@ -69,7 +69,8 @@ class Trial:
         self._around = around
         self._inbox, self._log = around.inbox, around.log
         self._pace = Pace(len(job.hosts))
-        self._begun = job.completed
+        # A job with an end was started for this trial, and may have made steps since.
+        self._begun = job.completed if job.job.endless else 0
         self._far_ends = FarEndFaults(around)
         self._fault: Fault | None = None
         self._victim: Victim | None = None
@@ -150,10 +151,13 @@ class Trial:
         target = self._begun + step
 
         def there() -> bool:
-            return self._job.completed >= target or bool(self._broken)
+            job = self._job
+            return job.completed >= target or job.has_ended or bool(self._broken)
 
         if not self._inbox.wait(there, deadline):
             self.failure = f"the job did not reach step {target} before the trial's limit"
+        elif self._job.completed < target:
+            self.failure = self._broken or f"the job ended before step {target}"
         else:
             self.failure = self._broken
         return self._pace.step_time(self._job.generation)

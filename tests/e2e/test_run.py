@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from commandline import CommandLine
 
+pytestmark = pytest.mark.alone  # a busy machine is not as fast as before for long
+
 PARTS = ("recovery_time", "detection", "fencing", "reconfiguration", "restoring", "first_step")
 
 
