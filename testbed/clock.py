@@ -1,10 +1,21 @@
-"""One honest clock: monotonic seconds on this machine, and deadlines made of them."""
+"""One honest clock: monotonic seconds on this machine, and deadlines made of them.
+
+Deadlines nest: a run's holds those of its steps, and a step's those of its commands, each made
+from the one around it with `within`. `bounded` gives one to a call that knows none.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from threading import Lock, Thread
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
 
 now = time.monotonic
 """Return seconds on the monotonic clock; the only clock durations are taken from."""
@@ -46,3 +57,49 @@ class Deadline:
     def passed(self) -> bool:
         """Tell whether the deadline is over."""
         return now() >= self.at
+
+
+def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T], object]) -> _T:
+    """Return what a call returns that may wait for ever, as for a name service that is silent.
+
+    Raise its error, or TimeoutError when the deadline passes first. Then the call goes on in a
+    thread of its own, which keeps nobody from ending, and what it returns too late is discarded.
+    """
+    call = _Call(action, discard)
+    thread = Thread(target=call.make, name="bounded call", daemon=True)
+    thread.start()
+    thread.join(deadline.left)
+    return call.result()
+
+
+class _Call(Generic[_T]):
+    """A call in a thread, whose result is wanted until somebody has asked for it in vain."""
+
+    def __init__(self, action: Callable[[], _T], discard: Callable[[_T], object]) -> None:
+        self._action = action
+        self._discard = discard
+        self._lock = Lock()
+        self._is_late = False
+        self._results: list[_T] = []
+        self._error: BaseException | None = None
+
+    def make(self) -> None:
+        """Make the call and keep what comes of it."""
+        try:
+            result = self._action()
+        except BaseException as error:
+            self._error = error
+            return
+        with self._lock:
+            if not self._is_late:
+                self._results.append(result)
+                return
+        self._discard(result)
+
+    def result(self) -> _T:
+        """Return what came of the call so far, or raise."""
+        with self._lock:
+            self._is_late = True
+        if self._results:
+            return self._results[0]
+        raise self._error or TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))

@@ -8,13 +8,58 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from threading import Thread
+from dataclasses import dataclass
+from pathlib import Path
 
 import fabric
 import paramiko
 
-from testbed.clock import Deadline
-from testbed.errors import HostError, HostTimeout
+from testbed.clock import Deadline, bounded
+from testbed.errors import HostError, HostTimeout, LabError
+
+_PORT = 22
+_KNOWN_HOSTS = Path("~/.ssh/known_hosts")
+
+_SEND_LIMIT = 10.0
+"""Seconds after which what is sent to a host and not taken breaks its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where an SSH target really is, and which files know its key; the first takes new ones."""
+
+    host: str
+    port: int
+    known_hosts: tuple[Path, ...]
+
+    @classmethod
+    def plain(cls, host: str, port: int) -> Server:
+        """Return a server that no SSH configuration says anything about."""
+        return cls(host, port, (_KNOWN_HOSTS.expanduser(),))
+
+    @property
+    def name(self) -> str:
+        """Return its name as `known_hosts` has it."""
+        return self.host if self.port == _PORT else f"[{self.host}]:{self.port}"
+
+
+def server(target: str) -> Server:
+    """Return where a target is, by the user's SSH configuration.
+
+    Raise LabError for one that is reached through another: its key is for `ssh` itself to accept.
+    """
+    connection = fabric.Connection(target)
+    if connection.gateway:
+        raise LabError(
+            f"{target} is reached through another machine", hint=f"log in once: `ssh {target} true`"
+        )
+    return Server(connection.host, connection.port, _known_hosts(connection))
+
+
+def _known_hosts(connection: fabric.Connection) -> tuple[Path, ...]:
+    """Return the files that the user's SSH configuration names for known host keys."""
+    named = connection.ssh_config.get("userknownhostsfile", str(_KNOWN_HOSTS))
+    return tuple(Path(name).expanduser() for name in named.split())
 
 
 class Channel:
@@ -26,7 +71,10 @@ class Channel:
         self._channel = channel
 
     def send(self, data: bytes) -> None:
-        """Send to the command's standard input; raise HostError when the line is gone."""
+        """Send to the command's standard input; raise HostError when the line is gone.
+
+        Blocks for ten seconds at most, whatever the other side does.
+        """
         try:
             self._channel.sendall(data)
         except (OSError, paramiko.SSHException) as error:
@@ -34,10 +82,13 @@ class Channel:
 
     def receive(self) -> bytes:
         """Return what the command wrote, waiting for it; empty when the line is gone."""
-        try:
-            return self._channel.recv(1 << 16)
-        except (OSError, paramiko.SSHException):
-            return b""
+        while True:
+            try:
+                return self._channel.recv(1 << 16)
+            except TimeoutError:
+                continue  # its limit is for sending; silence is judged by who listens
+            except (OSError, paramiko.SSHException):
+                return b""
 
     def complaint(self) -> str:
         """Return what the command has written to standard error so far."""
@@ -59,25 +110,10 @@ def run(host: str, target: str, command: str, deadline: Deadline) -> Channel:
     Blocks for a connection at most until the deadline, whatever hangs: name service, TCP, key
     exchange or login. Raise HostError with what to do, HostTimeout when time is up.
     """
-    result: list[Channel] = []
-    failure: list[Exception] = []
-
-    def connect() -> None:
-        try:
-            result.append(_connect(host, target, command, deadline))
-        except Exception as error:
-            failure.append(error)
-
-    thread = Thread(target=connect, name=f"ssh {host}", daemon=True)
-    thread.start()
-    thread.join(deadline.left)
-    if result:
-        return result[0]
-    if failure:
-        raise _explained(host, target, failure[0]) from failure[0]
-    raise HostTimeout(
-        host, f"no SSH connection to {target} in time", hint="is the host up, is its name right?"
-    )
+    try:
+        return bounded(lambda: _connect(host, target, command, deadline), deadline, Channel.close)
+    except Exception as error:
+        raise _explained(host, target, error) from error
 
 
 def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channel:
@@ -89,23 +125,38 @@ def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channe
     )
     # fabric's own client accepts any host key.
     client = paramiko.SSHClient()
-    client.load_system_host_keys()
+    for file in _known_hosts(connection):
+        if file.is_file():
+            client.load_system_host_keys(str(file))
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
     connection.client = client
-    connection.open()
-    transport = connection.transport
-    assert transport is not None
-    transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    channel = transport.open_session(timeout=deadline.left)
-    channel.exec_command(command)
+    try:
+        connection.open()
+        transport = connection.transport
+        assert transport is not None
+        _fit_for_dead_peers(transport.sock)
+        channel = transport.open_session(timeout=max(0.001, deadline.left))
+        channel.settimeout(_SEND_LIMIT)
+        channel.exec_command(command)
+    except BaseException:
+        client.close()
+        raise
     return Channel(host, connection, channel)
+
+
+def _fit_for_dead_peers(line: object) -> None:
+    """Have the kernel send at once, and give up on a peer that no longer takes what is sent."""
+    if isinstance(line, socket.socket):  # not so behind a ProxyJump or ProxyCommand
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        limit = int(_SEND_LIMIT * 1000)
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)
 
 
 def _explained(host: str, target: str, error: Exception) -> HostError:
     """Return what a failed connection means and what to do about it."""
     tried = f"SSH to {target} failed: {error}"
     hints: list[tuple[type[Exception], Callable[[], str]]] = [
-        (paramiko.BadHostKeyException, lambda: _key_hint("its key has CHANGED", target)),
+        (paramiko.BadHostKeyException, lambda: changed_hint(server(target))),
         (paramiko.AuthenticationException, lambda: f"check that `ssh {target}` logs in"),
         (socket.gaierror, lambda: "the name is unknown; check `ssh:` and your SSH configuration"),
     ]
@@ -113,11 +164,22 @@ def _explained(host: str, target: str, error: Exception) -> HostError:
         if isinstance(error, kind):
             return HostError(host, tried, hint=hint())
     if "not found in known_hosts" in str(error):
-        return HostError(host, tried, hint=_key_hint("its key is unknown", target))
+        return HostError(host, tried, hint=_unknown_hint(target))
     if isinstance(error, TimeoutError):
-        return HostTimeout(host, tried, hint="is the host up?")
+        return HostTimeout(host, tried, hint="is the host up, and does the name service answer?")
     return HostError(host, tried, hint=f"check that `ssh {target} true` works")
 
 
-def _key_hint(trouble: str, target: str) -> str:
-    return f"{trouble}: compare it with the host's own, then accept it with `ssh {target} true`"
+def _unknown_hint(target: str) -> str:
+    return (
+        f"its key is unknown: compare it with the host's own, then accept it with `ssh {target} "
+        "true`, or all of a lab with `testbed doctor LAB --accept-host-keys`"
+    )
+
+
+def changed_hint(where: Server) -> str:
+    """Return what to do about a server that shows another key than it did."""
+    return (
+        "its key has CHANGED: somebody may sit between; if you know why, remove the old one with "
+        f"`ssh-keygen -R {where.name}` and accept the new one"
+    )

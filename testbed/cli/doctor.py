@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +18,7 @@ from testbed.cli.app import (
 )
 from testbed.cli.twins import inside_twin
 from testbed.errors import EXIT_LAB, UsageError
-from testbed.schema import load_lab
+from testbed.schema import Lab, load_lab
 
 if TYPE_CHECKING:
     from testbed.bench.doctor import Finding
@@ -25,20 +26,27 @@ if TYPE_CHECKING:
 
 @app.command(
     epilog="Examples: testbed doctor; testbed doctor rack --twin; "
-    "testbed doctor rack --wiring --twin"
+    "testbed doctor rack --wiring --twin; testbed doctor my-lab --accept-host-keys"
 )
 def doctor(
     lab: Annotated[str, typer.Argument(metavar="[LAB]", help="Lab file or name.")] = "",
     wiring: Annotated[
         bool, typer.Option("--wiring", help="Light each fibre and see where it leads.")
     ] = False,
+    accept_host_keys: Annotated[
+        bool,
+        typer.Option(
+            "--accept-host-keys", help="Show the keys of SSH servers, and trust new ones."
+        ),
+    ] = False,
     twin: TwinOption = "",
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
     """Say whether this machine can be a twin, and whether everything in a lab answers."""
-    if not lab and wiring:
-        raise UsageError("no lab is named", hint="type: testbed doctor LAB --wiring")
+    if not lab and (wiring or accept_host_keys):
+        option = "--wiring" if wiring else "--accept-host-keys"
+        raise UsageError("no lab is named", hint=f"type: testbed doctor LAB {option}")
     if not lab:
         from testbed.twin.doctor import examine_machine
 
@@ -47,6 +55,8 @@ def doctor(
     found = load_lab(file)
     if twin:
         return inside_twin(twin, found, file, [])
+    if accept_host_keys:
+        return _accept_host_keys(found, json)
     if wiring:
         from testbed.cli.wiring import check_wiring
 
@@ -54,6 +64,32 @@ def doctor(
     from testbed.bench.doctor import examine
 
     return _print_findings(examine(found), json)
+
+
+def _accept_host_keys(lab: Lab, json: bool) -> int:
+    """Show the key of every SSH server; trust the new ones, at a terminal after a question."""
+    from testbed.bench.doctor import Finding
+    from testbed.bench.host_keys import ShownKey, accept, shown_keys
+    from testbed.bench.ssh import changed_hint
+
+    findings, new = [], []
+    for subject, key in shown_keys(lab).items():
+        if not isinstance(key, ShownKey):
+            findings.append(Finding(subject, False, str(key)))
+        elif key.state == "changed":
+            findings.append(Finding(subject, False, f"{key}; {changed_hint(key.server)}"))
+        else:
+            findings.append(Finding(subject, True, f"{key}, {key.state}"))
+            new += [key] if key.state == "unknown" else []
+    code = _print_findings(findings, json)
+    files = sorted({str(key.server.known_hosts[0]) for key in new})
+    asks = f"Trust {len(new)} new keys? They go to {', '.join(files)}"
+    if new and sys.stdin.isatty() and not typer.confirm(asks, err=True):
+        return EXIT_LAB
+    accept(new)
+    if new:
+        print(f"{len(new)} new keys are in {', '.join(files)}", file=sys.stderr)
+    return code
 
 
 def _print_findings(findings: list[Finding], json: bool) -> int:

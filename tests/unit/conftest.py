@@ -34,6 +34,7 @@ class SshHost:
         serve = [sys.executable, Path(__file__).parent / "ssh_host.py", keys]
         self._server = subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)
         self._home = str(home)
+        self.keys = keys
         self.port = int(self._server.stdout.readline())
 
     @contextmanager
