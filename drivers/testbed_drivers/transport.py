@@ -114,5 +114,6 @@ def not_opened(instrument: str, resource: str, error: Exception) -> TestbedError
 _HINTS = {
     errno.EACCES: "join the device's group, as with: sudo usermod -aG dialout $USER",
     errno.ENOENT: "plug it in, or correct the device name in the lab file",
+    errno.ETIMEDOUT: "is it on, is its address right, and does the name service answer?",
     errno.ECONNREFUSED: "nothing listens there; check the port and that remote control is enabled",
 }

@@ -25,7 +25,8 @@ from testbed.clock import Deadline
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.resource import Ssh, place
 from testbed.secret import Secret
-from testbed_drivers.transport import BufferedTransport, not_opened
+from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.transport_tcp import connected
 
 _PIECE = 65536
 # What goes wrong is raised; without a handler of its own, the logger would print it as well.
@@ -44,12 +45,7 @@ def dial(
     if not isinstance(where, Ssh):
         raise UsageError(f"{instrument}: {resource!r} is no SSH server")
     word = password.reveal() if password else None
-    try:
-        line = socket.create_connection((where.host, where.port), max(0.001, deadline.left))
-    except OSError as error:
-        raise not_opened(instrument, resource, error) from error
-    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    line = connected(instrument, where, deadline)
     client = paramiko.SSHClient()
     try:
         with _cut_off_at(deadline, line):

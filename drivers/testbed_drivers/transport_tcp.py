@@ -8,7 +8,7 @@ from __future__ import annotations
 import select
 import socket
 
-from testbed.clock import Deadline
+from testbed.clock import Deadline, bounded
 from testbed.errors import LinkLost, NoReply, UsageError
 from testbed.resource import Tcp, place
 from testbed_drivers.transport import BufferedTransport, not_opened
@@ -25,9 +25,16 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Tc
 
 
 def connected(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
-    """Return a socket that is connected and sends at once."""
+    """Return a socket that is connected and sends at once.
+
+    The deadline holds for the name service too, and for all addresses of a name together.
+    """
+
+    def connect() -> socket.socket:
+        return socket.create_connection((where.host, where.port), max(0.001, deadline.left))
+
     try:
-        line = socket.create_connection((where.host, where.port), max(0.001, deadline.left))
+        line = bounded(connect, deadline, socket.socket.close)
     except OSError as error:
         raise not_opened(instrument, f"{where.host}:{where.port}", error) from error
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -23,7 +23,7 @@ import pyvisa
 from pyvisa.constants import SerialTermination, StatusCode
 from pyvisa.resources import MessageBasedResource, Resource, SerialInstrument, TCPIPSocket
 
-from testbed.clock import Deadline
+from testbed.clock import Deadline, bounded
 from testbed.errors import InstrumentError, LinkLost
 from testbed.resource import Tty, place
 from testbed_drivers.transport import BufferedTransport, not_opened
@@ -36,8 +36,12 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Vi
     """Open a VISA resource, or a device name as the serial resource it is."""
     where = place(resource)
     name = f"ASRL{where.path}::INSTR" if isinstance(where, Tty) else resource
+
+    def connect() -> Resource:
+        return _manager().open_resource(name, open_timeout=_open_timeout(deadline))
+
     try:
-        opened = _manager().open_resource(name, open_timeout=_open_timeout(deadline))
+        opened = bounded(connect, deadline, _close)
     except Exception as error:  # pyvisa-py raises bare Exception, ValueError and OSError here
         silent = str(StatusCode.error_timeout) in str(error)
         reason = OSError(errno.ETIMEDOUT, str(error)) if silent else error

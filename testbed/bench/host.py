@@ -45,7 +45,11 @@ class BenchHost:
         self.name = name
         self.spec = spec
         channel = ssh.run(name, spec.ssh, agent_command(spec.python), deadline)
-        channel.send(bundle())
+        try:
+            channel.send(bundle())
+        except HostError:
+            channel.close()
+            raise
         self.link = AgentLink(name, channel, listener)
         self.facts: Mapping[str, Any] = self._greet(run, deadline)
         self.link.keep_alive(PATIENCE)
@@ -159,7 +163,7 @@ class BenchHost:
 
     def start_rank(self, slot: int, deadline: Deadline) -> int:
         """Start a rank's process in a slot of this host and return its id there."""
-        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **self.spec.env}
+        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **self.spec.environment}
         pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
         return pid
 

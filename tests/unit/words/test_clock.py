@@ -1,9 +1,12 @@
 """One clock, and deadlines made of it."""
 
 import re
+import threading
 from datetime import UTC, datetime
 
-from testbed.clock import Deadline, now, utc
+import pytest
+
+from testbed.clock import Deadline, bounded, now, utc
 
 
 def test_a_deadline_counts_down_and_is_then_over():
@@ -26,3 +29,44 @@ def test_the_wall_clock_is_a_label_in_utc_to_the_millisecond():
     label = utc()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", label)
     assert abs((datetime.now(UTC) - datetime.fromisoformat(label)).total_seconds()) < 5
+
+
+def test_a_bounded_call_returns_what_the_call_returns_or_raises():
+    assert bounded(lambda: 7, Deadline.after(10), pytest.fail) == 7
+    with pytest.raises(ValueError, match="no such"):
+        bounded(lambda: int("no such"), Deadline.after(10), pytest.fail)
+
+
+def test_a_call_that_does_not_return_is_left_behind_and_its_late_result_discarded():
+    go_on, discarded = threading.Event(), threading.Event()
+    late = []
+
+    def call():
+        assert go_on.wait(10)
+        return "late"
+
+    def discard(result):
+        late.append(result)
+        discarded.set()
+
+    with pytest.raises(TimeoutError, match="timed out"):
+        bounded(call, Deadline.after(0.01), discard)
+    go_on.set()
+    assert discarded.wait(10)
+    assert late == ["late"]
+
+
+def test_an_error_that_comes_too_late_is_nobodys():
+    go_on, over = threading.Event(), threading.Event()
+
+    def call():
+        try:
+            assert go_on.wait(10)
+            raise ValueError("late")
+        finally:
+            over.set()
+
+    with pytest.raises(TimeoutError):
+        bounded(call, Deadline.after(0.01), pytest.fail)
+    go_on.set()
+    assert over.wait(10)

@@ -1,0 +1,84 @@
+"""What accepts and never answers, and names that nobody resolves: each costs its deadline only."""
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.bench import ssh
+from testbed.bench.opening import make_instrument
+from testbed.clock import Deadline
+from testbed.errors import HostTimeout, NoReply
+from testbed.schema import load_lab
+
+PRIVATE = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
+LAB = """
+lab: silent
+hosts:
+  h0: {{ssh: h0, network: existing}}
+switches:
+  ocs: {{driver: polatis, resource: "{resource}", ports: [1-8]}}
+power:
+  pdu: {{driver: redfish, resource: "http://127.0.0.1:{port}"}}
+"""
+
+
+@pytest.fixture
+def silent():
+    """Return the port of a service that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def lab_at(port, directory, resource):
+    path = directory / "lab.yaml"
+    path.write_text(LAB.format(port=port, resource=resource))
+    return load_lab(path)
+
+
+@pytest.mark.parametrize("resource", ["TCPIP::127.0.0.1::{}::SOCKET", "tcp://127.0.0.1:{}"])
+def test_a_switch_that_accepts_and_never_answers(silent, tmp_path, resource):
+    lab = lab_at(silent, tmp_path, resource.format(silent))
+    switch = make_instrument(lab, "ocs", lambda *_: None)
+    with pytest.raises(NoReply, match="did not answer"):
+        switch.open(Deadline.after(0.3))
+    switch.close()
+
+
+def test_a_power_unit_that_accepts_and_never_answers(silent, tmp_path):
+    lab = lab_at(silent, tmp_path, f"tcp://127.0.0.1:{silent}")
+    unit = make_instrument(lab, "pdu", lambda *_: None)
+    with pytest.raises(NoReply, match="did not answer GET"):
+        unit.open(Deadline.after(0.3))
+    unit.close()
+
+
+def test_an_ssh_server_that_accepts_and_never_speaks(silent, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(HostTimeout, match="timed out"):
+        ssh.run("h0", f"127.0.0.1:{silent}", "true", Deadline.after(0.3))
+
+
+def _can_be_private():
+    if not (shutil.which("unshare") and shutil.which("ip")):
+        return False
+    return subprocess.run([*PRIVATE, "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not _can_be_private(), reason="this machine gives no user namespaces")
+def test_a_name_service_that_never_answers():
+    script = Path(__file__).parent / "silent_names.py"
+    done = subprocess.run(
+        [*PRIVATE, sys.executable, script], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    kinds = {"tcp": "LinkLost", "visa": "LinkLost", "ssh": "LinkLost", "host": "HostTimeout"}
+    assert {name: kind for name, (kind, _, _) in said.items()} == kinds
+    for name, (_, words, asked) in said.items():
+        assert asked, f"{name} did not ask the name service"
+        assert "timed out" in words and "does the name service answer?" in words
