@@ -35,6 +35,8 @@ class Options:
 class Job:
     """Run through all sizes and end; size and iteration follow from the number of the step."""
 
+    meets = "neighbours"
+
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
         self.state = State(0)

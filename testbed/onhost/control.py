@@ -72,6 +72,8 @@ class Control:
     def __init__(self, line: socket.socket) -> None:
         self.leave = LeaveOrder()
         self.finish_after: int | None = None
+        self.lateness = 0.0
+        """Seconds that this rank must come late to every collective."""
         self._line = line
         self._sending = threading.Lock()
         self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -96,6 +98,17 @@ class Control:
                 self._line.sendall(frame)
         except OSError:
             os._exit(AGENT_GONE)
+
+    def hold_back(self, generation: int) -> float:
+        """Come late to a collective if told so; return by how much. Raise Left on the way."""
+        begin, lateness = time.monotonic(), self.lateness
+        poll = select.poll()
+        poll.register(self.leave, select.POLLIN)
+        while lateness and (left := begin + lateness - time.monotonic()) > 0:
+            if poll.poll(left * 1e3):
+                self.leave.settle()
+                self.leave.check(generation)
+        return time.monotonic() - begin if lateness else 0.0
 
     def ends_before(self, step: int) -> bool:
         """Tell whether the agent wants the job to end before `step`.
@@ -139,6 +152,10 @@ class Control:
         verb = command.get("do")
         if verb == "finish":
             self.finish_after = command["after_step"]
+            return
+        if verb == "straggle":
+            self.lateness = command["seconds"]
+            self.emit("straggling", seconds=self.lateness)
             return
         if verb == "configure":
             self._beat = command["heartbeat"] / 4

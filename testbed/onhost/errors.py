@@ -8,10 +8,11 @@ class Left(Exception):
 
 
 class PeerLost(Exception):
-    """The connection to a neighbour broke; `neighbour` is `next` or `previous`."""
+    """The connection to a neighbour broke: `next` or `previous` in a ring, else as `rank 3`."""
 
     def __init__(self, neighbour: str, error: str) -> None:
-        super().__init__(f"the connection to the {neighbour} rank broke: {error}")
+        who = neighbour if neighbour.startswith("rank ") else f"the {neighbour} rank"
+        super().__init__(f"the connection to {who} broke: {error}")
         self.neighbour = neighbour
         self.error = error
 

@@ -63,11 +63,7 @@ class Links:
 
         None where a connection is bound to no port.
         """
-        names = [_interface(line) for line in (self._to_next, self._from_previous)]
-        if not all(names):
-            return None
-        counters = [Path(f"/sys/class/net/{name}/statistics/tx_bytes") for name in names]
-        return sum(int(counter.read_text()) for counter in counters)
+        return bytes_sent_by([self._to_next, self._from_previous])
 
     def wait(
         self,
@@ -122,6 +118,18 @@ def _receive(connection: socket.socket, room: memoryview, neighbour: str) -> int
     if not count and len(room):
         raise PeerLost(neighbour, "the connection was closed")
     return count
+
+
+def bytes_sent_by(lines: list[socket.socket]) -> int | None:
+    """Return what the ports of connections have sent since they exist, headers included.
+
+    None where a connection is bound to no port.
+    """
+    names = {_interface(line) for line in lines}
+    if not all(names):
+        return None
+    counters = [Path(f"/sys/class/net/{name}/statistics/tx_bytes") for name in names]
+    return sum(int(counter.read_text()) for counter in counters)
 
 
 def _interface(line: socket.socket) -> str:

@@ -7,15 +7,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module
-from typing import Protocol
+from typing import Any, Protocol
 
 from .control import Control
 from .errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from .frames import Message
+from .lines import Lines
 from .links import Links
+from .meeting import Seat, meet, meet_everybody
+from .ping_pong import ping_pong
 from .probe import probe
 from .ring import Ring
-from .sockets import Port, Seat, listen, meet
+from .schedule import Group
+from .sockets import Port, listen
 from .state import State
 
 
@@ -24,12 +28,14 @@ class Job(Protocol):
 
     state: State
     loss: float | None
+    meets: str
+    """Whom its ranks talk to: their `neighbours` in a ring, or `everybody` of a group."""
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Make the first step as fast as later ones; what `checkpoint` raises ends it."""
 
-    def run(self, ring: Ring, control: Control) -> None:
-        """Run from the state's next step on; return at the end of the job, raise on the way."""
+    def run(self, together: Any, control: Control) -> None:
+        """Run from the state's next step on, in a ring or a group; return at the job's end."""
 
 
 class Member:
@@ -44,7 +50,7 @@ class Member:
         module = import_module(f".{job['kind']}", __package__)
         self._job: Job = module.Job(job["options"], seed, ranks)
         self._listener = listen(Port(**configuration["from_previous"]))
-        self._ring: Ring | None = None
+        self._together: Ring | Group | None = None
         self._is_running = False
 
     def serve(self) -> None:
@@ -71,7 +77,7 @@ class Member:
             raise Left
 
     def _leave(self, generation: int) -> None:
-        self._close_ring()
+        self._part()
         committed, started = self._job.state.step, self._is_running
         self._is_running = False
         self._control.emit("left", generation=generation, committed=committed, started=started)
@@ -79,15 +85,16 @@ class Member:
     def _join(self, command: Message) -> None:
         """Take part in a generation until the job ends, the generation breaks or is left."""
         generation = command["generation"]
-        self._close_ring()
+        self._part()
         try:
-            ring = self._ring = self._connect(command)
+            together = self._together = self._connect(command)
             self._control.emit("generation", generation=generation)
-            self._restore(ring, command["step"], command["restore"])
+            self._restore(together, command["step"], command["restore"])
             if command["probe"]:
-                self._control.emit("probe", generation=generation, **asdict(probe(ring)))
+                found = probe(together) if isinstance(together, Ring) else ping_pong(together)
+                self._control.emit("probe", generation=generation, **asdict(found))
             self._is_running = True
-            self._job.run(ring, self._control)
+            self._job.run(together, self._control)
         except Left:
             return  # the order to leave is the next command
         except PeerLost as lost:
@@ -102,24 +109,22 @@ class Member:
         else:
             self._report_end(generation)
 
-    def _connect(self, command: Message) -> Ring:
+    def _connect(self, command: Message) -> Ring | Group:
         rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
         members = {member["rank"]: member for member in command["members"]}
         if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
-            raise Refused(f"rank {rank} has no place in a ring of {sorted(members)}")
+            raise Refused(f"rank {rank} has no place among {sorted(members)}")
         seat = Seat(self._token, command["generation"], rank, len(members))
-        peer = members[seat.next]
-        to_next, from_previous = meet(
-            self._listener,
-            self._to_next,
-            (peer["address"], peer["port"]),
-            seat,
-            self._control.leave,
-        )
-        links = Links(to_next, from_previous, seat.generation, self._control.leave)
-        return Ring(rank, seat.ranks, links)
+        leave = self._control.leave
+        peers = {other: (m["address"], m["port"]) for other, m in members.items()}
+        if self._job.meets == "everybody":
+            del peers[rank]
+            lines = meet_everybody(self._listener, self._to_next, peers, seat, leave)
+            return Group(rank, seat.ranks, Lines(lines, seat.generation, leave))
+        pair = meet(self._listener, self._to_next, peers[seat.next], seat, leave)
+        return Ring(rank, seat.ranks, Links(*pair, seat.generation, leave))
 
-    def _restore(self, ring: Ring, step: int, restore: Mapping[str, int]) -> None:
+    def _restore(self, ring: Ring | Group, step: int, restore: Mapping[str, int]) -> None:
         """Come to the state before `step`: by stepping back, or from the previous rank.
 
         That rank is the source because the ring has no other link to a newcomer; it hands its
@@ -130,9 +135,10 @@ class Member:
         source = restore.get(str(ring.rank))
         if source is None:
             state.rewind(step)
-        elif source != (ring.rank - 1) % ring.ranks or len(restore) == ring.ranks:
+        elif not _may_restore(ring, source, restore):
             raise Refused(f"rank {ring.rank} cannot be restored from rank {source}")
         else:
+            assert isinstance(ring, Ring)
             room = state.incoming()
             size = len(room)
             ring.receive_state(room)
@@ -141,7 +147,7 @@ class Member:
         self._control.emit(
             "restored", end, generation=ring.generation, step=step, bytes=size, seconds=end - begin
         )
-        if str((ring.rank + 1) % ring.ranks) in restore:
+        if isinstance(ring, Ring) and str((ring.rank + 1) % ring.ranks) in restore:
             ring.send_state(state.outgoing())
 
     def _report_end(self, generation: int) -> None:
@@ -156,7 +162,14 @@ class Member:
             loss=self._job.loss,
         )
 
-    def _close_ring(self) -> None:
-        if self._ring is not None:
-            self._ring.links.close()
-            self._ring = None
+    def _part(self) -> None:
+        if self._together is not None:
+            self._together.links.close()
+            self._together = None
+
+
+def _may_restore(ring: Ring | Group, source: int, restore: Mapping[str, int]) -> bool:
+    """Tell whether a rank can have its state from `source`: only its predecessor hands it on."""
+    if not isinstance(ring, Ring):
+        return False
+    return source == (ring.rank - 1) % ring.ranks and len(restore) < ring.ranks

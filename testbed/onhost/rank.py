@@ -8,12 +8,13 @@ host's monotonic clock at the instant it happened.
                to_next and from_previous {interface, address}: build the job and listen
                → ready, or failed and exit code 1
     join       generation, members [{rank, address, port}], step, restore {rank: from rank}, probe,
-               for a spare also its rank: meet the neighbours → generation; come to the state
-               before the step → restored; measure the links → probe; run the job from there
+               for a spare also its rank: meet the neighbours, or everybody → generation; come to
+               the state before the step → restored; measure the links → probe; run the job
                → step or sample …, and at its end done
     leave      generation: abandon all that, at any point → left, with the steps committed
     finish     after_step: end the job after a step that no rank can have passed yet
                → done, or refused by a rank that has
+    straggle   seconds: come that much late to every collective, until told otherwise → straggling
     exit       end the process → exit code 0
 
 On its own a rank sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or `refused`

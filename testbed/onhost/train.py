@@ -45,6 +45,8 @@ class Options:
 class Job:
     """Train until told to finish; the state is the parameters and both moments of Adam."""
 
+    meets = "neighbours"
+
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         given = self._options = Options(**options)
         shape = Shape(given.dim, given.layers, given.heads, given.hidden, given.sequence)

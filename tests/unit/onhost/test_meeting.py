@@ -11,7 +11,8 @@ import pytest
 from testbed.onhost.control import LeaveOrder
 from testbed.onhost.errors import Left
 from testbed.onhost.frames import Decoder, encode
-from testbed.onhost.sockets import Port, Seat, listen, meet
+from testbed.onhost.meeting import Seat, meet, meet_everybody
+from testbed.onhost.sockets import Port, listen
 
 PORT = Port(None, "127.0.0.1")
 TOKEN = "a token of this run"
@@ -172,3 +173,40 @@ def test_an_unanswered_call_is_repeated_at_once_when_the_line_is_good_again():
 def test_an_interface_that_is_not_there_is_an_error_of_the_listener():
     with pytest.raises(OSError, match="No such device"):
         listen(Port("no-such-port", "127.0.0.1"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_everybody_meets_everybody(count):
+    with guests(count) as found, ThreadPoolExecutor(count) as threads:
+        addresses = dict(enumerate(guest.listener.getsockname() for guest in found))
+
+        def gather_all(seat):
+            guest = found[seat.rank]
+            peers = {rank: at for rank, at in addresses.items() if rank != seat.rank}
+            return meet_everybody(guest.listener, PORT, peers, seat, guest.leave)
+
+        lines = list(threads.map(gather_all, seats(count)))
+    for rank, mine in enumerate(lines):
+        assert set(mine) == set(range(count)) - {rank}
+        for other, line in mine.items():
+            assert line.getsockname() == lines[other][rank].getpeername()
+    for line in (line for mine in lines for line in mine.values()):
+        line.close()
+
+
+def test_what_follows_a_welcome_at_once_is_left_for_the_job():
+    """The other rank may have met everybody already and begin: its bytes are no greeting."""
+    first, second = seats(2)
+    with guests(1) as (guest,), ThreadPoolExecutor(1) as threads, socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        door.listen()
+        peers = {1: door.getsockname()}
+        waiting = threads.submit(meet_everybody, guest.listener, PORT, peers, first, guest.leave)
+        caller, _ = door.accept()
+        with caller:
+            assert second.expects(Decoder().feed(caller.recv(4096))[0], "hello", 0)
+            caller.sendall(encode(second.greeting("welcome", 1, 0)) + b"the first bytes")
+            line = waiting.result(5)[1]
+            line.setblocking(True)
+            assert line.recv(100) == b"the first bytes"
+            line.close()

@@ -15,10 +15,11 @@ from rank_driver import TOKEN, Gang
 
 from testbed.onhost.control import AGENT_GONE, LeaveOrder
 from testbed.onhost.links import Links
+from testbed.onhost.meeting import Seat, meet
 from testbed.onhost.model import Model, Shape
 from testbed.onhost.optimiser import Adam
 from testbed.onhost.ring import Ring
-from testbed.onhost.sockets import Port, Seat, listen, meet
+from testbed.onhost.sockets import Port, listen
 from testbed.onhost.state import State
 from testbed.onhost.text import batch
 

@@ -1,0 +1,97 @@
+"""The connections of a rank to every other one, in one generation.
+
+The same rules as in `links`: nothing waits without listening for the order to leave, and nothing
+gives up by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Mapping, Sequence
+
+from .control import LeaveOrder
+from .errors import PeerLost
+from .links import bytes_sent_by
+from .sockets import discard
+
+_TCP_NOTSENT_LOWAT = 25  # Python knows it from 3.12 on
+_UNSENT = 32 << 10
+"""Bytes that may wait in a connection before they are on their way. What waits there while we
+turn to the next peer would still share the port with what that one gets."""
+
+_BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
+
+
+class Lines:
+    """Move bytes, never more than fits at once; wait for room or for bytes.
+
+    Every call but `close` may raise PeerLost for the rank whose connection broke, and `wait` and
+    `checkpoint` raise Left.
+    """
+
+    def __init__(
+        self, lines: Mapping[int, socket.socket], generation: int, leave: LeaveOrder
+    ) -> None:
+        self.generation = generation
+        self._lines, self._leave = dict(lines), leave
+        self._ranks = {line.fileno(): rank for rank, line in lines.items()}
+        self._poll = select.poll()
+        self._poll.register(leave, select.POLLIN)
+        for line in lines.values():
+            self._poll.register(line, select.POLLRDHUP)
+            with contextlib.suppress(OSError):  # a kernel without it sends as fast, less in order
+                line.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
+
+    def checkpoint(self) -> None:
+        """Raise Left when this generation must be left."""
+        self._leave.check(self.generation)
+
+    def send(self, rank: int, pieces: Sequence[memoryview | bytes]) -> int:
+        """Hand bytes to a rank, one piece after the other; return how many were taken."""
+        try:
+            return self._lines[rank].sendmsg(pieces)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise PeerLost(f"rank {rank}", error.strerror or str(error)) from error
+
+    def receive(self, rank: int, rooms: Sequence[memoryview]) -> int:
+        """Fill rooms that are not empty with what came from a rank; return how many bytes."""
+        try:
+            count = self._lines[rank].recvmsg_into(rooms)[0]
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise PeerLost(f"rank {rank}", error.strerror or str(error)) from error
+        if not count:
+            raise PeerLost(f"rank {rank}", "the connection was closed")
+        return count
+
+    def wait(self, reading: int | None, writing: int | None) -> None:
+        """Wait until there are bytes from one rank, or room towards another."""
+        asked: dict[int, int] = {}
+        for rank, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
+            if rank is not None:
+                asked[rank] = asked.get(rank, select.POLLRDHUP) | event
+        for rank, events in asked.items():
+            self._poll.modify(self._lines[rank], events)
+        ready = dict(self._poll.poll())
+        for rank in asked:
+            self._poll.modify(self._lines[rank], select.POLLRDHUP)
+        if self._leave.fileno() in ready:
+            self._leave.settle()
+        self.checkpoint()
+        for descriptor, events in ready.items():
+            if events & _BROKEN and not events & select.POLLIN and descriptor in self._ranks:
+                raise PeerLost(f"rank {self._ranks[descriptor]}", "the connection was closed")
+
+    def bytes_on_wire(self) -> int | None:
+        """Return what the ports of all connections have sent; None where one has no port."""
+        return bytes_sent_by(list(self._lines.values()))
+
+    def close(self) -> None:
+        """Discard every connection."""
+        for line in self._lines.values():
+            discard(line)

@@ -1,0 +1,280 @@
+"""Run a schedule: rounds of sends between the ranks of one generation, given as plain data.
+
+Each rank does its own part of every round, in order, and no round waits for another rank's: bytes
+of a chunk go out as soon as everything that earlier rounds do to them is done, and what comes in is
+applied as soon as the bytes that this rank still owes of its own are out. So there is no pause
+between the rounds, and the result does not depend on how the bytes were cut on the way: every
+element sees the operations of its rounds in their order.
+
+It cannot come to a standstill: of all parts that are not done, those of the lowest round wait for
+nothing but their peers.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import ProtocolError, WrongGeneration
+from .lines import Lines
+from .parts import Part, Program, Record
+from .ring import chunk_bounds
+
+Vector = npt.NDArray[Any]
+
+_OPENING = struct.Struct(
+    "!4sIIIIIIQ"
+)  # magic, generation, epoch, number, round, chunk, count, bytes
+_MAGIC = b"schd"
+_SYNC = struct.Struct("!4sIII")  # magic, generation, epoch, distance
+_TOGETHER = b"sync"
+
+STAGING = 256 << 10
+"""Most bytes that are taken in before they are added."""
+
+
+class Group:
+    """All ranks of one generation, each connected to every other; all call the same in order.
+
+    A receiver that expects another message raises WrongGeneration or ProtocolError; Left and
+    PeerLost may come from any call. After any of them the buffers hold garbage. Runs are counted
+    from the last barrier, so that between two of them pairs may run what concerns them alone.
+    """
+
+    def __init__(self, rank: int, ranks: int, links: Lines) -> None:
+        self.rank, self.ranks, self.links = rank, ranks, links
+        self._epoch = self._number = 0
+        self._staging = memoryview(bytearray(STAGING))
+
+    @property
+    def generation(self) -> int:
+        """Return the generation that all ranks of this group agreed on."""
+        return self.links.generation
+
+    def checkpoint(self) -> None:
+        """Raise Left when this generation must be left."""
+        self.links.checkpoint()
+
+    def run(self, program: Program, vector: Vector) -> Record:
+        """Do this rank's part of a schedule on a contiguous vector; every rank calls this."""
+        self._number += 1
+        return _Run(self, program, vector, (self._epoch, self._number), self._staging).run()
+
+    def barrier(self) -> None:
+        """Return when every rank has called this (dissemination, log2 rounds)."""
+        self._epoch, self._number = self._epoch + 1, 0
+        distance = 1
+        while distance < self.ranks:
+            word = _SYNC.pack(_TOGETHER, self.generation, self._epoch, distance)
+            self._exchange(
+                word, (self.rank + distance) % self.ranks, (self.rank - distance) % self.ranks
+            )
+            distance *= 2
+
+    def _exchange(self, word: bytes, to: int, source: int) -> None:
+        unsent, heard = memoryview(word), bytearray(len(word))
+        room = memoryview(heard)
+        while unsent or room:
+            sent = self.links.send(to, [unsent]) if unsent else 0
+            received = self.links.receive(source, [room]) if room else 0
+            unsent, room = unsent[sent:], room[received:]
+            if not sent and not received:
+                self.links.wait(source if room else None, to if unsent else None)
+        check_opening(bytes(heard), word)
+
+
+def check_opening(came: bytes, expected: bytes) -> None:
+    """Raise WrongGeneration or ProtocolError unless a message opens as it should."""
+    if came == expected:
+        return
+    generations = [int.from_bytes(opening[4:8], "big") for opening in (came, expected)]
+    if came[:4] in (_MAGIC, _TOGETHER) and generations[0] != generations[1]:
+        raise WrongGeneration("a message of generation {} came into {}".format(*generations))
+    raise ProtocolError(f"a rank opened a message with {came!r}, not with {expected!r}")
+
+
+class _Way:
+    """One send or receive under way: its bytes, its opening, and whom it must not overtake."""
+
+    def __init__(self, part: Part, start: int, stop: int, opening: bytes) -> None:
+        self.part, self.start, self.stop = part, start, stop
+        self.done = start
+        """The element up to which it is done."""
+        self.opening = opening
+        self.heading = bytearray(len(opening))
+        """The opening that comes, where this is a receive."""
+        self.opened = 0
+        self.after: tuple[_Way, ...] = ()
+        self.begun: float | None = None
+
+    def limit(self) -> int:
+        """Return the element up to which it may go now."""
+        ahead = [other.done for other in self.after if other.done < other.stop]
+        # What another has not done yet stops us only where it begins.
+        return max(self.start, min([self.stop, *ahead]))
+
+    def overlaps(self, other: _Way) -> bool:
+        """Tell whether both are about the same elements, some of them."""
+        return self.start < other.stop and other.start < self.stop
+
+
+class _Run:
+    """One run of one program: the send and the receive that are under way, and what is left."""
+
+    def __init__(
+        self,
+        group: Group,
+        program: Program,
+        vector: Vector,
+        number: tuple[int, int],
+        staging: memoryview,
+    ) -> None:
+        self._links, self._vector, self._staging = group.links, vector, staging
+        self._bytes = vector.view(np.uint8).data
+        self._size = vector.itemsize
+        bounds = chunk_bounds(vector.size, program.chunks)
+        self._generation, self._number = group.generation, number
+        self._out = [self._way(part, bounds) for part in program.sends]
+        self._in = [self._way(part, bounds) for part in program.receives]
+        for way in self._out:
+            earlier = (r for r in self._in if r.part.round < way.part.round)
+            way.after = tuple(r for r in earlier if r.overlaps(way))
+        for way in self._in:
+            owed = (s for s in self._out if s.part.round <= way.part.round)
+            way.after = tuple(s for s in owed if s.overlaps(way))
+        self._out.reverse()
+        self._in.reverse()
+        self._position = 0  # bytes of the current send that are gone
+        self._held = 0  # bytes in the staging that are not applied
+        self._taken = 0  # bytes of the current receive that have arrived
+        self._since = time.monotonic()
+        self._record = Record()
+
+    def run(self) -> Record:
+        """Send and receive until both lists are empty."""
+        while True:
+            moved = self._send() + self._receive()
+            if not self._out and not self._in:
+                return self._record
+            if moved:
+                self._links.checkpoint()
+            else:
+                self._wait()
+
+    def _way(self, part: Part, bounds: Sequence[tuple[int, int]]) -> _Way:
+        start, stop = bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1]
+        where = (part.round, part.chunk, part.count, (stop - start) * self._size)
+        opening = _OPENING.pack(_MAGIC, self._generation, *self._number, *where)
+        return _Way(part, start, stop, opening)
+
+    def _wait(self) -> None:
+        reading = self._in[-1].part.peer if self._in and self._room() is not None else None
+        writing = self._out[-1].part.peer if self._out and self._may_send() else None
+        if reading is None and writing is None:
+            raise ProtocolError("this rank's part of the schedule waits for itself")
+        self._links.wait(reading, writing)
+
+    # --- out
+
+    def _may_send(self) -> bool:
+        way = self._out[-1]
+        return way.opened < len(way.opening) or self._position < self._sendable(way)
+
+    def _sendable(self, way: _Way) -> int:
+        return (way.limit() - way.start) * self._size
+
+    def _send(self) -> int:
+        if not self._out or not self._may_send():
+            return 0
+        way = self._out[-1]
+        first = way.start * self._size
+        data = self._bytes[first + self._position : first + self._sendable(way)]
+        left = way.opening[way.opened :]
+        count = self._links.send(way.part.peer, [left, data] if left else [data])
+        if count:
+            if way.begun is None:
+                way.begun = time.monotonic()
+            opened = min(count, len(left))
+            way.opened += opened
+            self._position += count - opened
+            self._record.sent += count
+            way.done = way.start + self._position // self._size
+            self._finish_send(way)
+        return count
+
+    def _finish_send(self, way: _Way) -> None:
+        if way.opened == len(way.opening) and self._position == (way.stop - way.start) * self._size:
+            assert way.begun is not None
+            way.done = way.stop
+            self._record.part_of(way.part.round, way.begun, time.monotonic())
+            self._out.pop()
+            self._position = 0
+
+    # --- in
+
+    def _room(self) -> list[memoryview] | None:
+        """Return where the next bytes of the current receive may go; None when nowhere yet."""
+        way = self._in[-1]
+        rooms = []
+        if way.opened < len(way.opening):
+            rooms.append(memoryview(way.heading)[way.opened :])
+        first = way.start * self._size
+        if way.part.adds:
+            left = (way.stop - way.start) * self._size - self._taken
+            data = self._staging[self._held : self._held + left]
+        else:
+            data = self._bytes[first + self._taken : way.limit() * self._size]
+        if data:
+            rooms.append(data)
+        return rooms or None
+
+    def _receive(self) -> int:
+        if not self._in:
+            return 0
+        way = self._in[-1]
+        rooms = self._room()
+        count = 0 if rooms is None else self._links.receive(way.part.peer, rooms)
+        if count:
+            self._note_first(way)
+            opened = min(count, len(way.opening) - way.opened)
+            way.opened += opened
+            if opened and way.opened == len(way.opening):
+                check_opening(bytes(way.heading), way.opening)
+            self._taken += count - opened
+            if way.part.adds:
+                self._held += count - opened
+        before = way.done
+        self._apply(way)
+        return count + (way.done - before)
+
+    def _note_first(self, way: _Way) -> None:
+        if way.begun is None:
+            way.begun = time.monotonic()
+            waits, peer = self._record.waits, way.part.peer
+            waits[peer] = max(waits.get(peer, 0.0), way.begun - self._since)
+
+    def _apply(self, way: _Way) -> None:
+        """Take what has arrived into the vector, as far as we no longer owe our own."""
+        if way.part.adds:
+            whole = min(self._held // self._size, way.limit() - way.done)
+            if whole > 0:
+                used = whole * self._size
+                arrived = np.frombuffer(self._staging[:used], self._vector.dtype)
+                own = self._vector[way.done : way.done + whole]
+                np.add(own, arrived, out=own)
+                self._staging[: self._held - used] = bytes(self._staging[used : self._held])
+                self._held -= used
+                way.done += whole
+        else:
+            way.done = way.start + self._taken // self._size
+        if way.opened == len(way.opening) and way.done == way.stop:
+            assert way.begun is not None
+            self._record.part_of(way.part.round, way.begun, time.monotonic())
+            self._in.pop()
+            self._taken = 0
+            self._since = time.monotonic()

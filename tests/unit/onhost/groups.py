@@ -1,0 +1,51 @@
+"""Groups in threads: every rank connected to every other, over loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from rank_driver import PATIENCE, connection
+
+from testbed.onhost.control import LeaveOrder
+from testbed.onhost.lines import Lines
+from testbed.onhost.schedule import Group
+
+T = TypeVar("T")
+
+
+class Groups:
+    """All ranks of one generation in one process; `leave` holds one order for each."""
+
+    def __init__(self, ranks: int, generations: Sequence[int] = ()) -> None:
+        ends: list[dict] = [{} for _ in range(ranks)]
+        for a in range(ranks):
+            for b in range(a + 1, ranks):
+                ends[a][b], ends[b][a] = connection()
+        self.leave = [LeaveOrder() for _ in range(ranks)]
+        numbers = generations or [1] * ranks
+        self.members = [
+            Group(rank, ranks, Lines(ends[rank], numbers[rank], self.leave[rank]))
+            for rank in range(ranks)
+        ]
+
+    def run(self, job: Callable[[Group], T]) -> list[T]:
+        """Run `job` on every rank at once and return what each returned."""
+        with ThreadPoolExecutor(len(self.members)) as threads:
+            return [f.result(PATIENCE) for f in [threads.submit(job, m) for m in self.members]]
+
+    def close(self) -> None:
+        for member, leave in zip(self.members, self.leave, strict=True):
+            member.links.close()
+            leave.close()
+
+
+@contextmanager
+def open_groups(ranks: int, generations: Sequence[int] = ()) -> Iterator[Groups]:
+    groups = Groups(ranks, generations)
+    try:
+        yield groups
+    finally:
+        groups.close()

@@ -1,0 +1,66 @@
+"""The job `collective` in processes of its own, over loopback."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.collectives.rings import ring
+from testbed.collectives.schedule import to_json
+
+
+def options(ranks, **changes):
+    both = {"ring": to_json(ring(ranks)), "again": to_json(ring(ranks))}
+    return {"sizes": [4096, 40], "schedules": both, "iterations": 2, "warmup": 1} | changes
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_every_size_is_run_by_all_algorithms_in_turn(gang, ranks):
+    members = gang("collective", options(ranks), ranks)
+    members.join(1)
+    members.hear("done", step=8)
+    for member in members.members:
+        samples = member.of_kind("sample")
+        assert [s["step"] for s in samples] == list(range(8))
+        assert [s["algorithm"] for s in samples] == ["ring", "again"] * 4
+        assert [(s["size"], s["iteration"]) for s in samples[::2]] == [
+            (4096, 0),
+            (4096, 1),
+            (40, 0),
+            (40, 1),
+        ]
+        for sample in samples:
+            assert sample["verified"] and sample["begin"] <= sample["end"]
+            assert [number for number, *_ in sample["rounds"]] == list(range(2 * (ranks - 1)))
+
+
+def test_the_lines_are_probed_by_ping_pong(gang):
+    members = gang("collective", options(3), 3)
+    members.join(1, probe=True)
+    for probe in members.hear("probe"):
+        assert probe["long_bytes"] == 768 << 10
+        assert probe["long_seconds"] > 0
+        assert 0 < probe["short_seconds"] < 1
+    members.hear("done")
+
+
+def test_a_straggler_comes_late_and_another_rank_sees_it(gang):
+    members = gang("collective", options(2, sizes=[40], iterations=5), 2)
+    members.members[1].tell("straggle", seconds=0.2)
+    members.members[1].hear("straggling", seconds=0.2)
+    members.join(1)
+    late = members.members[1].hear("sample", step=0)
+    assert late["delayed"] >= 0.2
+    assert members.members[0].hear("sample", step=0)["waits"]["1"] > 0.1
+    members.members[1].tell("straggle", seconds=0)
+    members.hear("done", step=10)
+    assert members.members[1].of_kind("sample")[-1]["delayed"] == 0
+
+
+def test_a_straggler_that_is_told_to_leave_does_not_sleep_on(gang):
+    members = gang("collective", options(2, sizes=[40], iterations=100), 2)
+    members.members[1].tell("straggle", seconds=60)
+    members.join(1)
+    members.members[1].hear("straggling")
+    members.members[0].hear("generation")
+    members.tell("leave", generation=1)
+    assert all(said["generation"] == 1 for said in members.hear("left"))

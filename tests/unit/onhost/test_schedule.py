@@ -1,0 +1,187 @@
+"""Schedules between ranks: what every rank ends with, bit for bit, and what breaks a run."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from groups import open_groups
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_driver import open_rings
+
+from testbed.collectives.rings import ring
+from testbed.collectives.schedule import to_json
+from testbed.onhost.errors import Left, PeerLost, ProtocolError, WrongGeneration
+from testbed.onhost.parts import Program
+from testbed.onhost.ring import chunk_bounds
+from testbed.onhost.schedule import STAGING
+
+
+@st.composite
+def schedules(draw):
+    """Any rounds at all in which each rank sends once and receives once at most."""
+    ranks, chunks = draw(st.integers(2, 5)), draw(st.integers(1, 4))
+    rounds = []
+    for _ in range(draw(st.integers(1, 6))):
+        targets = draw(st.permutations(range(ranks)))
+        sends = []
+        for source, destination in enumerate(targets):
+            if source != destination and draw(st.booleans()):
+                chunk = draw(st.integers(0, chunks - 1))
+                count = draw(st.integers(1, chunks - chunk))
+                sends.append([source, destination, chunk, count, draw(OPERATIONS)])
+        rounds.append(sends)
+    return {"ranks": ranks, "chunks": chunks, "rounds": rounds}
+
+
+OPERATIONS = st.sampled_from(["reduce", "copy"])
+
+
+def on_paper(schedule, vectors):
+    """Do the rounds one after the other; all sends of a round read what was there before it."""
+    vectors = vectors.copy()
+    bounds = chunk_bounds(vectors.shape[1], schedule["chunks"])
+    for sends in schedule["rounds"]:
+        before = vectors.copy()
+        for source, destination, chunk, count, operation in sends:
+            span = slice(bounds[chunk][0], bounds[chunk + count - 1][1])
+            if operation == "reduce":
+                vectors[destination, span] = vectors[destination, span] + before[source, span]
+            else:
+                vectors[destination, span] = before[source, span]
+    return vectors
+
+
+def everywhere(schedule, vectors):
+    """Run a schedule on the rows of `vectors`, in place; return every rank's record."""
+
+    def take_part(group):
+        return group.run(Program.of(schedule, group.rank), vectors[group.rank])
+
+    with open_groups(len(vectors)) as groups:
+        return groups.run(take_part)
+
+
+@settings(max_examples=80, deadline=None)
+@given(schedules(), st.integers(0, 2000), st.integers(0, 2**32))
+def test_any_schedule_ends_as_on_paper(schedule, size, seed):
+    ranks = schedule["ranks"]
+    vectors = np.random.default_rng(seed).integers(-(2**59), 2**59, (ranks, size), np.int64)
+    expected = on_paper(schedule, vectors)
+    everywhere(schedule, vectors)
+    assert (vectors == expected).all()
+
+
+@settings(max_examples=5, deadline=None)
+@given(schedules(), st.integers(0, 2**32))
+def test_floats_are_added_in_the_order_of_the_rounds_whatever_the_timing(schedule, seed):
+    size = STAGING // 4 * 3 + 7  # several stagings of float32, and chunks of unequal length
+    shape = (schedule["ranks"], size)
+    vectors = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    expected = on_paper(schedule, vectors)
+    for _ in range(2):
+        found = vectors.copy()
+        everywhere(schedule, found)
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+def test_the_ring_as_a_schedule_gives_the_same_integers_as_the_ring(ranks):
+    vectors = np.random.default_rng(ranks).integers(-(2**59), 2**59, (ranks, 100_001), np.int64)
+    as_ring, schedule = vectors.copy(), to_json(ring(ranks))
+    with open_rings(ranks) as rings:
+        rings.run(lambda one: one.all_reduce(as_ring[one.rank]))
+    records = everywhere(schedule, vectors)
+    assert vectors.tobytes() == as_ring.tobytes()
+    assert all(sorted(record.rounds) == list(range(2 * (ranks - 1))) for record in records)
+
+
+def test_who_came_late_is_seen_by_whoever_waited_for_it():
+    schedule = to_json(ring(3))
+
+    def come_late(group):
+        group.barrier()
+        time.sleep(0.3 if group.rank == 1 else 0.0)
+        return group.run(Program.of(schedule, group.rank), np.zeros(300, np.float32))
+
+    with open_groups(3) as groups:
+        records = groups.run(come_late)
+    assert records[2].waits[1] > 0.1
+    assert records[1].waits[0] < 0.1
+
+
+def test_a_barrier_lets_nobody_go_before_the_last_one_came():
+    came, went = [], []
+
+    def meet(group):
+        time.sleep(0.01 * group.rank)
+        came.append(time.monotonic())
+        group.barrier()
+        went.append(time.monotonic())
+
+    for ranks in (1, 2, 5):
+        with open_groups(ranks) as groups:
+            groups.run(meet)
+        assert max(came) <= min(went)
+        came.clear()
+        went.clear()
+
+
+def test_a_message_of_another_generation_is_known():
+    schedule = to_json(ring(2))
+
+    def take_part(group):
+        with pytest.raises((WrongGeneration, PeerLost)) as broke:
+            group.run(Program.of(schedule, group.rank), np.zeros(10, np.float32))
+        return broke.type
+
+    with open_groups(2, generations=(1, 2)) as groups:
+        assert WrongGeneration in groups.run(take_part)
+
+
+def test_ranks_that_run_different_schedules_notice():
+    one, other = to_json(ring(2)), {"chunks": 1, "rounds": [[[0, 1, 0, 1, "copy"]], []]}
+    other["rounds"].append([[1, 0, 0, 1, "copy"]])
+
+    def take_part(group):
+        schedule = one if group.rank else other
+        with pytest.raises((ProtocolError, PeerLost)) as broke:
+            group.run(Program.of(schedule, group.rank), np.zeros(10, np.float32))
+        return broke.type
+
+    with open_groups(2) as groups:
+        assert groups.run(take_part) == [ProtocolError, ProtocolError]
+
+
+def test_whoever_is_told_leaves_a_run_that_cannot_go_on():
+    schedule = to_json(ring(3))
+    with open_groups(3) as groups:
+
+        def take_part(group):
+            if group.rank == 2:  # never comes
+                time.sleep(0.05)
+                for order in groups.leave:
+                    order.give(1)
+                return None
+            with pytest.raises(Left):
+                group.run(Program.of(schedule, group.rank), np.zeros(1 << 20, np.float32))
+            return time.monotonic()
+
+        groups.run(take_part)
+
+
+def test_a_rank_that_went_away_is_named():
+    schedule = to_json(ring(3))
+    with open_groups(3) as groups:
+
+        def take_part(group):
+            if group.rank == 2:
+                group.links.close()
+                return ""
+            with pytest.raises(PeerLost) as lost:
+                group.run(Program.of(schedule, group.rank), np.zeros(1 << 20, np.float32))
+            return lost.value.neighbour
+
+        assert groups.run(take_part) == ["rank 2", "rank 2", ""]
