@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment test test-lab soak check bench clean
+.PHONY: help setup experiment test test-lab soak check audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -50,6 +50,9 @@ check: setup ## format, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+audit: setup ## look dependencies up among known vulnerabilities, where that can be asked
+	.ci/audit
 
 bench: setup ## measure ratios side by side and print them
 	$(BIN)/python -m pytest tests/bench --override-ini python_files='bench_*.py' -s --timeout 1800 $(ARGS)
