@@ -11,7 +11,8 @@ from typing import Any
 from testbed.bench.host import BenchHost
 from testbed.bench.opening import make_instrument
 from testbed.clock import Deadline
-from testbed.errors import TestbedError
+from testbed.errors import LabError, TestbedError
+from testbed.fabric.device import Capabilities, spans
 from testbed.schema import Host, Lab
 
 _LIMIT = 10.0
@@ -63,6 +64,7 @@ def _ask_instrument(lab: Lab, name: str) -> str:
 def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator[str]:
     """Say what an instrument does to light, or sees of it."""
     if name in lab.switches:
+        _check_fibres(lab, name, instrument.capabilities)
         yield f"{len(instrument.state(deadline))} cross-connects"
     elif name in lab.attenuators:
         for channel, fibre in lab.attenuators[name].fibres.items():
@@ -73,6 +75,19 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
             level = instrument.power(channel, deadline)
             shown = "dark" if level is None else f"{level:.1f} dBm"
             yield f"{fibre}: {shown} at {instrument.wavelength(channel, deadline):.0f} nm"
+
+
+def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
+    """Raise LabError for a fibre that the lab file has where the switch has no such port."""
+    for port, fibres in lab.wiring().items():
+        sides = ("sends into", fibres.tx, can.ingress), ("hears from", fibres.rx, can.egress)
+        for does, end, there in sides:
+            if end.switch == name and end.number not in there:
+                way = "enters" if end is fibres.tx else "leaves"
+                raise LabError(
+                    f"{name}: {port} {does} {end}, but light {way} this switch at {spans(there)}",
+                    hint="correct the lab file, or an option that says how large the switch is",
+                )
 
 
 def _ask_host(name: str, spec: Host) -> str:

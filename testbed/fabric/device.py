@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from testbed.fabric.mesh import Mesh
@@ -37,3 +37,14 @@ class Capabilities:
 
     Less than nothing is the monitors' error: they agree to about half a decibel each.
     """
+
+
+def spans(ports: Iterable[int]) -> str:
+    """Return ports as a lab file lists them: `1-12, 25`."""
+    found: list[list[int]] = []
+    for port in sorted(ports):
+        if found and found[-1][-1] == port - 1:
+            found[-1][1:] = [port]
+        else:
+            found.append([port])
+    return ", ".join("-".join(map(str, span)) for span in found)

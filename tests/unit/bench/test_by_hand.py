@@ -125,7 +125,7 @@ def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words
 
 
 def test_ends_in_the_wrong_order_are_told_as_such(hand):
-    with pytest.raises(UsageError, match=r"no path 11→4: light enters at 4 and leaves at 11"):
+    with pytest.raises(UsageError, match=r"no path 11→4: light enters at 1-8 and leaves at 9-16"):
         hand.connect("11", "4")
 
 
