@@ -6,22 +6,10 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from testbed.analysis.meaning import Meaning
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import TrialResult
-
-Better = Literal["lower", "higher", "neither"]
-
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """The unit of a metric, which direction is better, and what it is."""
-
-    unit: str
-    better: Better
-    what: str
-
 
 METRICS: dict[str, Meaning] = {
     "recovery_time": Meaning("s", "lower", "t10 - t0: until the last rank's first verified step"),
@@ -44,6 +32,12 @@ METRICS: dict[str, Meaning] = {
     "wire_overhead": Meaning(
         "1", "lower", "bytes on the ports over bytes of the AllReduce, less 1"
     ),
+    "total_time": Meaning("s", "lower", "a collective, from when all but the late are ready"),
+    "exposed_time": Meaning("s", "lower", "a collective, from when the last rank has arrived"),
+    "speedup": Meaning("1", "higher", "total time of what it is compared with over its own"),
+    "exposed_speedup": Meaning("1", "higher", "the same of the exposed times"),
+    "critical_delay": Meaning("s", "lower", "the straggler's delay from which on it is faster"),
+    "rounds": Meaning("1", "lower", "rounds of a schedule from the straggler's arrival on"),
     "steps": Meaning("1", "neither", "steps finished when the trial ended"),
     "loss": Meaning("1", "neither", "training loss of the last step"),
     "digest": Meaning("", "neither", "SHA-256 of model, optimiser, step and data position"),
@@ -51,12 +45,12 @@ METRICS: dict[str, Meaning] = {
 """Every metric by name; those of single message sizes are found by `meaning`."""
 
 _BY_SIZE = {
-    "time": Meaning("s", "lower", "time of one AllReduce of this size"),
+    "time": Meaning("s", "lower", "time of one collective of this size"),
     "algbw": Meaning("bit/s", "higher", "algorithm bandwidth at this size"),
     "busbw": Meaning("bit/s", "higher", "bus bandwidth at this size"),
 }
 
-_SIZED = re.compile(r"(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)")
+_SIZED = re.compile(r"(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?")
 
 
 def meaning(metric: str) -> Meaning:
@@ -67,6 +61,11 @@ def meaning(metric: str) -> Meaning:
     if sized is None:
         raise KeyError(metric)
     return _BY_SIZE[sized[1]]
+
+
+def is_of_size(metric: str) -> bool:
+    """Tell whether a metric is about one message size."""
+    return _SIZED.fullmatch(metric) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +100,15 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Metric]:
     """Return every metric of every arm, as `arm.metric`, over the valid trials."""
     found: dict[str, list[float]] = {}
     expected: dict[str, list[float]] = {}
+    defined: dict[str, Meaning] = {}
     for trial in trials:
         if trial.valid:
             _collect(found, trial.arm, trial.values)
             _collect(expected, trial.arm, trial.predicted)
+            defined |= trial.meanings
     return {
         name: Metric(
-            meaning(name.rpartition(".")[2]),
+            defined.get(metric := name.rpartition(".")[2]) or meaning(metric),
             tuple(values),
             statistics.median(expected[name]) if name in expected else None,
         )

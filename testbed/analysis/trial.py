@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.marks import MarkFinder, Marks
+from testbed.analysis.meaning import Meaning
 from testbed.analysis.samples import bandwidths
 from testbed.analysis.steps import (
     Step,
@@ -67,6 +68,13 @@ class TrialResult:
     """Who saw the failure before it was decided on; the first time, in seconds after t0."""
     retries: int = 0
     """How often something that failed was tried once more."""
+    meanings: Mapping[str, Meaning] = field(default_factory=dict)
+    """What the experiment itself says of metrics that are its own."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether it counts and its job was not well at its end, whatever was broken."""
+        return self.valid and (self.recovered is False or bool(self.reason))
 
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
@@ -94,7 +102,17 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         receipt=_receipt(events, finder, marks),
         witnesses=_witnesses(events, finder, marks),
         retries=sum(event.kind == "retry" for event in events),
+        meanings={name: said for name, (_, said) in _readings(events).items()},
     )
+
+
+def _readings(events: Sequence[Event]) -> dict[str, tuple[float, Meaning]]:
+    """Return what was read from the output of programs, with what the experiment says of it."""
+    return {
+        event.subject: (event.data["value"], Meaning(event.data["unit"], event.data["better"], ""))
+        for event in events
+        if event.kind == "reading"
+    }
 
 
 def _recovered(marks: Marks | None, end: Event | None) -> bool:
@@ -143,6 +161,7 @@ def _job_values(
     zero = marks.at.get("t0") if marks else None
     quiet = [step for step in steps if zero is None or step.end.late < zero.early]
     values: dict[str, float | str] = dict(bandwidths(events, clocks, ranks))
+    values |= {name: value for name, (value, _) in _readings(events).items()}
     if (normal := step_time(quiet)) is not None:
         values["step_time"] = normal
     if rates := [step.bytes_sent * 8 / step.collective for step in quiet if step.collective > 0]:
@@ -153,8 +172,10 @@ def _job_values(
     if steps:
         values |= {"steps": steps[-1].number + 1, "loss": steps[-1].loss}
     ends = {event.data["digest"] for event in events if event.kind == "job.done"}
-    if len(ends) == 1:
+    if len(ends) == 1 and ranks:  # a program has no state that we could know
         values["digest"] = ends.pop()
+    for event in events:
+        values |= event.data if event.kind == "model" else {}
     return values
 
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.plugins import Kind
-from testbed.units import SIZE, Bytes
+from testbed.units import SIZE, BitRate, Bytes, Seconds
 
 Topology = Literal["ring"]
+Algorithm = Literal["ring", "rhd", "direct", "stragglar"]
+
+_MOST_RANKS = 4096
+"""Of a model: a schedule of so many has 17 million sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,36 @@ class AllReduceOptions:
                 raise ValueError(f"{SIZE.format(size)} is listed twice")
 
 
+@dataclass(frozen=True, slots=True)
+class CollectiveModelOptions:
+    """An AllReduce by the cost model, with its last rank late, beside another one."""
+
+    ranks: int
+    size: Bytes
+    alpha: Seconds
+    """Time of a message of nothing."""
+    rate: BitRate
+    """Of every link, each way."""
+    algorithm: Algorithm = "stragglar"
+    against: Algorithm = "ring"
+    """What it is compared with."""
+    delay: Seconds = 0.0
+    """How late the straggler is."""
+    reconfiguration: Seconds = 0.0
+    """What it takes to re-point the switch between rounds."""
+
+    def __post_init__(self) -> None:
+        """Refuse ranks that an algorithm cannot serve, and links that carry nothing."""
+        if self.ranks < 2:
+            raise ValueError(f"ranks must be at least 2, not {self.ranks}")
+        if self.ranks > _MOST_RANKS:
+            raise ValueError(f"ranks must be at most {_MOST_RANKS}, not {self.ranks}")
+        if self.ranks % 2 and "stragglar" in (self.algorithm, self.against):
+            raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
+        if not self.rate:
+            raise ValueError("a rate of 0 carries nothing")
+
+
 def _check_counts(options: TrainOptions | AllReduceOptions, *names: str, least: int = 1) -> None:
     for name in names:
         if (count := getattr(options, name)) < least:
@@ -87,4 +121,10 @@ ALLREDUCE = Kind(
     "AllReduce over message sizes: algbw and busbw, every value verified",
     "testbed.jobs.builtin:AllReduce",
     options=AllReduceOptions,
+)
+COLLECTIVE_MODEL = Kind(
+    "an AllReduce by the cost model beside another one; nothing is run",
+    "testbed.jobs.model:CollectiveModel",
+    options=CollectiveModelOptions,
+    role="model",
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from testbed.analysis.meaning import Better, Meaning
+from testbed.schema import Host
 
 
 class Job(Protocol):
@@ -19,3 +23,55 @@ class Job(Protocol):
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return what a rank is configured with: the name of its program and its options."""
+
+
+class Model(Protocol):
+    """A kind of job that is computed and not run; the role of its `Kind` is `model`."""
+
+    def values(self) -> Mapping[str, float]:
+        """Return its metrics by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the program of one rank has printed, and what it wrote to its report."""
+
+    host: str
+    stdout: str
+    report: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One metric that was read from what programs said, in the base unit of its dimension."""
+
+    metric: str
+    value: float
+    unit: str
+    better: Better
+    count: int
+    """How many numbers it is the median, or the worst, of."""
+
+
+@runtime_checkable
+class ProgramJob(Protocol):
+    """A job whose ranks run an ordinary program each; it is a `Job` besides."""
+
+    hardware_only: str
+    """Why a twin cannot run it, or an empty string."""
+
+    @property
+    def metrics(self) -> Mapping[str, Meaning]:
+        """Return the metrics that its options define, by name."""
+
+    def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
+        """Return what each rank's host runs, in rank order; nothing where it is empty.
+
+        Raise ValueError where the hosts lack what the program needs.
+        """
+
+    def verdict(self, code: int) -> str:
+        """Return why an exit code (negative for a signal) is none of success, or nothing."""
+
+    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+        """Yield what was measured; raise LabError when what was said cannot be read."""

@@ -147,6 +147,11 @@ class Plan:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def on_paper(self) -> bool:
+        """Tell whether nothing is opened: its trials are computed from a model."""
+        return not any(isinstance(step, OpenHosts) for step in self.steps)
+
+    @property
     def trials(self) -> tuple[RunTrial, ...]:
         """Return the trials, in order."""
         return tuple(step for step in self.steps if isinstance(step, RunTrial))

@@ -9,6 +9,7 @@ from testbed.errors import UsageError
 from testbed.fabric.circuits import CrossConnect, Matching
 from testbed.run.far_end_plan import far_end_faults, is_of_far_end
 from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes, check_metrics
+from testbed.run.on_paper import is_on_paper
 from testbed.run.placement import Placement, place
 from testbed.run.plan import (
     Avoided,
@@ -34,6 +35,9 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     """
     check_metrics(experiment)
     arms, count = experiment.arms(), repeat or experiment.trials
+    if is_on_paper(experiment):
+        trials = tuple(RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count))
+        return Plan(experiment.experiment, lab.lab, seed, trials)
     placements = {arm.name: place(arm.experiment, lab) for arm in arms}
     first = placements[arms[0].name]
     for arm in arms:

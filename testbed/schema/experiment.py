@@ -89,7 +89,8 @@ MAX_TRIALS = 10_000
 class Needs(Checked):
     """What the experiment asks of a lab."""
 
-    hosts: Annotated[int, Field(ge=1)]
+    hosts: Annotated[int, Field(ge=0)]
+    """0 for a model, which runs on none."""
     fabric: Literal["circuit", "packet", "any"] = "circuit"
 
 
