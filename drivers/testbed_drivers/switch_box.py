@@ -273,7 +273,7 @@ class SwitchBox:
     def _done_of(self, pairs: Mapping[int, int]) -> dict[int, int]:
         """Return the part of a list that is carried out."""
         rows = sorted(pairs.items())
-        if len(rows) > 1 and self._faults.strikes("partial"):
+        if len(rows) > 1 and self._strikes("partial", *pairs, *pairs.values()):
             rows = rows[: len(rows) // 2]
         return dict(rows)
 

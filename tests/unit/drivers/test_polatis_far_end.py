@@ -258,6 +258,14 @@ def test_a_late_answer_delays_everything_after_it(box):
     assert [said[:3] for said in box._said] == [b"Pol", b"1\n"]
 
 
+@pytest.mark.parametrize(("port", "struck"), [(2, 1), (7, 1), (4, 0)])
+def test_half_a_list_is_lost_only_when_it_names_the_port(box, port, struck):
+    box.far_end.fault("partial", port=port)
+    box.say(":OXC:SWIT:CONN:ADD (@1,2),(@6,7)")
+    assert box.far_end.struck("partial") == struck
+    assert box.state() == ({1: 6} if struck else {1: 6, 2: 7})
+
+
 def test_an_unknown_fault_is_refused_with_the_nearest_name(box):
     with pytest.raises(ValueError, match="did you mean 'silent'"):
         box.far_end.fault("silence")
