@@ -9,8 +9,9 @@ In a schedule without problems no send can be left out. What it brings reaches s
 it, on a way without copies in its place. All that joins it on this way has nothing in common with
 it, so did not come from it and is the same without it: in the end it would be missing.
 
-Sets are exact up to 512 ranks. Above that each contribution is a random 64-bit number and a set is
-the sum of its members, so that a mistake passes with a chance of about 1 in 2^64.
+Sets are exact up to 512 ranks, and while they fit in 256 MiB. Beyond that each contribution is a
+random 64-bit number and a set is the sum of its members, so that a mistake passes with a chance of
+about 1 in 2^64.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy.typing as npt
 from testbed.collectives.schedule import Flags, Numbers, Round, Schedule
 
 EXACT_RANKS = 512
+EXACT_BYTES = 256 << 20
 
 Trouble = Literal["shape", "conflict", "missing", "double", "redundant", "incomplete", "unused"]
 Words = npt.NDArray[np.uint64]
@@ -59,7 +61,7 @@ def problems(
     the latter.
     """
     begins, wanted = _task(schedule)
-    sets = schedule.ranks <= EXACT_RANKS if exact is None else exact
+    sets = _fit(schedule) if exact is None else exact
     holdings: _Holdings = _Sets(begins) if sets else _Fingerprints(begins, seed)
     for number, step in enumerate(schedule.rounds):
         found = _misshapen(schedule, number, step) or _conflicts(number, step)
@@ -68,6 +70,15 @@ def problems(
             return tuple(found)
     found = _incomplete(holdings.complete(), wanted)
     return tuple(found or _unused(schedule, wanted))
+
+
+def _fit(schedule: Schedule) -> bool:
+    size = schedule.ranks * schedule.chunks * _words(schedule.ranks) * 8
+    return schedule.ranks <= EXACT_RANKS and size <= EXACT_BYTES
+
+
+def _words(ranks: int) -> int:
+    return (ranks + 63) // 64
 
 
 def _task(schedule: Schedule) -> tuple[Flags, Flags]:
@@ -198,7 +209,7 @@ class _Sets:
 
     def __init__(self, begins: Flags) -> None:
         ranks, chunks = begins.shape
-        self._held = np.zeros((ranks, chunks, (ranks + 63) // 64), np.uint64)
+        self._held = np.zeros((ranks, chunks, _words(ranks)), np.uint64)
         for rank in range(ranks):
             self._held[rank, begins[rank], rank // 64] = np.uint64(1 << rank % 64)
         self._all = np.bitwise_or.reduce(self._held, axis=0)

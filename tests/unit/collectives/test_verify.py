@@ -104,6 +104,22 @@ def test_fingerprints_accept_nothing_that_is_wrong(schedule: Schedule) -> None:
             assert not oracle.crowded(sends), label
 
 
+@pytest.mark.parametrize("number", [0, 700])
+@pytest.mark.parametrize("column", ["source", "destination", "chunk", "reduces"])
+def test_one_mistake_among_a_quarter_of_a_million_sends_is_found(number: int, column: str) -> None:
+    schedule = ring(514)
+    step = schedule.rounds[number]
+    changed = getattr(step, column).copy()
+    changed[100] = not changed[100] if column == "reduces" else changed[101]
+    rounds = list(schedule.rounds)
+    rounds[number] = replace(step, **{column: changed})
+    assert problems(replace(schedule, rounds=tuple(rounds)))
+
+
+def test_an_all_to_all_too_large_for_sets_is_verified_by_fingerprints() -> None:
+    verify(all_to_all(208))
+
+
 def of(*rounds: list[Send], ranks: int = 3, chunks: int = 1) -> Schedule:
     return Schedule("made", "all-reduce", ranks, chunks, tuple(Round.of(step) for step in rounds))
 
