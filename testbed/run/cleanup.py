@@ -52,7 +52,8 @@ class Cleanup:
 
         A signal meanwhile does not cut it short; Interrupted is raised afterwards.
         """
-        problem = self._recorded(promise)
+        with self._inbox.unstoppable():
+            problem = self._recorded(promise)
         self._entries.remove(promise)
         if problem:
             raise UnsafeError(f"{promise.what} failed: {problem}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import queue
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +20,8 @@ from testbed.errors import LabError, TestbedError
 
 _T = TypeVar("_T")
 _WORKERS = 16
-_GRACE = 1.0
+GRACE = 1.0
+"""Seconds that a worker gets to say that its deadline has passed."""
 
 
 class Interrupted(TestbedError):
@@ -53,6 +55,7 @@ class Inbox:
         """The signals that have come."""
         self._raised = 0
         self._stop: TestbedError | None = None
+        self._is_stoppable = True
         self._items: queue.SimpleQueue[Report | Observation | None] = queue.SimpleQueue()
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
         self._under_way: set[Future[Any]] = set()
@@ -99,9 +102,18 @@ class Inbox:
         if self._raised < len(self.signals):
             self._raised += 1
             raise Interrupted(self.signals[self._raised - 1])
-        if problem := self._stop:
-            self._stop = None
+        if self._stop and self._is_stoppable:
+            problem, self._stop = self._stop, None
             raise problem
+
+    @contextmanager
+    def unstoppable(self) -> Iterator[None]:
+        """Let what `stop` was told wait until this is over; signals are heard all the same."""
+        self._is_stoppable = False
+        try:
+            yield
+        finally:
+            self._is_stoppable = True
 
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Handle items until a condition holds; tell whether it does.
@@ -127,7 +139,7 @@ class Inbox:
         The worker keeps the deadline itself; it gets a second more to say so. Raise its error, or
         LabError when it says nothing at all.
         """
-        if not self.wait(future.done, deadline.later(_GRACE)):
+        if not self.wait(future.done, deadline.later(GRACE)):
             raise LabError(f"{what} did not end in time", hint="see events.jsonl for what it did")
         return future.result()
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from threading import Timer
 from typing import TypeVar, assert_never
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
-from testbed.errors import EXIT_BUG, LabError, TestbedError
+from testbed.errors import EXIT_BUG, TestbedError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.circuits import make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Report
+from testbed.run.limits import RESTORE_LIMIT, longest_restore, time_limit
 from testbed.run.plan import (
     OpenHosts,
     OpenInstruments,
@@ -35,7 +37,6 @@ from testbed.schema import Experiment, Lab
 _T = TypeVar("_T")
 
 _OPEN_LIMIT = 20.0
-_RESTORE_LIMIT = 15.0
 
 
 class Orchestrator:
@@ -63,7 +64,7 @@ class Orchestrator:
         around = Around(self._bench, inbox, self._journal, log, self._cleanup, twin)
         self._stage = Stage(experiment, lab, around, plan.seed, twin)
         self._tenure = tenure
-        self._deadline = Deadline.after(experiment.limits.run)
+        self._time: Timer | None = None
 
     def run(self) -> None:
         """Do the steps, then restore; how it went is in the log's `run.end`."""
@@ -91,9 +92,6 @@ class Orchestrator:
 
     def _do(self, step: Step) -> None:
         self._inbox.check()
-        if self._deadline.passed:
-            limit = self._experiment.limits.run
-            raise LabError(f"the run took longer than its limit of {limit:g} s")
         match step:
             case OpenInstruments():
                 self._log.append("phase", "open")
@@ -126,14 +124,17 @@ class Orchestrator:
 
     def _lease(self, step: OpenInstruments) -> None:
         """Have all that the run needs before anything is opened; its time begins after that."""
-        self._cleanup.push("leases", self._tenure.end, _RESTORE_LIMIT)
+        self._cleanup.push("leases", self._tenure.end, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
         self._tenure.begin(self._bench, self._stage.hosts, optics)
-        self._deadline = Deadline.after(self._experiment.limits.run)
+        seconds, restore = self._experiment.limits.run, longest_restore(self._plan)
+        self._time = time_limit(seconds, self._inbox)
+        text = f"ends within {seconds:g} s, and {restore:.0f} s more to take everything back"
+        self._log.append("note", "the run", text=text)
 
     def _open_instruments(self, step: OpenInstruments) -> None:
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
-        self._cleanup.push("instruments", lambda _: bench.close_instruments(), _RESTORE_LIMIT)
+        self._cleanup.push("instruments", lambda _: bench.close_instruments(), RESTORE_LIMIT)
         self._wait(
             "opening the instruments",
             lambda: bench.open_instruments(
@@ -148,17 +149,19 @@ class Orchestrator:
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
-        self._cleanup.push("agents", bench.close_hosts, _RESTORE_LIMIT)
-        self._cleanup.push("power", bench.power.give_all, _RESTORE_LIMIT)
+        self._cleanup.push("agents", bench.close_hosts, RESTORE_LIMIT)
+        self._cleanup.push("power", bench.power.give_all, RESTORE_LIMIT)
         if bench.lab.attenuators:
-            self._cleanup.push("attenuation", bench.attenuation.restore_all, _RESTORE_LIMIT)
+            self._cleanup.push("attenuation", bench.attenuation.restore_all, RESTORE_LIMIT)
         self._wait("starting the agents", lambda: bench.open_hosts(hosts, deadline), deadline)
+        what = "looking at the light of the hosts"
+        self._wait(what, lambda: bench.look_at_health(hosts, deadline), deadline)
 
     def _program(self, step: ProgramCircuits) -> None:
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
         wanted = frozenset(step.circuits)
         undo = self._keep_circuits if self._experiment.keep else bench.fabric.restore
-        self._cleanup.push("circuits", undo, _RESTORE_LIMIT)
+        self._cleanup.push("circuits", undo, RESTORE_LIMIT)
         self._wait(
             "making the circuits",
             lambda: make_circuits(bench, wanted, self._log, deadline),
@@ -175,6 +178,9 @@ class Orchestrator:
 
     def _restore(self) -> None:
         self._inbox.handler = self._record
+        if self._time:
+            self._time.cancel()
+        self._inbox.stop(None)
         self._tenure.prepare_end()
         self._cleanup.run()
         self._journal.close()

@@ -11,6 +11,7 @@ from testbed.clock import Deadline, now
 from testbed.control.words import Fenced, HostSilent
 from testbed.errors import HostError, LabError
 from testbed.run.inbox import Interrupted, Report
+from testbed.run.limits import time_limit
 
 LONG = 30.0
 """Seconds that nobody here may wait for."""
@@ -157,3 +158,25 @@ def test_an_error_of_the_handler_ends_the_wait(inbox):
     inbox.observe(Fenced())
     with pytest.raises(LabError, match="the record"):
         inbox.wait(lambda: False, soon())
+
+
+def test_what_stops_a_run_waits_until_an_undo_is_done(inbox):
+    inbox.stop(LabError("over"))
+    with inbox.unstoppable():
+        assert inbox.result(inbox.submit(lambda: 7), Deadline.after(10), "an undo") == 7
+    with pytest.raises(LabError, match="over"):
+        inbox.check()
+    inbox.check()
+
+
+def test_a_run_whose_time_is_over_stops_waiting(inbox):
+    time_limit(0.01, inbox)
+    with pytest.raises(LabError, match=r"longer than its limit of 0\.01 s"):
+        inbox.pause(Deadline.after(10))
+
+
+def test_a_time_limit_that_is_called_off_stops_nothing(inbox):
+    timer = time_limit(0.05, inbox)
+    timer.cancel()
+    timer.join()
+    inbox.check()
