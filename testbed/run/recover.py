@@ -26,7 +26,6 @@ from testbed.schema import Lab
 
 _OPEN_LIMIT = 10.0
 _STEP_LIMIT = 25.0
-_CLOSE_LIMIT = 15.0
 _HOST_LIMIT = 30.0
 """Seconds in which a host that is starting must have answered; all are asked side by side."""
 
@@ -143,7 +142,10 @@ class _Replay:
         self._log.append("recover.begin", self._run.id, **_beginning(promises))
         self._bench.hold(lease)
         self._push_all(promises)
-        self._cleanup.run()
+        try:
+            self._cleanup.run()
+        finally:
+            self._bench.close_instruments()
         left = self._cleanup.failures
         codes = {self._code_of(step) for step in left}
         code = EXIT_UNSAFE if EXIT_UNSAFE in codes else min(codes, default=EXIT_PASSED)
@@ -155,8 +157,6 @@ class _Replay:
 
         A host may have to start first, and its agent takes back all that happened there.
         """
-        close = self._bench.close_instruments
-        self._push("instruments", lambda _: close(), _CLOSE_LIMIT)
         by_host: dict[str, list[Entry]] = {}
         elsewhere = []
         for promise in reversed(promises):

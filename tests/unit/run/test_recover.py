@@ -1,0 +1,290 @@
+"""Every promise of a run that was killed is kept, or what is left is said."""
+
+import os
+import time
+from contextlib import suppress
+
+import pytest
+from killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
+
+from testbed.errors import BusyError
+from testbed.fabric.circuits import Circuit
+from testbed.record.journal import Journal
+from testbed.record.leases import Owed
+
+
+@pytest.fixture
+def run(tmp_path, ssh_host):
+    with ssh_host.at_home():
+        run = KilledRun(tmp_path, ssh_host.port)
+        yield run
+        run.close()
+
+
+class Killed(BaseException):
+    """Nothing that the code under test may catch."""
+
+
+def killed(run, *acts):
+    """Let the run do something and die."""
+    run.begin()
+    for act in acts:
+        act()
+    run.kill()
+    return run
+
+
+def is_gone(pid, limit=5.0):
+    """Tell whether a process is no more, at most `limit` seconds from now."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def test_circuits_are_as_they_were_found(run):
+    run.somebody_else("ADD (@1,2),(@6,5)")
+    killed(run, lambda: run.change(OTHER))
+    assert run.shown() == OTHER_CROSSED
+    assert run.recover() == 0
+    assert run.shown() == ONE_CROSSED
+    assert run.promised() == [] and run.left() == []
+
+
+def test_power_is_given_back_and_the_host_is_known_to_be_empty(run):
+    killed(run, lambda: run.start_agent("h1"), lambda: run.cut("h1"))
+    assert run.recover() == 0
+    assert run.powered["2"] and run.promised() == []
+    assert "h1 had no power, and starts now" in run.notes()
+    assert "what ran there ended with its power" in run.notes()
+
+
+def test_an_outlet_that_was_never_turned_off_empties_no_host(run):
+    def promise_only():
+        run.journal.promise("outlet", unit="pdu", outlet="2", on=True)
+
+    agent = []
+    killed(run, lambda: agent.extend(run.start_agent("h1")), promise_only)
+    assert run.recover() == 0
+    assert "what ran there ended with its power" not in run.notes()
+    assert all(is_gone(pid) for pid in agent)
+
+
+def test_a_fibre_takes_what_it_took_before(run):
+    killed(run, run.attenuate)
+    assert run.taken[1] == pytest.approx(7.0)
+    assert run.recover() == 0
+    assert run.taken[1] == pytest.approx(0.0)
+    assert run.promised() == []
+
+
+def test_a_far_end_behaves_again(run):
+    run.faults["ocs"] = {"late"}
+    killed(run, lambda: run.journal.promise("far-end-fault", switch="ocs", fault="late"))
+    assert run.recover() == 0
+    assert run.faults == {"ocs": set()} and run.promised() == []
+
+
+def test_agents_and_ranks_are_gone_and_proved_so(run):
+    processes = []
+    killed(run, lambda: processes.extend(run.start_agent("h0")))
+    assert run.recover() == 0
+    assert all(is_gone(pid) for pid in processes)
+    assert run.promised() == []
+
+
+def test_what_a_killed_agent_left_is_taken_back_too(run):
+    processes = []
+    run.begin()
+    processes.extend(run.start_agent("h0"))
+    end(processes[0])
+    run.kill()
+    assert run.recover() == 0
+    assert all(is_gone(pid) for pid in processes)
+    assert any("took back what a dead agent" in note for note in run.notes())
+
+
+def test_promises_are_kept_last_first_and_hosts_at_the_end(run):
+    killed(
+        run,
+        lambda: run.start_agent("h0"),
+        lambda: run.change(ONE),
+        run.attenuate,
+        lambda: run.cut("h1"),
+    )
+    assert run.recover() == 0
+    order = [event.subject for event in run.events("cleanup.begin")]
+    assert order == ["outlet pdu.2", "channel 1 of voa", "circuits of ocs", "hosts"]
+
+
+def test_doing_it_again_is_harmless_and_finds_nothing(run):
+    killed(run, lambda: run.change(ONE, OTHER), lambda: run.cut("h1"))
+    assert run.recover() == 0
+    assert run.recover() == 0
+    assert len(run.events("recover.begin")) == 1
+
+
+def test_recovering_that_is_itself_killed_is_gone_on_with(run, monkeypatch):
+    """Whatever it was about to settle next, the next one does it again."""
+    acts = (
+        lambda: run.start_agent("h0"),
+        lambda: run.change(ONE),
+        run.attenuate,
+        lambda: run.cut("h1"),
+    )
+    killed(run, *acts)
+    real, allowed, tries = Journal.settle, 0, 0
+
+    def settle(journal, number):
+        nonlocal allowed
+        if not allowed:
+            raise Killed
+        allowed -= 1
+        real(journal, number)
+
+    monkeypatch.setattr(Journal, "settle", settle)
+    while run.promised():
+        allowed = tries
+        tries += 1
+        with suppress(Killed):
+            run.recover()
+    assert tries > 2
+    assert run.shown() == {} and run.powered["2"] and run.taken[1] == pytest.approx(0.0)
+
+
+# --- what others did meanwhile ---------------------------------------------------------------
+
+
+def test_light_of_others_on_our_ports_is_left_alone_and_said(run):
+    killed(run, lambda: run.change(ONE))
+    run.somebody_else("SUB (@1),(@6)")
+    run.somebody_else("ADD (@1),(@7)")
+    assert run.recover() == 0
+    assert run.shown() == {1: 7}
+    (note,) = run.notes()
+    assert note == "ocs: 1→7 (h0.p0 to h2.p0) was made by somebody else and is left alone"
+
+
+def test_what_was_there_before_and_cannot_be_had_again_is_said(run):
+    run.somebody_else("ADD (@1,2),(@6,5)")
+    killed(run, lambda: run.change(OTHER))
+    run.somebody_else("ADD (@1),(@5)")
+    assert run.recover() == 0
+    assert run.shown() == {1: 5}
+    assert "ocs: 1→6 (h0.p0 to h1.p0), 2→5 (h1.p0 to h0.p0) was there before and cannot be" in (
+        " ".join(run.notes())
+    )
+
+
+def test_where_the_start_is_out_of_reach_light_rests_where_the_lab_says_so(tmp_path, ssh_host):
+    with ssh_host.at_home():
+        run = KilledRun(tmp_path, ssh_host.port, more=", safe: {2: 8}")
+        run.somebody_else("ADD (@1,2),(@6,5)")
+        killed(run, lambda: run.change(OTHER))
+        run.somebody_else("ADD (@1),(@5)")
+        assert run.recover() == 0
+        assert run.shown() == {1: 5, 2: 8}
+        assert "2→8 (h1.p0 to h3.p0) is there instead" in " ".join(run.notes())
+        run.close()
+
+
+def test_a_port_that_is_to_be_kept_alight_keeps_the_light_of_the_run(tmp_path, ssh_host):
+    crossed = Circuit.parse("h1.p0", "h2.p0")
+    with ssh_host.at_home():
+        run = KilledRun(tmp_path, ssh_host.port, more=", keep_alive: [6]")
+        run.somebody_else("ADD (@1,2),(@6,5)")
+        killed(run, lambda: run.change(crossed))
+        assert run.shown() == {2: 7, 3: 6}
+        run.somebody_else("ADD (@1),(@5)")
+        assert run.recover() == 0
+        assert run.shown() == {1: 5, 3: 6}  # 2→7 went, as nothing needs it
+        run.close()
+
+
+def test_what_cannot_be_brought_back_is_left_said_and_promised(run):
+    killed(run, lambda: run.change(ONE))
+    run.switch.fault("stuck", port=1)
+    assert run.recover() == 6
+    assert run.promised() == ["circuits"]
+    assert "circuits of ocs: ocs could not be brought back" in run.left()[0]
+    run.switch.clear()
+    assert run.recover() == 0
+    assert run.shown() == {}
+
+
+def test_a_switch_that_does_not_answer_costs_no_other_step(run):
+    killed(run, lambda: run.change(ONE), lambda: run.cut("h1"), run.attenuate)
+    run.wires["ocs"].close()
+    assert run.recover() == 4
+    assert run.powered["2"] and run.taken[1] == pytest.approx(0.0)
+    assert run.promised() == ["circuits"]
+
+
+def test_a_host_that_does_not_answer_costs_no_other_host(run, monkeypatch):
+    monkeypatch.setattr("testbed.run.recover._HOST_LIMIT", 1.0)
+    run.begin()
+    processes = run.start_agent("h0")
+    run.journal.promise("agent", host="h9")
+    run.kill()
+    assert run.recover() == 6
+    assert all(is_gone(pid) for pid in processes)
+    assert run.promised() == ["agent"]
+    assert "h9 is no host of the lab" in run.left()[0]
+
+
+# --- whose it is -----------------------------------------------------------------------------
+
+
+def test_a_run_that_is_alive_is_refused(run):
+    run.begin()
+    run.change(ONE)
+    with pytest.raises(BusyError, match="still going"):
+        run.recover()
+    assert run.shown() == ONE_CROSSED
+    run.kill()
+    assert run.recover() == 0
+
+
+def test_what_the_run_had_leased_is_free_once_all_is_taken_back(run):
+    killed(run, lambda: run.change(ONE))
+    ports = run.lease.resources
+    with pytest.raises(Owed, match="testbed recover"):
+        run.leases.take(ports, "somebody else")
+    assert run.recover() == 0
+    run.leases.take(ports, "somebody else").release()
+
+
+def test_what_is_still_changed_stays_leased(run):
+    killed(run, lambda: run.change(ONE))
+    run.switch.fault("stuck", port=1)
+    assert run.recover() == 6
+    with pytest.raises(Owed):
+        run.leases.take(run.lease.resources, "somebody else")
+    run.switch.clear()
+    assert run.recover() == 0
+
+
+# --- promises that cannot be understood ------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("undo", "arguments", "said"),
+    [
+        ("mirror", {}, "nothing here knows how to take back 'mirror'"),
+        ("outlet", {"unit": "pdu", "outlet": "9", "on": True}, "feeds no host of the lab"),
+        ("outlet", {}, "cannot be understood"),
+        ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is no instrument"),
+        ("circuits", {"ports": {"ocs": ["x"]}}, "cannot be understood"),
+        ("attenuation", {"attenuator": "voa", "channel": 3, "decibels": 1.0}, "no fibre"),
+    ],
+)
+def test_a_promise_that_cannot_be_kept_is_left_and_told(run, undo, arguments, said):
+    killed(run, lambda: run.change(ONE), lambda: run.journal.promise(undo, **arguments))
+    assert run.recover() == 6
+    assert run.shown() == {}
+    assert run.promised() == [undo]
+    assert said in run.left()[0]
