@@ -59,6 +59,8 @@ class Summary:
     checks: Sequence[CheckResult]
     retries: Sequence[Retry] = ()
     """What failed and was tried once more, in trials and around them."""
+    health: Sequence[str] = ()
+    """What was not as it should be before the first trial."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary in its public format, version 1."""
@@ -78,6 +80,7 @@ class Summary:
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "checks": [check.to_json() for check in self.checks],
             "retries": [asdict(retry) for retry in self.retries],
+            "health": list(self.health),
         }
 
 
@@ -111,6 +114,7 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
             for e in events
             if e.kind == "retry"
         ],
+        health=[f"{e.subject}: {e.data['text']}" for e in events if e.kind == "health"],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from testbed.bench.attenuation import Attenuation
 from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
 from testbed.bench.fabric import Fabric
+from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
 from testbed.bench.link import Listener
 from testbed.bench.needs import Leased, is_exclusive
@@ -133,6 +134,16 @@ class Bench:
         """Start the agents of hosts and set up their networks, side by side."""
         side_by_side(lambda name: self._start_agent(name, deadline), list(names))
         side_by_side(lambda name: self._set_up(name, deadline), list(names))
+
+    def look_at_health(self, names: Collection[str], deadline: Deadline) -> None:
+        """Log what is not as it should be with hosts that were opened, and with their light."""
+        for name in names:
+            # What dead agents left there is taken back by now.
+            for trouble in troubles_of_host({**self.hosts[name].facts, "leftovers": ()}):
+                self._log.append("health", name, text=trouble)
+        for name, switch in self.switches.items():
+            for trouble in troubles_of_light(self.lab, name, switch, names, deadline):
+                self._log.append("health", name, text=trouble)
 
     def open_host(self, name: str, deadline: Deadline) -> None:
         """Start one host's agent and set up its network."""

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
 from testbed.bench.opening import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError
 from testbed.fabric.device import Capabilities, spans
-from testbed.schema import Host, Lab
+from testbed.schema import Host, Lab, avoided
 
 _LIMIT = 10.0
 
@@ -36,27 +37,40 @@ def examine(lab: Lab) -> list[Finding]:
 
     Changes nothing: no circuit, no outlet, no address.
     """
-    questions: dict[str, Callable[[], str]] = {}
+    questions: dict[str, Callable[[], list[str]]] = {}
     for name in lab.instruments():
         questions[name] = partial(_ask_instrument, lab, name)
     for name, host in lab.hosts.items():
         questions[name] = partial(_ask_host, name, host)
     with ThreadPoolExecutor(len(questions)) as pool:
-        return list(pool.map(_finding, questions, questions.values()))
+        found = pool.map(_findings, questions, questions.values())
+        return [*(one for many in found for one in many), *_set_aside(lab)]
 
 
-def _finding(subject: str, question: Callable[[], str]) -> Finding:
+def _findings(subject: str, question: Callable[[], list[str]]) -> list[Finding]:
+    """Return how something is, and then each of its troubles."""
     try:
-        return Finding(subject, True, question())
+        answer, *troubles = question()
     except TestbedError as error:
-        return Finding(subject, False, str(error).removeprefix(f"{subject}: "))
+        return [Finding(subject, False, str(error).removeprefix(f"{subject}: "))]
+    return [Finding(subject, True, answer), *(Finding(subject, False, one) for one in troubles)]
 
 
-def _ask_instrument(lab: Lab, name: str) -> str:
+def _set_aside(lab: Lab) -> Iterator[Finding]:
+    for entry in lab.quarantine:
+        yield Finding(entry.what, True, f"in quarantine until {entry.until}: {entry.reason}")
+
+
+def _ask_instrument(lab: Lab, name: str) -> list[str]:
     instrument: Any = make_instrument(lab, name, _no_tracer)
     deadline = Deadline.after(_LIMIT)
     try:
-        return "; ".join([str(instrument.open(deadline)), *_light(lab, name, instrument, deadline)])
+        identity = str(instrument.open(deadline))
+        answer = "; ".join([identity, *_light(lab, name, instrument, deadline)])
+        if name not in lab.switches:
+            return [answer]
+        hosts = lab.hosts.keys() - avoided(lab).keys()
+        return [answer, *troubles_of_light(lab, name, instrument, hosts, deadline)]
     finally:
         instrument.close()
 
@@ -90,12 +104,12 @@ def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
                 )
 
 
-def _ask_host(name: str, spec: Host) -> str:
+def _ask_host(name: str, spec: Host) -> list[str]:
     host = BenchHost(name, spec, _no_listener, Deadline.after(_LIMIT))
-    facts = host.facts
+    facts, troubles = host.facts, list(troubles_of_host(host.facts))
     host.leave(Deadline.after(_LIMIT))
-    dead = "".join(f"; run {found['run']} left something" for found in facts["leftovers"])
-    return f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}{dead}"
+    answer = f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}"
+    return [answer, *troubles]
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

@@ -61,9 +61,11 @@ def doctor(
         from testbed.cli.wiring import check_wiring
 
         return check_wiring(found, results, json=json)
-    from testbed.bench.doctor import examine
+    from testbed.bench.doctor import Finding, examine
+    from testbed.bench.health import troubles_of_results
 
-    return _print_findings(examine(found), json)
+    full = [Finding("results", False, trouble) for trouble in troubles_of_results(results)]
+    return _print_findings([*examine(found), *full], json)
 
 
 def _accept_host_keys(lab: Lab, json: bool) -> int:

@@ -28,6 +28,7 @@ _LIBRARIES = ("numpy", "paramiko", "pyserial", "pyvisa", "pyvisa-py", "scipy")
 def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory, EventLog]:
     """Make the run directory, write all that is known before the start, and open the log."""
     from testbed.bench.bundle import digest
+    from testbed.bench.health import troubles_of_results
 
     plan = inputs.plan
     directory = RunDirectory.create(results, plan.experiment)
@@ -54,6 +55,8 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
     directory.write_json("run.json", facts)
     log = EventLog(directory.events)
     log.append("run.begin", plan.experiment, **facts)
+    for trouble in troubles_of_results(results):
+        log.append("health", "results", text=trouble)
     return directory, log
 
 

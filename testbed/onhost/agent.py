@@ -17,6 +17,7 @@ import platform
 import selectors
 import signal
 import sys
+import tempfile
 import time
 from typing import Any, Optional, TypeVar
 
@@ -136,6 +137,8 @@ class Agent:
             "pid": os.getpid(),
             "hardware": {port: hardware_address(i) for port, i in request["interfaces"].items()},
             "leftovers": found,
+            "time": time.time(),
+            "free": _free_bytes(),
         }
 
     def do_alive(self, request: Message, _: float) -> dict[str, Any]:
@@ -272,6 +275,11 @@ class Agent:
             if not stayed:
                 self._for_a_run(self._journal).settle(promise)
         return left
+
+
+def _free_bytes() -> int:
+    found = os.statvfs(tempfile.gettempdir())
+    return found.f_bavail * found.f_frsize
 
 
 def _version(package: str) -> str:

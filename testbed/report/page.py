@@ -42,6 +42,10 @@ def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
     print_throughput(summary, console)
     if summary.trials:
         print_trials(summary, console)
+    if summary.health:
+        console.print(Text("\nNot as it should be before the run", style="bold yellow"))
+        for trouble in summary.health:
+            console.print(Text(f"  {trouble}"))
     if summary.retries:
         _print_retries(summary, console)
     if summary.left:

@@ -156,7 +156,7 @@ class Progress:
                 return f"{subject} answers", "plain"
             case "host.lost":
                 return f"the agent of {subject} is gone: {data['reason']}", "plain"
-            case "note":
+            case "note" | "health":
                 return f"{subject}: {data['text']}", "plain"
             case "retry":
                 return f"{data['what']} of {subject} once more: {data['why']}", "plain"

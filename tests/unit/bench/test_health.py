@@ -1,0 +1,85 @@
+"""Health before a run: each trouble is a sentence with what to do, and a healthy lab has none."""
+
+import re
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from testbed.bench.health import troubles_of_host, troubles_of_light, troubles_of_results
+from testbed.clock import Deadline
+from testbed.schema import load_lab
+
+LAB = """\
+lab: small
+hosts:
+  h0: {ssh: h0, ports: {p0: {interface: eth1, address: 10.0.0.1/24, tx: ocs.1, rx: ocs.17}}}
+  h1: {ssh: h1, ports: {p0: {interface: eth1, address: 10.0.0.2/24, tx: ocs.2, rx: ocs.18}}}
+  h2: {ssh: h2, ports: {p0: {interface: eth1, address: 10.0.0.3/24, tx: ocs.3, rx: ocs.19}}}
+switches: {ocs: {driver: polatis, resource: "TCPIP::192.0.2.10::5025::SOCKET", ports: [1-32]}}
+"""
+
+
+def facts(**changes):
+    return {"time": time.time(), "free": 10**12, "leftovers": ()} | changes
+
+
+def test_a_healthy_host_has_no_troubles():
+    assert list(troubles_of_host(facts())) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"time": time.time() + 3600}, "s ahead of ours: start NTP"),
+        ({"time": time.time() - 3600}, "s behind ours: start NTP"),
+        ({"free": 10 * 2**20}, "has 10 MiB left: free some"),
+        ({"leftovers": [{"run": "R1", "promised": ["ranks"]}]}, "dead agent of run R1 .*recover"),
+    ],
+)
+def test_what_is_wrong_with_a_host_is_told_with_what_to_do(wrong, words):
+    (trouble,) = troubles_of_host(facts(**wrong))
+    assert re.search(words, trouble), trouble
+
+
+class Monitors:
+    """A switch that measures the light of some ports."""
+
+    def __init__(self, levels, monitored=range(1, 33)):
+        self.capabilities = SimpleNamespace(monitored=frozenset(monitored))
+        self._levels = levels
+        self.asked = []
+
+    def power(self, ports, deadline):
+        self.asked += ports
+        return {port: self._levels.get(port) for port in ports}
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / "lab.yaml").write_text(LAB)
+    return load_lab(tmp_path / "lab.yaml")
+
+
+def test_a_port_that_sends_no_light_is_named_and_only_ports_of_the_hosts_are_asked(lab):
+    switch = Monitors({1: -1.0, 2: None, 3: None})
+    (trouble,) = troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))
+    assert trouble.startswith("no light of h1.p0 enters at port 2: is the host on")
+    assert switch.asked == [1, 2]
+
+
+def test_a_switch_that_cannot_tell_is_not_asked(lab):
+    switch = Monitors({}, monitored=())
+    assert list(troubles_of_light(lab, "ocs", switch, list(lab.hosts), Deadline.after(1))) == []
+    assert switch.asked == []
+
+
+def test_a_disk_that_is_nearly_full_is_told_for_a_place_that_is_not_there_yet(
+    tmp_path, monkeypatch
+):
+    place = tmp_path / "not" / "yet"
+    assert list(troubles_of_results(place)) == []
+    monkeypatch.setattr("testbed.bench.health._NEEDED", 2**80)
+    (trouble,) = troubles_of_results(place)
+    assert "left: free some, or choose another place with --results" in trouble
+    assert not place.exists()
