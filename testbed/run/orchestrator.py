@@ -177,6 +177,7 @@ class Orchestrator:
         self._bench.fabric.keep()
 
     def _restore(self) -> None:
+        self._log.trial = None  # what still comes belongs to no trial
         self._inbox.handler = self._record
         if self._time:
             self._time.cancel()
