@@ -40,6 +40,7 @@ _REOPEN_TRY = 0.4
 _REAP_TRY = 8.0
 """Long enough for an agent that ends another one first."""
 _REOPEN_PAUSE = 0.05
+_LEAVE_TRY = 5.0
 
 
 class Bench:
@@ -173,7 +174,10 @@ class Bench:
             self._journal.settle(promise)
 
     def _start_patiently(self, name: str, each: float, deadline: Deadline) -> None:
-        """Start an agent on a host that may still be starting, trying again until it answers."""
+        """Start an agent on a host that may still be starting, trying again until it answers.
+
+        Each try is given twice the time of the one before: the host may just be busy.
+        """
         while True:
             try:
                 return self._start_agent(name, deadline.within(each))
@@ -181,6 +185,7 @@ class Bench:
                 if deadline.passed:
                     raise
                 time.sleep(_REOPEN_PAUSE)
+                each *= 2
 
     def drop_host(self, name: str) -> None:
         """Forget a host that does not answer, without waiting for it."""
@@ -197,7 +202,8 @@ class Bench:
     def close_hosts(self, deadline: Deadline) -> None:
         """Have every agent take back what it did; raise UnsafeError with what is left.
 
-        A host whose agent was lost on the way, and not with its power, is asked by a new one.
+        A host whose agent was lost on the way, and not with its power, or does not take everything
+        back now, is asked by a new one.
         """
         self.drop_cut_hosts()
         problems: list[str] = []
@@ -205,9 +211,9 @@ class Bench:
         def close(name: str) -> None:
             try:
                 if name in self.hosts:
-                    self._leave(self.hosts.pop(name), deadline)
-                else:
-                    self.reap(name, deadline)
+                    with suppress(HostError):
+                        return self._leave(self.hosts.pop(name), deadline.within(_LEAVE_TRY))
+                self.reap(name, deadline)
             except (HostError, UnsafeError) as error:
                 problems.append(str(error))
 
@@ -252,11 +258,15 @@ class Bench:
         if message["event"] != "log":
             self._listener(host, message, received)
             return
+        self.keep_output(host, "ranks.log", message["line"] + "\n")
+
+    def keep_output(self, host: str, name: str, text: str) -> None:
+        """Append what was said on a host to one of its files under `logs/`."""
         with (
             suppress(OSError),  # a full disk ends the run elsewhere
-            self._run.log(host, "ranks.log").open("a", encoding="utf-8") as file,
+            self._run.log(host, name).open("a", encoding="utf-8") as file,
         ):
-            file.write(message["line"] + "\n")
+            file.write(text)
 
     def _set_up(self, name: str, deadline: Deadline) -> None:
         host = self.hosts[name]
