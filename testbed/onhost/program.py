@@ -45,6 +45,8 @@ class Job:
     In `argv`, `{report}` stands for the file whose text is wanted, where there is one.
     """
 
+    meets = "neighbours"
+
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._argv: Sequence[str] = options["argv"]
         self._environment: Mapping[str, str] = options["environment"]
