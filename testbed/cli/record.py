@@ -63,7 +63,7 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
 def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary:
     """Compute everything from the event log, write it, and print the last page when asked to.
 
-    Without `draw` there is no report.html: its figures take a second.
+    Without `draw` there is no report.html where something is left: its figures take a second.
     """
     from testbed.analysis.summary import summarise
     from testbed.report.junit import write_junit
@@ -74,7 +74,7 @@ def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary
     summary = summarise(directory.id, experiment, events)
     directory.write_json("summary.json", summary.to_json())
     write_junit(summary, directory.path / "junit.xml")
-    if draw:
+    if draw or not summary.left:
         from testbed.report.html import write_html
 
         write_html(summary, events, directory.path / "report.html")

@@ -114,9 +114,11 @@ def _short(path: Path) -> str:
 
 def _next_command(summary: Summary, place: str) -> str:
     lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
+    if summary.left:
+        return f"testbed recover {place}"
     match summary.exit_code:
         case code if code == EXIT_UNSAFE:
-            return "testbed recover"
+            return f"testbed recover {place}"
         case code if code == EXIT_BUSY:
             return "testbed who"
         case code if code == EXIT_LAB:

@@ -7,6 +7,7 @@ record is computed later, from the hosts' own stamps.
 from __future__ import annotations
 
 import statistics
+from collections import deque
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,9 @@ WINDOW = 5
 BACK = 0.95
 """Share of the rate before the fault that counts as back."""
 
+_KEPT = 1000
+"""Steps of a generation whose ends are kept: a job may run for days."""
+
 
 class Pace:
     """When each step was finished by the last rank, on this machine's clock."""
@@ -24,34 +28,46 @@ class Pace:
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
         self._finished: dict[tuple[int, int], set[int]] = {}
-        self.ends: list[tuple[int, float]] = []
-        """(generation, instant) of every finished step, in order."""
+        self._ends: dict[int, deque[float]] = {}
+        self._counts: dict[int, int] = {}
+        self.last = float("-inf")
+        """The instant at which the last step was finished."""
 
     def hear(self, rank: int, said: Mapping[str, Any], received: float) -> None:
         """Take one rank's word on one step."""
-        key = (said["generation"], said["step"])
+        generation = said["generation"]
+        key = (generation, said["step"])
         ranks = self._finished.setdefault(key, set())
         ranks.add(rank)
         if len(ranks) == self._ranks:
             del self._finished[key]
-            self.ends.append((said["generation"], received))
+            self._forget_before(generation)
+            self._ends.setdefault(generation, deque(maxlen=_KEPT)).append(received)
+            self._counts[generation] = self.steps(generation) + 1
+            self.last = received
+
+    def _forget_before(self, generation: int) -> None:
+        """Forget what nobody asks for any more: steps never finished, ends of long ago."""
+        for abandoned in [key for key in self._finished if key[0] < generation]:
+            del self._finished[abandoned]
+        for old in [known for known in self._ends if known < generation - 1]:
+            del self._ends[old]
 
     def step_time(self, generation: int) -> float:
-        """Return the median time of a step of one generation; 0 before two are finished."""
-        ends = [t for g, t in self.ends if g == generation]
-        intervals = [b - a for a, b in pairwise(ends)]
+        """Return the median time of a generation's last steps; 0 before two are finished."""
+        intervals = [b - a for a, b in pairwise(self._ends.get(generation, ()))]
         return statistics.median(intervals) if intervals else 0.0
 
     def steps(self, generation: int) -> int:
         """Return how many steps of a generation are finished."""
-        return sum(g == generation for g, _ in self.ends)
+        return self._counts.get(generation, 0)
 
     def is_back(self, generation: int, before: float) -> bool:
         """Tell whether the last steps of a generation were as fast as `before` the fault.
 
         Where too few steps came before it (0), there is nothing to wait for but the steps.
         """
-        ends = [t for g, t in self.ends if g == generation][-WINDOW - 1 :]
+        ends = self._ends.get(generation, ())
         if len(ends) <= WINDOW:
             return False
-        return before == 0 or (ends[-1] - ends[0]) / WINDOW <= before / BACK
+        return before == 0 or (ends[-1] - ends[-WINDOW - 1]) / WINDOW <= before / BACK

@@ -204,7 +204,7 @@ class Trial:
                 return True
             if recovery:
                 return recovery.is_over
-            return any(t > fault_at for _, t in self._pace.ends)
+            return self._pace.last > fault_at
 
         if not self._inbox.wait(settled, deadline):
             self.failure = f"not recovered within {self._experiment.limits.trial:g} s"

@@ -69,7 +69,7 @@ def test_a_pass_that_took_a_second_attempt_is_marked_as_one(page):
     [
         (EXIT_LAB, "testbed doctor rack --twin"),
         (EXIT_BUSY, "testbed who"),
-        (EXIT_UNSAFE, "testbed recover"),
+        (EXIT_UNSAFE, "testbed recover results/run"),
         (EXIT_BUG, "less results/run/traceback.txt"),
     ],
 )
@@ -78,6 +78,14 @@ def test_the_next_command_is_about_what_went_wrong(page, monkeypatch, tmp_path, 
     found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
     last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
     assert last == f"next    {command}"
+
+
+def test_whoever_left_in_the_middle_is_told_what_is_changed_and_what_to_type(page):
+    left = ("circuits: left in the middle", "agents: not done")
+    found = summary(outcome="aborted", cleanup="failed", left=left, exit_code=130)
+    shown = page(found)
+    assert section(shown, "Not taken back:")[1:] == [f"  {what}" for what in left]
+    assert shown.splitlines()[-1] == "next    testbed recover results/run"
 
 
 def test_failed_checks_come_first_with_the_value_beside_the_limit(page):
