@@ -7,6 +7,7 @@ exist that repeat a login in their answer.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,3 +117,29 @@ def masked_data(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(map(masked_data, value))
     return value
+
+
+_ALLOWED = ("NCCL_", "RCCL_", "CUDA_", "HIP_", "ROCR_", "UCX_", "OMPI_", "SLURM_", "TESTBED_")
+"""Beginnings of the names of variables that a record of a measurement needs, and may keep."""
+
+_LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.)*("|$)')
+_ASSIGNED = re.compile(
+    r"\b([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|KEY|CREDENTIALS?|AUTH))(=|'\s*:\s*')([^\s',;]+)"
+)
+_LOGIN = re.compile(r"(://)[^/\s@]+@")
+
+
+def redacted(text: str) -> str:
+    """Return the output of a program with `***` for what its environment may have held in secret.
+
+    A list of the whole environment, as nccl-tests writes one, keeps only what is about the
+    measurement. Elsewhere, values go whose names say that they are secret, logins in URLs, and all
+    that this process conceals.
+    """
+    text = _LISTED.sub(_listed, masked(text))
+    return _LOGIN.sub(r"\1***@", _ASSIGNED.sub(r"\1\2***", text))
+
+
+def _listed(match: re.Match[str]) -> str:
+    name, end = match[1], match[2]
+    return match[0] if name.startswith(_ALLOWED) else f'"{name}=***{end}'

@@ -6,7 +6,7 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from testbed.analysis.metrics import Metric
@@ -42,6 +42,8 @@ class CheckResult:
     verdict: Verdict
     reason: str = ""
     supports: float | None = None
+    unit: str = ""
+    """Of the metric, where the experiment itself defines it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the check as DESIGN's summary has it."""
@@ -59,13 +61,21 @@ def evaluate(
     check: Check, trials: Sequence[TrialResult], metrics: Mapping[str, Metric]
 ) -> CheckResult:
     """Return what came of a check. A trial that is invalid or did not recover counts against it."""
+    result = _evaluated(check, trials, metrics)
+    defined = {name: said for trial in trials for name, said in trial.meanings.items()}
+    return replace(result, unit=defined[check.metric].unit) if check.metric in defined else result
+
+
+def _evaluated(
+    check: Check, trials: Sequence[TrialResult], metrics: Mapping[str, Metric]
+) -> CheckResult:
     name = f"{check.arm}.{check.metric} {check.statistic}"
     mine = [trial for trial in trials if trial.arm == check.arm]
     if isinstance(check.condition, str):
         return _same(name, check, mine, trials)
     found = [_value(trial, check.metric) for trial in mine]
     values = [value if isinstance(value, (int, float)) else None for value in found]
-    lost = any(trial.valid and trial.recovered is False for trial in mine)
+    lost = any(trial.is_lost for trial in mine)
     if set(values) <= {None} and not lost:
         return CheckResult(name, check.condition.text, None, "unknown", "no trial has a value")
     match check.statistic:
@@ -79,7 +89,7 @@ def evaluate(
 
 def _value(trial: TrialResult, metric: str) -> float | str | None:
     """Return what a trial has to show; nothing when it is invalid or its job did not recover."""
-    counts = trial.valid and trial.recovered is not False
+    counts = trial.valid and not trial.is_lost
     return trial.values.get(metric) if counts else None
 
 

@@ -147,9 +147,10 @@ def _measured(
     missed = [check for check in checks if check.verdict == "failed"]
     if missed:
         return "failed", f"{missed[0].name} is not {missed[0].limit}", EXIT_FAILED
-    lost = [trial for trial in valid if trial.recovered is False]
+    lost = [trial for trial in valid if trial.is_lost]
     if lost:
-        what = f"{len(lost)} of {len(trials)} trials did not recover: {lost[0].reason}"
+        how = "did not end well" if lost[0].recovered is None else "did not recover"
+        what = f"{len(lost)} of {len(trials)} trials {how}: {lost[0].reason}"
         return "failed", what, EXIT_FAILED
     open_checks = [check for check in checks if check.verdict == "unknown"]
     if open_checks:

@@ -15,6 +15,7 @@ from testbed.cli.app import (
     JsonOption,
     LabOption,
     SetOption,
+    TwinOption,
     app,
     lab_file,
     print_json,
@@ -23,6 +24,7 @@ from testbed.cli.app import (
 from testbed.errors import UsageError
 from testbed.run.plan import Plan
 from testbed.run.planner import draw_seed, make_plan
+from testbed.run.program_plan import refuse_a_twin
 from testbed.schema import (
     MAX_TRIALS,
     CircuitList,
@@ -83,13 +85,14 @@ def schema(
 def plan(
     experiment: ExperimentFile,
     lab: LabOption = "",
+    twin: TwinOption = "",
     set_: SetOption = [],  # noqa: B006 - typer wants it so
     repeat: RepeatOption = None,
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print exactly what `run` would do; open and touch nothing."""
-    planned = read(experiment, lab, set_, repeat, seed).plan
+    planned = read(experiment, lab, set_, repeat, seed, on_twin=bool(twin)).plan
     if json:
         print_json(planned.to_json())
         return
@@ -110,11 +113,19 @@ class Inputs:
 
 
 def read(
-    path: Path, lab: str, overrides: list[str], repeat: int | None, seed: int | None
+    path: Path,
+    lab: str,
+    overrides: list[str],
+    repeat: int | None,
+    seed: int | None,
+    *,
+    on_twin: bool = False,
 ) -> Inputs:
     """Read both files with their overrides and make the plan; raise what is wrong with them."""
     ours, theirs = split_overrides(overrides)
     experiment = load_experiment(path, ours)
+    if on_twin:
+        refuse_a_twin(experiment)
     if not lab and not experiment.lab:
         raise UsageError(f"{path} names no lab", hint="name one with --lab")
     file = lab_file(lab or str(experiment.lab), path)

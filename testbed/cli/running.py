@@ -54,7 +54,7 @@ def run(
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines say how it went and what to type next."""
-    inputs = read(experiment, lab, set_, repeat, seed)
+    inputs = read(experiment, lab, set_, repeat, seed, on_twin=bool(twin))
     on_paper = inputs.plan.on_paper
     if twin and not on_paper:
         return inside_twin(twin, inputs.lab, inputs.lab_file, set_)

@@ -82,8 +82,9 @@ def _check(check: CheckResult) -> tuple[Fate, str]:
 def _trial(trial: TrialResult) -> tuple[Fate, str]:
     if not trial.valid:
         return "skipped", f"invalid: {trial.reason or 'nobody but the injector saw the fault'}"
-    if trial.recovered is False:
-        return "failure", f"not recovered: {trial.reason}"
+    if trial.is_lost:
+        how = "not well at its end" if trial.recovered is None else "not recovered"
+        return "failure", f"{how}: {trial.reason}"
     return "passed", retries(trial.retries)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
@@ -59,7 +60,7 @@ def _title(step: PlainStep) -> str:
             return f"Make {len(circuits)} circuits of {len(adds)} cross-connects"
         case VerifyPaths(ports):
             return f"Verify that {len(ports)} ports reach each other through the packet switch"
-        case StartJob(name, kind, hosts, _):
+        case StartJob(name, kind, hosts):
             return f"Start job {name}: {kind} on {len(hosts)} ranks, and probe its links"
         case Restore():
             return "Take everything back, whatever happened"
@@ -82,9 +83,12 @@ def _details(step: PlainStep) -> Iterator[Text]:
                 yield Text(f"+ {light.cross}  {light.source} to {light.sink}", "green")
         case VerifyPaths(ports):
             yield Text(_named("ports", tuple(map(str, ports))))
-        case StartJob(_, _, hosts, spares):
+        case StartJob(_, _, hosts, spares, commands):
             yield Text("ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts)))
             yield Text(_named("spares", spares))
+            for host, words in zip(hosts, commands, strict=False):
+                if words:
+                    yield Text(f"on {host}: {shlex.join(words)}")
         case Restore(keep):
             end = "stay as the last trial leaves them" if keep else "go back to what was found"
             yield Text(f"faults undone, ranks ended, addresses removed; circuits {end}")

@@ -108,7 +108,7 @@ def check_value(check: CheckResult) -> str:
     if "%" in check.limit:
         return SHARE.format(check.value)
     metric = check.name.rpartition(" ")[0].rpartition(".")[2]
-    return quantity(check.value, meaning(metric).unit)
+    return quantity(check.value, check.unit or meaning(metric).unit)
 
 
 def retries(count: int) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import HostError
-from testbed.jobs.words import Job
+from testbed.jobs.words import Job, ProgramJob
 from testbed.run.inbox import Inbox, Report
+from testbed.run.programs import Programs
 from testbed.schema import FabricKind
 
 SLOT = 0
@@ -57,23 +58,35 @@ class RunningJob:
     """By host, why the process that was started there last cannot take part."""
     failure: str = ""
     """Why the job cannot go on, when it cannot."""
+    programs: Programs | None = None
+    """What the ranks run, where that is ordinary programs."""
+
+    def __post_init__(self) -> None:
+        """Be ready to hear programs."""
+        if isinstance(self.job, ProgramJob):
+            self.programs = Programs(self.job, self.bench, self.hosts, self.fabric)
 
     def start(self, deadline: Deadline) -> None:
         """Start a process for every rank and wait until all could join."""
         for host in self.hosts:
-            self.start_process(host, deadline)
+            self.start_one(host, deadline)
         self._await_ready(self.hosts, deadline)
+
+    def start_one(self, host: str, deadline: Deadline) -> None:
+        """Start a process as `start_process` does, in a worker: what ends a wait ends this."""
+        started = self.inbox.submit(lambda: self.start_process(host, deadline))
+        self.inbox.result(started, deadline, f"starting a rank on {host}")
 
     def start_process(self, host: str, deadline: Deadline) -> None:
         """Start a process on a host and tell it all but its rank; it says `ready` later."""
         bench_host = self.bench.hosts[host]
-        bench_host.start_rank(SLOT, deadline)
         self.failed.pop(host, None)
+        bench_host.start_rank(SLOT, deadline)
         self.seats[host] = Seat()
         ports = bench_host.spec.ports_on(self.fabric)
         message = {
             "do": "configure",
-            "job": dict(self.job.for_rank()),
+            "job": self._for_rank(self.rank_of(host)),
             "rank": self.rank_of(host),
             "ranks": self.job.ranks,
             "token": self.bench.token,
@@ -83,6 +96,12 @@ class RunningJob:
             "from_previous": self._port(host, ports[0]),
         }
         bench_host.tell(SLOT, message, grace=_GRACE)
+
+    def _for_rank(self, rank: int | None) -> dict[str, Any]:
+        told = dict(self.job.for_rank())
+        if self.programs and rank is not None:
+            told["options"] = self.programs.options(rank)
+        return told
 
     def await_ready(self, host: str, deadline: Deadline) -> None:
         """Wait until one host's process could join."""
@@ -153,6 +172,8 @@ class RunningJob:
                 self.failed[host] = said["why"]
             case "refused" | "corrupt":
                 self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
+            case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
+                self.failure = self.failure or self.programs.hear(rank, said)
 
     @property
     def completed(self) -> int:

@@ -70,6 +70,8 @@ class StartJob:
     kind: str
     hosts: tuple[str, ...]
     spares: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...] = ()
+    """By rank, the command line of an ordinary program; empty where the ranks are our own."""
 
 
 @dataclass(frozen=True, slots=True)

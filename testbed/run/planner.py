@@ -25,6 +25,7 @@ from testbed.run.plan import (
     Step,
     VerifyPaths,
 )
+from testbed.run.program_plan import command_lines
 from testbed.schema import Arm, Experiment, Lab, avoided
 
 
@@ -45,13 +46,17 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         check_hosts(experiment, arm, placement, first)
         check_lab_changes(arm, lab)
         check_fault(arm, lab, placement, is_only_trial=count * len(arms) == 1)
+        command_lines(arm.experiment, lab, placement)
     steps: tuple[Step, ...] = (
         OpenInstruments(
             _switches(lab, first.used), _power_units(lab, first.used), *_optics(lab, first.used)
         ),
         OpenHosts(first.used),
         _joining(first, lab),
-        StartJob(first.name, first.kind, first.hosts, first.spares),
+        StartJob(
+            *(first.name, first.kind, first.hosts, first.spares),
+            command_lines(arms[0].experiment, lab, first),
+        ),
         *_trials(arms, lab, placements, random.Random(seed), count),
         Restore(experiment.keep),
     )

@@ -29,6 +29,8 @@ _FROM_RANK = {
     "probe": "link.probe",
     "step": "step",
     "sample": "sample",
+    "program.begin": "program.begin",
+    "program.end": "program.end",
     "done": "job.done",
 }
 
@@ -42,6 +44,8 @@ def record(report: Report, rank: int | None, log: EventLog) -> None:
     if event == "rank":
         said = dict(message["said"])
         name = said.pop("event")
+        if name == "output":
+            return  # goes to logs/, where there is room for it
         if name in _FROM_RANK:
             log.append(_FROM_RANK[name], subject, at=report.received, **stamp, **said)
         else:

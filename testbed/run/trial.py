@@ -32,6 +32,7 @@ _FAULT_LIMIT = 10.0
 _CLOCK_LIMIT = 5.0
 _UNDO_LIMIT = 15.0
 _RECEIPT_LIMIT = 1.0
+_READ_LIMIT = 60.0
 _PATIENCE = 100
 """Steps after a recovery within which throughput comes back, or counts as lost for good."""
 
@@ -89,6 +90,7 @@ class Trial:
             self._await_end(deadline)
         else:
             self._disturb(self._plan.fault, deadline)
+        self._read_programs(deadline)
         have_struck = self._far_ends.end()
         self._measure_clocks()
         self._log.append(
@@ -233,6 +235,21 @@ class Trial:
             self.failure = f"the job did not end within {self._experiment.limits.trial:g} s"
         else:
             self.failure = self._broken
+
+    def _read_programs(self, deadline: Deadline) -> None:
+        """Write down what the programs of the job have measured, however they ended."""
+        programs = self._job.programs
+        if programs is None:
+            return
+        future = self._inbox.submit(lambda: list(programs.readings()))
+        try:
+            found = self._inbox.result(future, deadline.later(_READ_LIMIT), "reading the output")
+        except LabError as error:
+            self.failure = self.failure or str(error)
+            return
+        for one in found:
+            data: dict[str, Any] = {"value": one.value, "unit": one.unit, "better": one.better}
+            self._log.append("reading", one.metric, **data, count=one.count)
 
     @property
     def _broken(self) -> str:

@@ -9,7 +9,16 @@ from pydantic import model_validator
 
 from testbed.fabric.circuits import Fibres
 from testbed.schema.check import Checked
-from testbed.schema.text import Address, EnvName, FedBy, Interface, LitPort, Name, SshTarget
+from testbed.schema.text import (
+    Address,
+    EnvName,
+    FedBy,
+    Interface,
+    LitPort,
+    Name,
+    RdmaDevice,
+    SshTarget,
+)
 from testbed.units import PowerLevel
 
 FabricKind = Literal["circuit", "packet"]
@@ -30,6 +39,8 @@ class Port(Checked):
     """The switch port that carries both directions, instead of `tx` and `rx`."""
     packet: LitPort | None = None
     """The port of a packet switch that it is plugged into, instead of fibres."""
+    rdma: RdmaDevice | None = None
+    """The RDMA device behind it, as NCCL names it: `mlx5_0`."""
     launch: PowerLevel = 0.0
     """The light that it sends."""
     max_dbm: PowerLevel | None = None
@@ -73,6 +84,18 @@ class Host(Checked):
     """Its fabric ports, in the order in which topologies use them."""
     allow: tuple[str, ...] | None = None
     """The faults permitted on this host; without it, all that the lab permits."""
+
+    @property
+    def ssh_name(self) -> str:
+        """Return the name by which it is reached on the management network."""
+        return self.ssh.rpartition("@")[2].partition(":")[0]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return what ranks and programs on it find set: the fabric's RDMA devices, and `env`."""
+        devices = [port.rdma for port in self.ports.values() if port.rdma]
+        # "=": these and no others whose names begin alike (NCCL's manual, NCCL_IB_HCA).
+        return ({"NCCL_IB_HCA": f"={','.join(devices)}"} if devices else {}) | dict(self.env)
 
     def ports_on(self, fabric: FabricKind) -> tuple[str, ...]:
         """Return its ports on one sort of fabric, in the order of the file."""

@@ -202,6 +202,9 @@ EnvName = Annotated[str, spelling(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an env
 Interface = Annotated[
     str, spelling(r"[^\s/:]{1,15}", "the name of a network interface: at most 15 characters")
 ]
+RdmaDevice = Annotated[
+    str, spelling(r"[A-Za-z0-9_.-]{1,63}(:[1-9][0-9]?)?", "the name of an RDMA device, as 'mlx5_0'")
+]
 SshTarget = Annotated[str, Text(_ssh_target, _SSH_TARGET.pattern)]
 LitPort = Annotated[SwitchPort, Text(SwitchPort.parse, r"^.+\.[0-9]+$")]
 Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]

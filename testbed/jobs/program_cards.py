@@ -1,0 +1,173 @@
+"""Ordinary programs as jobs, before any of their code is loaded: their options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from testbed.analysis.nccl import COLLECTIVES, collective_of
+from testbed.jobs.cards import Topology
+from testbed.plugins import Kind, nearest
+from testbed.units import DIMENSIONS, Bytes
+
+Better = Literal["lower", "higher", "neither"]
+
+LONGEST_PATTERN = 500
+MOST_METRICS = 32
+
+_PLAIN_UNITS = ("1", "1/s")
+_METRIC = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A metric that a program prints: a line of it holds the number in the pattern's one group.
+
+    Of several such lines, of all ranks, the median counts.
+    """
+
+    pattern: str
+    """A regular expression of Python, searched in each line."""
+    unit: str
+    """What the printed number is in: `Mbit/s`, `ms`, `MiB`, `%`, ...; `1` or `1/s` for others."""
+    better: Better
+
+    def __post_init__(self) -> None:
+        """Refuse what is no pattern with one group, and units that nobody knows."""
+        if len(self.pattern) > LONGEST_PATTERN:
+            raise ValueError(f"a pattern of {len(self.pattern)} characters is too long")
+        try:
+            groups = re.compile(self.pattern).groups
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"{self.pattern!r} is no regular expression: {error}") from None
+        if groups != 1:
+            raise ValueError(f"{self.pattern!r} has {groups} groups, and the number must be in one")
+        if self.unit not in (known := [*_PLAIN_UNITS, *_FACTORS]):
+            raise ValueError(f"{self.unit!r} is no unit; {nearest(self.unit, known)}")
+
+    @property
+    def base(self) -> tuple[str, float]:
+        """Return the base unit, and what a number in `unit` is multiplied by to be in it."""
+        return _FACTORS.get(self.unit, (self.unit, 1.0))
+
+
+_FACTORS = {
+    unit: (next(base for base, one in dimension.units.items() if one == 1), factor)
+    for dimension in DIMENSIONS[:-1]
+    for unit, factor in dimension.units.items()
+} | {"%": ("1", 0.01)}
+"""By unit, its base unit and its factor."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOptions:
+    """Any program, one process on the host of each rank, begun together."""
+
+    ranks: int
+    command: tuple[str, ...]
+    """The program and its arguments; no shell reads them."""
+    metrics: Mapping[str, Pattern] = field(default_factory=dict)
+    """By name, what is read from its standard output."""
+    topology: Topology = "ring"
+
+    def __post_init__(self) -> None:
+        """Refuse a program without a name."""
+        _check_common(self.ranks, self.command, self.metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchrunOptions:
+    """A script under torchrun, one agent of it on the host of each rank."""
+
+    ranks: int
+    script: tuple[str, ...]
+    """The script and its arguments, as on torchrun's command line."""
+    gpus: int = 1
+    """Processes on each host."""
+    port: int = 29500
+    """Where the first host listens on the management network."""
+    metrics: Mapping[str, Pattern] = field(default_factory=dict)
+    """By name, what is read from its standard output."""
+    topology: Topology = "ring"
+
+    def __post_init__(self) -> None:
+        """Refuse a script without a name, and ports that nobody may listen on."""
+        _check_common(self.ranks, self.script, self.metrics)
+        if self.gpus < 1:
+            raise ValueError(f"gpus must be at least 1, not {self.gpus}")
+        if not 1024 <= self.port < 65536:
+            raise ValueError(f"{self.port} is no port from 1024 to 65535")
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTestsOptions:
+    """A program of nccl-tests or rccl-tests, over the GPUs of the hosts of all ranks."""
+
+    ranks: int
+    """Hosts; `gpus` on each take part."""
+    program: str = "all_reduce_perf"
+    """As the hosts find it; any of theirs."""
+    launch: Literal["mpirun", "srun", "agent"] = "mpirun"
+    """Who starts it: MPI over all hosts, or one process per host, each measuring its own GPUs."""
+    gpus: int = 8
+    smallest: Bytes = 8
+    largest: Bytes = 1 << 27
+    factor: int = 2
+    """Between one size and the next."""
+    iterations: int = 20
+    warmup: int = 5
+    report: Literal["table", "json"] = "table"
+    """What is read: the table on standard output, or the JSON of nccl-tests 2.17 and later."""
+    arguments: tuple[str, ...] = ()
+    """More of its own arguments, as [-o, sum, -I, '1']."""
+    topology: Topology = "ring"
+
+    def __post_init__(self) -> None:
+        """Refuse programs that are none of nccl-tests, and sizes in no order."""
+        if collective_of(self.program) == "unknown":
+            known = [f"{name}_perf" for name in COLLECTIVES]
+            raise ValueError(
+                f"{self.program!r} is no program of nccl-tests; {nearest(self.program, known)}"
+            )
+        for name in ("ranks", "gpus", "iterations", "smallest"):
+            if (count := getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 1, not {count}")
+        if self.warmup < 0:
+            raise ValueError(f"warmup must be at least 0, not {self.warmup}")
+        if self.factor < 2:
+            raise ValueError(f"factor must be at least 2, not {self.factor}")
+        if self.largest < self.smallest:
+            raise ValueError("largest is less than smallest")
+
+
+def _check_common(ranks: int, command: tuple[str, ...], metrics: Mapping[str, Pattern]) -> None:
+    if ranks < 1:
+        raise ValueError(f"ranks must be at least 1, not {ranks}")
+    if not command or not command[0]:
+        raise ValueError("there is no program to run")
+    if any("\0" in word for word in command):
+        raise ValueError("no argument of a program can hold a NUL")
+    if len(metrics) > MOST_METRICS:
+        raise ValueError(f"{len(metrics)} metrics are more than {MOST_METRICS}")
+    for name in metrics:
+        if not _METRIC.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a metric, as 'throughput'")
+
+
+COMMAND = Kind(
+    "any program on the hosts, begun together; metrics are read from what it prints",
+    "testbed.jobs.programs:Command",
+    options=CommandOptions,
+)
+TORCHRUN = Kind(
+    "a script under torchrun; metrics are read from what it prints",
+    "testbed.jobs.programs:Torchrun",
+    options=TorchrunOptions,
+)
+NCCL_TESTS = Kind(
+    "a program of nccl-tests or rccl-tests on GPUs: algbw and busbw by message size",
+    "testbed.jobs.nccl_programs:NcclTests",
+    options=NcclTestsOptions,
+)

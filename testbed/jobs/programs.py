@@ -1,0 +1,98 @@
+"""The jobs `command` and `torchrun`: what their hosts run, and what is read from what they print.
+
+Not tried on GPUs: torchrun's command line is that of its documentation (PyTorch 2).
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from testbed.analysis.meaning import Meaning
+from testbed.jobs.patterns import readings
+from testbed.jobs.program_cards import CommandOptions, Pattern, TorchrunOptions
+from testbed.jobs.words import Reading, Said
+from testbed.schema import Host
+
+_NOT_STARTED = {126: "it may not be executed", 127: "it was not found"}
+"""What shells, and launchers after them, mean by these codes."""
+
+
+class _Printing:
+    """A program whose metrics are read from its standard output by patterns."""
+
+    spares = 0
+    last_step: int | None = None
+    endless = False
+    hardware_only = ""
+
+    def __init__(self, ranks: int, topology: str, patterns: Mapping[str, Pattern]) -> None:
+        self.ranks = ranks
+        self.topology = topology
+        self._patterns = patterns
+
+    @property
+    def metrics(self) -> Mapping[str, Meaning]:
+        """Return what the file says of its metrics."""
+        return {
+            name: Meaning(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
+            for name, pattern in self._patterns.items()
+        }
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the name of the program that runs programs; the rest is its host's own."""
+        return {"kind": "program", "options": {}}
+
+    def verdict(self, code: int) -> str:
+        """Return why an exit code is none of success, or an empty string."""
+        return ending(code) if code else ""
+
+    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+        """Yield every metric that a pattern found."""
+        yield from readings(self._patterns, [one.stdout for one in said])
+
+
+class Command(_Printing):
+    """Any program, the same on every host; which rank it is stands in its environment."""
+
+    def __init__(self, options: CommandOptions) -> None:
+        super().__init__(options.ranks, options.topology, options.metrics)
+        self._command = options.command
+
+    def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
+        """Return what each rank's host runs."""
+        return tuple(self._command for _ in hosts)
+
+
+class Torchrun(_Printing):
+    """A script under torchrun, whose agents meet on the management network."""
+
+    def __init__(self, options: TorchrunOptions) -> None:
+        super().__init__(options.ranks, options.topology, options.metrics)
+        self._options = options
+
+    def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
+        """Return what each rank's host runs."""
+        options = self._options
+        return tuple(
+            (
+                "torchrun",
+                *("--nnodes", str(len(hosts)), "--node-rank", str(rank)),
+                *("--nproc-per-node", str(options.gpus)),
+                *("--master-addr", hosts[0].ssh_name, "--master-port", str(options.port)),
+                *options.script,
+            )
+            for rank in range(len(hosts))
+        )
+
+
+def ending(code: int) -> str:
+    """Return an exit code, negative for a signal, in words."""
+    if code in _NOT_STARTED:
+        return f"it ended with code {code}: {_NOT_STARTED[code]}"
+    number = -code if code < 0 else code - 128  # as shells hand on the end of what they ran
+    try:
+        return f"it was ended by {signal.Signals(number).name}"
+    except ValueError:
+        return f"it ended with code {code}"

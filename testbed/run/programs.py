@@ -1,0 +1,111 @@
+"""What the ordinary programs of a job are given, have said, and came to."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.jobs.words import ProgramJob, Reading, Said
+from testbed.schema import Host
+from testbed.schema.hosts import FabricKind
+from testbed.secret import redacted
+
+_STREAMS = ("stdout", "stderr", "report")
+_LAST_WORDS = 200
+
+
+@dataclass(slots=True)
+class _Program:
+    """What one rank's program has said so far, and its exit code once it has ended."""
+
+    said: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _STREAMS})
+    code: int | None = None
+
+    def text(self, stream: str) -> str:
+        return "".join(self.said[stream])
+
+    @property
+    def last_words(self) -> str:
+        """Return the last line that it wrote to standard error."""
+        lines = [line for line in self.text("stderr").splitlines() if line.strip()]
+        return f": {lines[-1].strip()[:_LAST_WORDS]}" if lines else ""
+
+
+class Programs:
+    """The programs of a job's ranks, on hosts in rank order."""
+
+    def __init__(
+        self, job: ProgramJob, bench: Bench, hosts: Sequence[str], fabric: FabricKind
+    ) -> None:
+        self._job = job
+        self._bench = bench
+        self._hosts = tuple(hosts)
+        self._fabric = fabric
+        self._programs = {rank: _Program() for rank in range(len(hosts))}
+
+    def options(self, rank: int) -> dict[str, Any]:
+        """Return what the rank is told of its program."""
+        specs = [self._bench.lab.hosts[host] for host in self._hosts]
+        return {
+            "argv": list(self._job.command_lines(specs)[rank]),
+            "environment": specs[rank].environment | self._place(rank, specs),
+        }
+
+    def _place(self, rank: int, specs: Sequence[Host]) -> dict[str, str]:
+        """Return where a program is: its rank, and for each neighbour the way there."""
+        found = {"TESTBED_RANK": str(rank), "TESTBED_RANKS": str(len(specs))}
+        for name, step, near, far in (("NEXT", 1, -1, 0), ("PREVIOUS", -1, 0, -1)):
+            mine, other = specs[rank], specs[(rank + step) % len(specs)]
+            port = mine.ports[mine.ports_on(self._fabric)[near]]
+            peer = other.ports[other.ports_on(self._fabric)[far]]
+            found |= {
+                f"TESTBED_{name}_INTERFACE": port.interface,
+                f"TESTBED_{name}_LOCAL": str(port.address.ip),
+                f"TESTBED_{name}_PEER": str(peer.address.ip),
+            }
+        return found
+
+    def hear(self, rank: int, said: Mapping[str, Any]) -> str:
+        """Take in what a rank says of its program; return why the job has failed, if it has.
+
+        Output is masked before anything keeps it.
+        """
+        host, program = self._hosts[rank], self._programs[rank]
+        match said["event"]:
+            case "output":
+                program.said[said["stream"]].append(said["text"])
+                if said["stream"] != "report":  # which comes in pieces, and is masked as a whole
+                    program.said[said["stream"]][-1] = text = redacted(said["text"])
+                    self._bench.keep_output(host, f"program.{said['stream']}", text)
+            case "program.begin":
+                line = f"# rank {rank}: {shlex.join(said['argv'])}\n"
+                self._bench.keep_output(host, "program.stdout", redacted(line))
+            case "program.end":
+                return self._end(host, program, said)
+        return ""
+
+    def _end(self, host: str, program: _Program, said: Mapping[str, Any]) -> str:
+        if report := redacted(program.text("report")):
+            program.said["report"] = [report]
+            self._bench.keep_output(host, "program.report", report + "\n")
+        if "failed" in said:
+            return f"the program on {host} could not be started: {said['failed']}"
+        if "code" not in said:
+            return f"the program on {host} was lost: its keeper was ended by somebody"
+        program.code = said["code"]
+        if said["left"]:
+            return f"{said['left']} processes of the program on {host} survived SIGKILL"
+        verdict = self._job.verdict(said["code"])
+        return f"the program on {host} failed: {verdict}{program.last_words}" if verdict else ""
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield what was measured; raise LabError when what was said cannot be read."""
+        said = [
+            Said(self._hosts[rank], program.text("stdout"), program.text("report"))
+            for rank, program in self._programs.items()
+            if program.said["stdout"] or program.code is not None
+        ]
+        yield from self._job.readings(said)
