@@ -46,6 +46,8 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
     keep_mounts_private()
     mount("proc", "/proc", "proc")
     mount("sysfs", "/sys", "sysfs")
+    host_key = asyncssh.read_private_key(setup.host_key)  # from the /run that others share
+    mount("tmpfs", "/run", "tmpfs", "mode=0755")  # emptied by every start, as on a real host
     socket.sethostname(setup.name)
     channel.recv(16)
     try:
@@ -54,7 +56,7 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
         channel.send(f"error: {error}".encode())
         return 1
     if os.fork() == 0:
-        _serve_ssh(setup, channel)
+        _serve_ssh(setup, host_key, channel)
         os._exit(0)
     channel.close()
     return _reap_forever()
@@ -84,20 +86,20 @@ def _bring_up_network(setup: HostSetup) -> None:
     network.close()
 
 
-def _serve_ssh(setup: HostSetup, channel: socket.socket) -> None:
+def _serve_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
     logging.getLogger("asyncssh").setLevel(logging.ERROR)
     try:
-        asyncio.run(_answer_ssh(setup, channel))
+        asyncio.run(_answer_ssh(setup, host_key, channel))
     except (OSError, asyncssh.Error) as error:
         channel.send(f"error: SSH server: {error}".encode())
 
 
-async def _answer_ssh(setup: HostSetup, channel: socket.socket) -> None:
+async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
     shell = _Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", "HOSTNAME": setup.name})
     server = await asyncssh.listen(
         setup.address,
         setup.ssh_port,
-        server_host_keys=[setup.host_key],
+        server_host_keys=[host_key],
         authorized_client_keys=asyncssh.import_authorized_keys(setup.client_key),
         process_factory=shell.run,
         encoding=None,
