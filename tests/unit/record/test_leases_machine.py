@@ -1,0 +1,32 @@
+"""No double owner and no stuck lease, whatever five holders do with twenty resources."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+from lease_machine import LeaseMachine, directories_of_runs
+
+from testbed.record.lease_store import FileStore
+
+
+def lived(store, directories, examples, steps):
+    """Let many random lives pass."""
+    run_state_machine_as_test(
+        lambda: LeaseMachine(store, directories),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            derandomize=examples < 100,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_random_lives_on_one_machine(tmp_path):
+    lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 40, 30)
+
+
+@pytest.mark.soak
+def test_two_thousand_random_lives_on_one_machine(tmp_path):
+    lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 2000, 50)
