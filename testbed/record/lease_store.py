@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from testbed.clock import utc
 from testbed.errors import LabError, UsageError
@@ -157,7 +157,8 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         """Take the server's URL; it is not opened before it is needed."""
         if password := urlsplit(url).password:
-            conceal(password)
+            for spelling in (password, unquote(password)):
+                conceal(spelling)
         self._url = url
 
     @contextmanager

@@ -1,0 +1,156 @@
+"""The same leases on a PostgreSQL server, which the test starts itself."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from lease_machine import directories_of_runs
+from postgres_server import PASSWORD, binaries, running_server
+from test_leases_machine import lived
+
+from testbed.errors import BusyError, LabError
+from testbed.record.lease_rules import Resource
+from testbed.record.lease_store import PostgresStore
+from testbed.record.leases import Leases
+from testbed.record.rundir import RunDirectory
+from testbed.secret import masked
+
+psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server is installed")
+
+ONE, TWO = Resource("192.0.2.10:5025", "1", "ocs.1"), Resource("192.0.2.10:5025", "2", "ocs.2")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def store(server):
+    store = PostgresStore(server.url())
+    yield store
+    with store.open() as ledger:
+        ledger.write(ledger.claims(), {})
+
+
+@pytest.fixture
+def leases(store):
+    return Leases(store)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory.create(tmp_path / "results", "lumion")
+
+
+def test_two_controllers_share_a_switch_port_by_port(store, run):
+    here, there = Leases(store), Leases(store, look=lambda claim: None)
+    first, second = here.take([ONE], "lumion", run), there.take([TWO], "lumion")
+    with pytest.raises(BusyError, match=rf"ocs\.1: held by run {run.id} of "):
+        there.take([ONE, TWO], "lumion")
+    first.release()
+    second.release()
+    assert here.find() == []
+
+
+def test_force_is_written_down_and_ends_the_lease(leases, run):
+    lease = leases.take([ONE], "lumion", run)
+    leases.unlock([ONE], forced=True)
+    lease._renew()
+    with pytest.raises(BusyError, match=r"is lost: \w+ \(process \d+ on .*\) took ocs\.1 at 20"):
+        lease.check(ONE.box, ["1"])
+    lease.release()
+
+
+def test_what_raises_inside_a_transaction_changes_nothing(leases, store):
+    leases.lock([ONE], "cleaning", 60.0)
+    with pytest.raises(ValueError), store.open() as ledger:
+        ledger.write(ledger.claims(), {})
+        raise ValueError
+    assert [found.claim.resources for found in leases.find()] == [{ONE}]
+
+
+def test_the_server_itself_refuses_a_second_owner(leases, store):
+    leases.lock([ONE], "cleaning", 60.0)
+    with pytest.raises(LabError, match="duplicate key"), store.open() as ledger:
+        (claim,) = ledger.claims().values()
+        ledger.write({}, {"another": replace(claim, token="another")})
+
+
+def test_a_login_that_fails_is_told_without_the_password(server):
+    store = PostgresStore(server.url("a-wrong-password"))
+    with pytest.raises(LabError, match="password authentication failed") as refusal:
+        Leases(store).find()
+    assert "a-wrong-password" not in str(refusal.value)
+    PostgresStore(server.url())
+    assert masked(f"said: {PASSWORD}") == "said: ***"
+
+
+def test_random_lives_on_a_server(store, tmp_path):
+    lived(store, directories_of_runs(tmp_path), 3, 15)
+
+
+@pytest.mark.soak
+def test_many_random_lives_on_a_server(store, tmp_path):
+    lived(store, directories_of_runs(tmp_path), 200, 40)
+
+
+HAMMER = """
+import sys
+from pathlib import Path
+from testbed.errors import BusyError
+from testbed.record.lease_rules import Resource
+from testbed.record.lease_store import PostgresStore
+from testbed.record.leases import Leases
+leases, owned, turns = Leases(PostgresStore(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3])
+while turns:
+    try:
+        lease = leases.take([Resource("box", "1"), Resource("box", "2")], "hammer")
+    except BusyError:
+        continue
+    owned.touch(exist_ok=False)  # fails where there is an owner already
+    owned.unlink()
+    lease.release()
+    turns -= 1
+"""
+
+
+def test_several_processes_hammer_one_server(server, store, tmp_path):
+    hammers = [
+        subprocess.Popen(
+            [sys.executable, "-c", HAMMER, server.url(), tmp_path / "owned", "5"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    for hammer in hammers:
+        _, complaint = hammer.communicate()
+        assert hammer.returncode == 0, complaint
+    assert Leases(store).find() == []
+
+
+def test_a_server_that_died_is_told_and_used_again_when_it_is_back(server, leases, run):
+    lease = leases.take([ONE], "lumion", run)
+    server.kill()
+    with pytest.raises(LabError, match=r"the leases on 127\.0\.0\.1/postgres cannot be used: "):
+        leases.find()
+    lease._renew()
+    lease.check(ONE.box, ["1"])  # for its claim still lasts
+    server.start_again()
+    assert [found.standing for found in leases.find()] == ["held"]
+    lease.release()
+
+
+def test_who_lacks_the_extra_is_told_what_to_install(server):
+    script = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from testbed.record.lease_store import PostgresStore\n"
+        "from testbed.record.leases import Leases\n"
+        f"Leases(PostgresStore({server.url()!r})).find()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "pip install 'optical-testbed[postgres]'" in done.stderr
