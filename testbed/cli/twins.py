@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from testbed.cli.app import NEW_TWIN, SetOption, app, lab_file, with_bare_options
+from testbed.cli.app import (
+    NEW_TWIN,
+    JsonOption,
+    SetOption,
+    app,
+    lab_file,
+    print_json,
+    with_bare_options,
+)
 from testbed.errors import UsageError
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import registry, sandbox
@@ -42,7 +50,7 @@ def up(
     registry.check_name(name)
     box = sandbox.start(name, path, set_, log=registry.log_file(name))
     try:
-        registry.register(box, path)
+        registry.register(box, path, found.lab)
     except BaseException:  # a signal, say: nobody would know its name
         box.end()
         raise
@@ -65,10 +73,14 @@ def shell(
 
 
 @twin_app.command(name="list", epilog="Example: testbed twin list")
-def list_() -> None:
+def list_(json: JsonOption = False) -> None:
     """List the twins that are up."""
-    for twin in registry.standing():
-        print(f"{twin.name}\t{twin.lab_file}")
+    rows = [{"name": twin.name, "lab": twin.lab_file} for twin in registry.standing()]
+    if json:
+        print_json(rows)
+        return
+    for row in rows:
+        print("\t".join(row.values()))
 
 
 @twin_app.command(epilog="Example: testbed twin fault rack ocs silent --count 1 --command ADD")
@@ -76,7 +88,9 @@ def fault(
     name: TwinName,
     instrument: Annotated[str, typer.Argument(help="An instrument of its lab.")],
     fault: Annotated[str, typer.Argument(help="What it shall do wrong; drivers/README lists all.")],
-    count: Annotated[int | None, typer.Option(help="How often; until cleared by default.")] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="How often; until cleared by default.")
+    ] = None,
     command: Annotated[str, typer.Option(help="Only where the command contains this.")] = "",
     port: Annotated[str, typer.Option(help="Only for this port or outlet.")] = "",
     probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="How likely each time.")] = 1,
@@ -133,7 +147,10 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     command = _this_command()
     os.environ[COMMAND_VARIABLE] = command_line()
     if twin != NEW_TWIN:
-        return registry.find(twin).sandbox.run(command)
+        standing = registry.find(twin)
+        if standing.lab:
+            _check_lab(standing.lab, lab)
+        return standing.sandbox.run(command)
     _, theirs = split_overrides(overrides)
     box = sandbox.start(lab.lab, file, theirs)
     try:
@@ -146,12 +163,15 @@ def is_inside_twin(lab: Lab) -> bool:
     """Tell whether this process is in a twin; raise UsageError when that is one of another lab."""
     if TWIN_VARIABLE not in os.environ:
         return False
-    theirs = ask({"do": "describe"})["lab"]
+    _check_lab(ask({"do": "describe"})["lab"], lab)
+    return True
+
+
+def _check_lab(theirs: str, lab: Lab) -> None:
     if theirs != lab.lab:
         raise UsageError(
             f"this is a twin of lab {theirs}, not of {lab.lab}", hint=f"name it with --lab {theirs}"
         )
-    return True
 
 
 class TwinAround:

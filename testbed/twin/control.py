@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from testbed.errors import LabError
+from testbed.errors import LabError, UsageError
 from testbed.twin.machine import SOCKET
 
 _LIMIT = 10.0
@@ -55,7 +55,7 @@ class ControlSocket:
 def ask(request: Mapping[str, Any]) -> Any:
     """Return the twin's answer to one request; only a process inside a twin can ask.
 
-    Raise LabError when there is no twin here or it refuses.
+    Raise UsageError with its words when it refuses, LabError when there is no twin here.
     """
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -68,5 +68,5 @@ def ask(request: Mapping[str, Any]) -> Any:
     except OSError as error:
         raise LabError(f"asked the twin to {request['do']}, got: {error}") from error
     if "error" in answer:
-        raise LabError(f"asked the twin to {request['do']}, got: {answer['error']}")
+        raise UsageError(str(answer["error"]))
     return answer["ok"]

@@ -17,10 +17,11 @@ from testbed.bench.sites import (
     SshFarEnd,
     SwitchSite,
 )
+from testbed.errors import UsageError
 from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
 from testbed.resource import Ssh, Tcp
-from testbed.schema import Lab
+from testbed.schema import Lab, Switch
 from testbed.twin.budget import LightBudget
 from testbed.twin.cards import card_of, follow
 from testbed.twin.hosts import VirtualHosts
@@ -44,7 +45,7 @@ class Instruments:
             site = _switch_site(lab, name, partial(light.switch_is_lit, name), scheduler)
             self._switches.append(site)
             self._budget.join(name, site)
-            self.far_ends[name] = _far_end(switch.driver, site, switch.options)
+            self.far_ends[name] = _far_end_of_switch(name, switch, site)
         for name, unit in lab.power.items():
             self.far_ends[name] = _far_end(
                 unit.driver, _power_site(lab, name, hosts, scheduler), unit.options
@@ -110,8 +111,7 @@ class Instruments:
 def lone_switch(lab: Lab, name: str, scheduler: Scheduler) -> FarEnd:
     """Return the far end of one switch of a lab, which lights nothing."""
     site = _switch_site(lab, name, lambda lit: None, scheduler)
-    switch = lab.switches[name]
-    return _far_end(switch.driver, site, switch.options)
+    return _far_end_of_switch(name, lab.switches[name], site)
 
 
 AnySite = SwitchSite | PowerSite | AttenuatorSite | MeterSite
@@ -120,6 +120,16 @@ AnySite = SwitchSite | PowerSite | AttenuatorSite | MeterSite
 def _far_end(driver: str, site: AnySite, options: Any) -> FarEnd:
     far_end: FarEnd = kind("far_ends", kind("drivers", driver).far_end).load()(site, options)
     return far_end
+
+
+def _far_end_of_switch(name: str, switch: Switch, site: SwitchSite) -> FarEnd:
+    try:
+        return _far_end(switch.driver, site, switch.options)
+    except ValueError as error:
+        raise UsageError(
+            f"{name} cannot be as the lab file has it: {error}",
+            hint=f"see switches.{name} there: its ports, and the options that say how large it is",
+        ) from None
 
 
 def _take(budget: LightBudget, fibres: Mapping[int, SwitchPort], channel: int, loss: float) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.errors import EXIT_BUG, EXIT_LAB, TestbedError
+from testbed.errors import EXIT_BUG, EXIT_LAB, EXIT_USAGE, TestbedError
 from testbed.twin import machine, namespaces
 from testbed.twin.control import ask
 
@@ -80,8 +80,12 @@ def enter(server: int, host: str, directory: str, command: list[str]) -> int:
     _go_into(server, "user", "pid", "mnt", "net")
 
     def inside() -> NoReturn:
-        process = ask({"do": "describe"})["hosts"][host]
-        _go_into(process, "net", "uts", "ipc", "time", "pid", "mnt")
+        hosts = ask({"do": "describe"})["hosts"]
+        if host not in hosts:
+            there = ", ".join(hosts) or "none"
+            print(f"testbed: no host {host!r} is on; those that are: {there}", file=sys.stderr)
+            os._exit(EXIT_USAGE)
+        _go_into(hosts[host], "net", "uts", "ipc", "time", "pid", "mnt")
         os.chdir(directory)
         os._exit(_in_child(lambda: _become(command)))
 

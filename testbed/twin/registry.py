@@ -29,6 +29,8 @@ class Standing:
     born: str
     """The launcher's start time as the kernel has it, so that a reused id is not taken for it."""
     lab_file: str
+    lab: str = ""
+    """The name of its lab."""
 
     @property
     def sandbox(self) -> Sandbox:
@@ -47,10 +49,11 @@ def check_name(name: str) -> None:
         )
 
 
-def register(sandbox: Sandbox, lab_file: Path) -> None:
+def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
     """Remember a twin until it is taken down or dies."""
     start = born(sandbox.launcher) or ""
-    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, str(lab_file))
+    path = str(lab_file.resolve())
+    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, path, lab)
     (_directory() / f"{twin.name}.json").write_text(json.dumps(asdict(twin)))
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.fabric.circuits import HostPort
+from testbed.plugins import nearest
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin import keys, machine
@@ -101,7 +102,9 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
             twin.instruments.receivers_need(sensitivity)
             twin.light.delay_by(loss, up)
             return None
-        case {"do": "power", "host": host, "on": on} if host in twin.lab.hosts:
+        case {"do": "power", "host": host, "on": on}:
+            if host not in twin.lab.hosts:
+                raise ValueError(f"no host {host!r}; {nearest(host, list(twin.lab.hosts))}")
             (twin.hosts.power_on if on else twin.hosts.power_off)(host)
             return None
         case {"do": "light"}:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import UsageError
 from testbed.record.transcript import Said, Transcript, read_transcript
 from testbed.schema import load_lab
 from testbed.twin.instruments import lone_switch
@@ -70,3 +71,13 @@ def test_every_byte_survives_the_transcript(tmp_path):
     write.close()
     (row,) = read_transcript(path)
     assert row.data == bytes(range(256))
+
+
+def test_a_far_end_that_cannot_be_as_the_lab_file_has_it_is_told_by_its_name(tmp_path):
+    text = RACK.read_text()
+    row = next(line for line in text.splitlines() if "driver: polatis" in line)
+    mesh = '  ocs: {driver: photonic-mesh, resource: "tcp://192.0.2.10:5050", ports: [1-32]}'
+    (tmp_path / "lab.yaml").write_text(text.replace(row, mesh))
+    lab = load_lab(tmp_path / "lab.yaml", [])
+    with pytest.raises(UsageError, match=r"ocs cannot be .*: this mesh uses 12 ports, not 32"):
+        lone_switch(lab, "ocs", SteppedScheduler())

@@ -1,0 +1,30 @@
+"""A twin that stays up is asked for what it does not have: one sentence, exit code 2, no harm."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("twin fault {rack} ocs silense", "no fault 'silense'; did you mean 'silent'?"),
+        ("twin fault {rack} osc silent", "no instrument 'osc'; did you mean 'ocs'?"),
+        ("twin fault {rack} ocs silent --count 0", "--count"),
+        ("twin clear {rack} osc", "no instrument 'osc'"),
+        ("twin power {rack} h9 off", "no host 'h9'; known: h0, h1"),
+        ("twin shell {rack} h9", "no host 'h9' is on; those that are: h0, h1"),
+        ("switch ocs show --lab serial-rack --twin {rack}", "this is a twin of lab rack, not of"),
+        ("switch ocs show --lab rack --twin nobody", "no twin called 'nobody' is up"),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_those_that_are(testbed, rack, line, words):
+    done = testbed(*line.format(rack=rack).split())
+    assert done.code == 2, done
+    assert done.out == ""
+    assert done.err.count("\n") == 1, done.err
+    assert words in done.err
+
+
+def test_twins_that_are_up_are_listed_with_their_labs(testbed, rack):
+    rows = {row["name"]: row["lab"] for row in testbed("twin", "list", "--json").json()}
+    assert rows[rack].endswith("/configs/rack.yaml")
+    assert f"{rack}\t/" in testbed("twin", "list").out
