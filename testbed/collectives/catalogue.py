@@ -27,3 +27,9 @@ def all_reduce(algorithm: Algorithm, ranks: int, straggler: int | None = None) -
             return direct(ranks, straggler)
         case "stragglar":
             return stragglar(ranks, straggler)
+
+
+def candidates(ranks: int, straggler: int | None = None) -> tuple[Schedule, ...]:
+    """Return every AllReduce that serves so many ranks, for `cost.fastest` to choose from."""
+    fit = [name for name in ALGORITHMS if not (name == "stragglar" and ranks % 2)]
+    return tuple(all_reduce(name, ranks, straggler) for name in fit) if ranks > 1 else (ring(1),)

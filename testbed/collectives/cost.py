@@ -115,40 +115,6 @@ def fastest(
     return min(schedules, key=lambda schedule: cost(schedule, size, links, late, lit).total)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How to get a message to a rank that no circuit leads to."""
-
-    repoint: bool
-    repointing: float
-    """Seconds by a circuit of its own, with the time to make it."""
-    forwarding: float
-    """Seconds over the circuits that are lit, from rank to rank."""
-    chunks: int
-    """In how many pieces forwarding is fastest."""
-
-
-def repoint_or_forward(size: int, hops: int, links: Links) -> Way:
-    """Return which is faster for `size` bytes: a circuit of their own, or `hops` circuits in a row.
-
-    Ranks forward in pieces, each a round behind the one before: hops + k - 1 rounds for k pieces
-    (`broadcasts.chain`). More pieces leave less waiting for whole messages, and cost more α.
-    """
-    if hops < 1:
-        raise ValueError(f"{hops} hops lead nowhere")
-    ideal = math.inf if not links.alpha else math.sqrt((hops - 1) * size * links.beta / links.alpha)
-    candidates = {
-        min(max(pieces, 1), max(size, 1))
-        for pieces in (1, math.floor(min(ideal, size)), math.ceil(min(ideal, size)))
-    }
-    forwarding, chunks = min(
-        ((hops + pieces - 1) * links.seconds(math.ceil(size / pieces)), pieces)
-        for pieces in candidates
-    )
-    repointing = links.reconfiguration + links.seconds(size)
-    return Way(repointing < forwarding, repointing, forwarding, chunks)
-
-
 def _early(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> float:
     if schedule.straggler is None:
         return 0.0

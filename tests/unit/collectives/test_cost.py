@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.collectives.broadcasts import chain
-from testbed.collectives.catalogue import ALGORITHMS, all_reduce
+from testbed.collectives.catalogue import ALGORITHMS, all_reduce, candidates
 from testbed.collectives.cost import (
     Links,
     cost,
     critical_delay,
     fastest,
-    repoint_or_forward,
     speed_up,
 )
 from testbed.collectives.exchanges import all_to_all
@@ -137,59 +135,17 @@ def test_a_schedule_without_a_straggler_has_no_critical_delay() -> None:
 
 
 def test_the_fastest_is_halving_doubling_at_once_and_stragglar_when_one_is_late() -> None:
-    schedules = [all_reduce(algorithm, 8) for algorithm in ALGORITHMS]
+    schedules = candidates(8)
     assert fastest(schedules, 7 * 2**20, TWIN).name == "rhd"
     assert fastest(schedules, 7 * 2**20, TWIN, {7: 0.5}).name == "stragglar"
     slow_switch = Links(1e-3, 8 / 100e6, reconfiguration=1.0)
     assert fastest(schedules, 7 * 2**20, slow_switch, {7: 0.5}).name == "ring"
 
 
-# Re-point or forward
-
-
-def test_one_hop_is_forwarding_without_anybody_between() -> None:
-    way = repoint_or_forward(10, 1, Links(1, 1, reconfiguration=5))
-    assert (way.forwarding, way.chunks, way.repointing, way.repoint) == (11, 1, 16, False)
-
-
-def test_a_long_message_is_worth_a_circuit_and_a_short_one_is_not() -> None:
-    links = Links(20e-6, 8 / 1e9, reconfiguration=25e-3)
-    assert not repoint_or_forward(64 << 10, 3, links).repoint
-    assert not repoint_or_forward(16 << 20, 3, links).repoint  # in pieces, hops cost little
-    assert repoint_or_forward(64 << 10, 3, Links(20e-6, 8 / 1e9, 50e-6)).repoint
-
-
-@given(st.integers(0, 10**8), st.integers(1, 12), st.floats(0, 1), st.floats(1e-7, 1e-2))
-@settings(max_examples=200)
-def test_no_number_of_pieces_forwards_faster(
-    size: int, hops: int, delta: float, alpha: float
-) -> None:
-    links = Links(alpha, 1e-8, reconfiguration=delta)
-    way = repoint_or_forward(size, hops, links)
-    for pieces in {1, 2, 3, 10, 100, 1000, max(way.chunks - 1, 1), way.chunks + 1}:
-        if pieces <= max(size, 1):
-            # Whole bytes only: a piece is up to one byte longer than its share.
-            slack = (hops + pieces) * 1e-8 + 1e-12
-            assert way.forwarding <= (hops + pieces - 1) * links.seconds(size / pieces) + slack
-    assert way.repoint == (way.repointing < way.forwarding)
-
-
-@given(st.integers(1, 10**6), st.integers(1, 8))
-@settings(deadline=None, max_examples=50)
-def test_forwarding_costs_what_its_chain_costs(size: int, hops: int) -> None:
-    links = Links(1e-3, 1e-6)
-    way = repoint_or_forward(size, hops, links)
-    saved = way.forwarding - cost(chain(hops + 1, way.chunks), size, links).total
-    assert -1e-9 <= saved <= way.chunks * links.beta  # the last pieces may be a byte shorter
-
-
-def test_without_latency_a_message_is_forwarded_byte_by_byte() -> None:
-    assert repoint_or_forward(100, 3, Links(0, 1, reconfiguration=5)).chunks == 100
-
-
-def test_no_hops_lead_nowhere() -> None:
-    with pytest.raises(ValueError, match="0 hops lead nowhere"):
-        repoint_or_forward(1, 0, BYTES)
+def test_an_odd_number_of_ranks_has_no_stragglar_to_choose() -> None:
+    assert [schedule.name for schedule in candidates(7)] == ["ring", "rhd", "direct"]
+    assert [schedule.straggler for schedule in candidates(6, 2)] == [None, None, 2, 2]
+    assert [schedule.name for schedule in candidates(1)] == ["ring"]
 
 
 # The papers' figures
