@@ -16,7 +16,7 @@ from testbed.clock import Deadline, now, utc
 from testbed.errors import BusyError, InstrumentError, LabError, Rejected, UnsafeError, UsageError
 from testbed.fabric.card import Card, Timing
 from testbed.fabric.change import Change
-from testbed.fabric.device import Capabilities, State
+from testbed.fabric.device import Capabilities, State, spans
 from testbed.schema import Lab
 
 MOVES = 20
@@ -43,11 +43,13 @@ class Probe:
         if not (right and set(ingress) <= can.ingress and set(egress) <= can.egress):
             raise UsageError(
                 f"{ingress} and {egress} are not two ingress and two egress ports",
-                hint=f"ingress ports are {min(can.ingress)} to {max(can.ingress)}",
+                hint=f"light enters at {spans(can.ingress)} and leaves at {spans(can.egress)}",
             )
         self._switch = switch
         self._in, self._out = ingress, egress
         self._ports = {*ingress, *egress}
+        self._has_moved = False
+        """Whether the switch has ever said of a new circuit that it is not in order yet."""
         found = self._ours()
         if found:
             raise BusyError(f"the ports carry circuits: {found}", hint="name ports that are dark")
@@ -124,6 +126,8 @@ class Probe:
             }
             for what, seconds in rows.items():
                 measured.setdefault(what, []).append(seconds)
+        if not self._has_moved:  # it tells what is broken, not what still moves
+            measured.pop("steady", None)
         return {what: Timing.of(seconds) for what, seconds in measured.items()}
 
     def _settled(self, ingress: int, egress: int, since: float) -> dict[str, float]:
@@ -131,7 +135,8 @@ class Probe:
         can, rows = self._switch.capabilities, {}
         limit = Deadline.after(3 * can.settle_max + 1.0)
         if can.steadiness:
-            self._until(lambda: ingress not in self._switch.unsteady(limit), limit)
+            if self._until(lambda: ingress not in self._switch.unsteady(limit), limit):
+                self._has_moved = True
             rows["steady"] = now() - since
         if egress in can.monitored and self._switch.power([ingress], limit).get(ingress):
             self._until(lambda: self._switch.power([egress], limit)[egress] is not None, limit)
@@ -139,11 +144,15 @@ class Probe:
         return rows
 
     @staticmethod
-    def _until(true: Callable[[], bool], limit: Deadline) -> None:
+    def _until(true: Callable[[], bool], limit: Deadline) -> bool:
+        """Wait until something is true; tell whether it had to be waited for."""
+        waited = False
         while not true():
+            waited = True
             if limit.passed:
                 raise LabError("the new circuit did not come into order in time")
             time.sleep(_POLL)
+        return waited
 
     def _set(self, wanted: State) -> None:
         """Bring the four ports to a state, with removes and adds apart."""

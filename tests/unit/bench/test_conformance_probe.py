@@ -10,6 +10,9 @@ from testbed.fabric.change import Change
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.cards_small import DiconMxsOptions
+from testbed_drivers.dicon_mxs import DiconMxs
+from testbed_drivers.dicon_mxs_far_end import DiconMxsFarEnd
 from testbed_drivers.polatis import Polatis
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 
@@ -21,13 +24,13 @@ def box():
     """Return a way to have a switch of certain manners; closed at the end."""
     scheduler, opened = WallScheduler(), []
 
-    def make(**site):
+    def make(far_end=PolatisFarEnd, driver=Polatis, settle=0.001, **site):
         inputs, outputs = frozenset(range(1, 9)), frozenset(range(9, 17))
-        site = SwitchSite(inputs, outputs, "S1", 0.001, 1, scheduler, lambda lit: None, **site)
-        wire = serve_tcp(PolatisFarEnd(site))
+        site = SwitchSite(inputs, outputs, "S1", settle, 1, scheduler, lambda lit: None, **site)
+        wire = serve_tcp(far_end(site))
         resource = f"TCPIP::127.0.0.1::{wire.port}::SOCKET"
-        options = PolatisOptions()
-        switch = Polatis("ocs", resource, PORTS, "S1", options, lambda way, data: None)
+        options = {Polatis: PolatisOptions, DiconMxs: DiconMxsOptions}[driver]()
+        switch = driver("ocs", resource, PORTS, "S1", options, lambda way, data: None)
         opened.extend((switch, wire))
         switch.open(soon())
         return switch
@@ -67,6 +70,18 @@ def test_a_card_says_who_was_probed_and_how_long_it_took(box):
     assert card.identity["serial"] == "S1"
     assert card.timings["answer"].n == card.timings["read-back"].n == 20
     assert card.timings["answer"].median <= card.timings["read-back"].median
+
+
+def test_a_box_that_never_calls_a_circuit_unsteady_has_no_settle_time_on_its_card(box):
+    card = probed(box())
+    assert set(card.timings) == {"answer", "read-back"}
+    assert card.settle() is None
+
+
+def test_a_box_that_says_when_it_still_moves_has_its_settle_time_on_its_card(box):
+    card = probed(box(DiconMxsFarEnd, DiconMxs, settle=0.03))
+    assert 0.03 <= card.timings["steady"].median < 0.3
+    assert card.settle() == card.timings["steady"]
 
 
 def test_other_circuits_are_left_alone_and_the_probed_ports_dark(box):
