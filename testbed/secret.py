@@ -124,7 +124,8 @@ _ALLOWED = ("NCCL_", "RCCL_", "CUDA_", "HIP_", "ROCR_", "UCX_", "OMPI_", "SLURM_
 
 _LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.)*("|$)')
 _ASSIGNED = re.compile(
-    r"\b([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|KEY|CREDENTIALS?|AUTH))(=|'\s*:\s*')([^\s',;]+)"
+    r"\b([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|KEY|CREDENTIALS?|AUTH))"
+    r"""(=["']?|'\s*:\s*')([^\s"',;]+)"""
 )
 _LOGIN = re.compile(r"(://)[^/\s@]+@")
 

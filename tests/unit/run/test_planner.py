@@ -43,12 +43,13 @@ def step(plan, kind):
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "experiments").glob("*.yaml")))
 def test_the_plan_of_every_experiment_is_the_one_that_was_read_and_approved(name):
-    """Each is what `testbed plan experiments/NAME.yaml --lab rack --seed 7` prints.
+    """Each is what `testbed plan experiments/NAME.yaml --seed 7` prints, on a rack where it can be.
 
     Only its last line, which holds the digest, is left out.
     """
     console = Console(file=io.StringIO(), width=80)
-    print_plan(make_plan(shipped(name), RACK, seed=7), console)
+    lab = LABS["example-lab"] if name == "nccl-tests" else RACK
+    print_plan(make_plan(shipped(name), lab, seed=7), console)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
     assert lines[:-1] == (PLANS / f"{name}.txt").read_text().splitlines()
 

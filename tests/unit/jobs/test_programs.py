@@ -1,0 +1,370 @@
+"""Ordinary programs as jobs: what hosts run, what an exit code means, what is read from output."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import FileError, LabError
+from testbed.jobs import patterns
+from testbed.jobs.nccl_programs import NcclTests
+from testbed.jobs.program_cards import (
+    CommandOptions,
+    NcclTestsOptions,
+    Pattern,
+    TorchrunOptions,
+)
+from testbed.jobs.programs import Command, Torchrun
+from testbed.jobs.words import ProgramJob, Said
+from testbed.plugins import kinds
+from testbed.schema import load_experiment, load_lab
+from testbed.secret import redacted
+
+ROOT = Path(__file__).parents[3]
+OUTPUTS = ROOT / "tests" / "unit" / "analysis" / "data"
+RATE = Pattern(r"at ([0-9.e+]+) Mbit/s", "Mbit/s", "higher")
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    return list(load_lab(ROOT / "configs" / "example-lab.yaml").hosts.values())
+
+
+def command(**metrics):
+    return Command(CommandOptions(2, ("true",), metrics))
+
+
+def nccl(**options):
+    return NcclTests(NcclTestsOptions(**{"ranks": 2} | options))
+
+
+def output(name):
+    return (OUTPUTS / name).read_bytes().decode()
+
+
+def read(job, *texts):
+    """Return what a job read, by metric."""
+    said = [Said(f"h{number}", text) for number, text in enumerate(texts)]
+    return {reading.metric: reading for reading in job.readings(said)}
+
+
+# --- what hosts run ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("job", [command(), Torchrun(TorchrunOptions(2, ("t.py",))), nccl()])
+def test_programs_are_known_by_what_they_offer(job):
+    assert isinstance(job, ProgramJob)
+    assert (job.spares, job.last_step, job.endless) == (0, None, False)
+    assert job.for_rank()["kind"] == "program"
+
+
+def test_no_job_of_our_own_ranks_is_taken_for_a_program():
+    built_in = kinds("jobs")["allreduce"]
+    assert not isinstance(built_in.load()(built_in.options(ranks=2, sizes=(4096,))), ProgramJob)
+
+
+def test_a_command_is_the_same_on_every_host(hosts):
+    assert Command(CommandOptions(3, ("a", "b"))).command_lines(hosts[:3]) == (("a", "b"),) * 3
+
+
+def test_the_agents_of_torchrun_meet_at_the_first_host(hosts):
+    first, second = Torchrun(TorchrunOptions(2, ("t.py", "--lr", "1"), 4)).command_lines(hosts[:2])
+    words = "torchrun --nnodes 2 --node-rank 1 --nproc-per-node 4 --master-addr 192.0.2.21"
+    assert second == (*words.split(), "--master-port", "29500", "t.py", "--lr", "1")
+    assert first == tuple("0" if n == 4 else word for n, word in enumerate(second))
+
+
+def test_mpirun_starts_a_process_for_every_gpu_from_the_first_host(hosts):
+    line, nothing = nccl(gpus=4, arguments=("-a", "3")).command_lines(hosts[:2])
+    assert nothing == ()
+    text = " ".join(line)
+    assert text.startswith("mpirun --host 192.0.2.21:4,192.0.2.22:4 -np 8 ")
+    assert "-x NCCL_IB_HCA -x NCCL_SOCKET_IFNAME" in text
+    assert text.endswith("all_reduce_perf -b 8 -e 134217728 -f 2 -n 20 -w 5 -g 1 -a 3")
+
+
+def test_srun_names_the_hosts(hosts):
+    line, _ = nccl(gpus=4, launch="srun").command_lines(hosts[:2])
+    assert " ".join(line).startswith(
+        "srun --nodelist 192.0.2.21,192.0.2.22 --nodes 2 --ntasks-per-node 4 "
+    )
+
+
+def test_without_mpi_every_host_runs_its_own(hosts):
+    lines = nccl(gpus=4, launch="agent").command_lines(hosts[:2])
+    assert lines == (lines[0], lines[0])
+    assert " ".join(lines[0]).startswith("all_reduce_perf ")
+    assert lines[0][-2:] == ("-g", "4")
+
+
+def test_a_report_is_asked_for_where_it_is_read(hosts):
+    line, _ = nccl(report="json").command_lines(hosts[:2])
+    assert line[-2:] == ("-J", "{report}")
+
+
+def without_rdma(host):
+    ports = {n: p.model_copy(update={"rdma": None}) for n, p in host.ports.items()}
+    return host.model_copy(update={"ports": ports})
+
+
+def test_data_that_would_not_take_the_fabric_is_refused(hosts):
+    with pytest.raises(ValueError, match="not go over the fabric: NCCL_SOCKET_IFNAME is mgmt0"):
+        nccl().command_lines([without_rdma(host) for host in hosts[:2]])
+
+
+def test_data_may_take_the_fabric_in_sockets(hosts):
+    env = {"NCCL_SOCKET_IFNAME": "=enp65s0f0,enp65s0f1"}
+    plain = [without_rdma(h).model_copy(update={"env": env}) for h in hosts[:2]]
+    assert nccl().command_lines(plain)[0][0] == "mpirun"
+
+
+def test_a_launcher_cannot_hand_on_two_environments(hosts):
+    other = hosts[1].model_copy(update={"env": {}})
+    with pytest.raises(ValueError, match="different environments"):
+        nccl().command_lines([hosts[0], other])
+
+
+def test_the_devices_of_the_ports_are_in_the_environment_unless_the_file_says_otherwise(hosts):
+    assert hosts[0].environment["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
+    mine = hosts[0].model_copy(update={"env": {"NCCL_IB_HCA": "mlx5_9"}})
+    assert mine.environment == {"NCCL_IB_HCA": "mlx5_9"}
+
+
+# --- exit codes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "words"),
+    [
+        (command(), 0, ""),
+        (command(), 3, "it ended with code 3"),
+        (command(), 127, "it ended with code 127: it was not found"),
+        (command(), -9, "it was ended by SIGKILL"),
+        (command(), 128 + 15, "it was ended by SIGTERM"),
+        (command(), -200, "it ended with code -200"),
+        (nccl(), 0, ""),
+        (nccl(), 3, "it ended with code 3: NCCL failed"),
+        (nccl(), 7, "it ended with code 7: values were wrong"),
+        (nccl(), -11, "it was ended by SIGSEGV"),
+    ],
+)
+def test_an_exit_code_is_told_in_words(job, code, words):
+    assert job.verdict(code).startswith(words)
+    assert bool(job.verdict(code)) == bool(code)
+
+
+# --- patterns ------------------------------------------------------------------------------
+
+
+def test_the_median_of_what_a_pattern_found_on_all_ranks_counts():
+    text = "at 1 Mbit/s\nat 5 Mbit/s\n"
+    (found,) = read(command(rate=RATE), text, "at 3 Mbit/s, the last\nnothing").values()
+    assert (found.metric, found.value, found.unit) == ("rate", 3e6, "bit/s")
+    assert (found.better, found.count) == ("higher", 3)
+
+
+@pytest.mark.parametrize(
+    ("unit", "base", "value"),
+    [
+        ("ms", "s", 0.005),
+        ("MiB", "B", 5 * 2**20),
+        ("GB/s", "bit/s", 4e10),
+        ("dB", "dB", 5),
+        ("%", "1", 0.05),
+        ("1/s", "1/s", 5),
+    ],
+)
+def test_a_number_is_brought_to_the_base_of_its_unit(unit, base, value):
+    (found,) = read(command(x=Pattern("= (.*)", unit, "lower")), "= 5\n").values()
+    assert (found.value, found.unit) == (pytest.approx(value), base)
+
+
+def test_a_pattern_that_finds_nothing_measures_nothing():
+    assert read(command(rate=RATE), "it is late\n") == {}
+    assert read(command()) == {}
+
+
+@pytest.mark.parametrize("text", ["= five", "= nan", "= 1e999", "= ", "= 0x10", "= 1_0"])
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(LabError, match=r"metric 'x' caught .* no number"):
+        read(command(x=Pattern("= (.*)", "1", "lower")), text + "\n")
+
+
+def test_a_group_that_took_no_part_is_no_number():
+    with pytest.raises(LabError, match="no number"):
+        read(command(x=Pattern("=( [0-9]+)?", "1", "lower")), "=\n")
+
+
+def test_a_pattern_that_never_ends_is_ended_and_named(monkeypatch):
+    monkeypatch.setattr(patterns, "SECONDS", 1)
+    endless = Pattern(r"(a+)+$", "1", "lower")
+    with pytest.raises(LabError, match="metric 'endless' did not come to an end in 1 s"):
+        read(command(rate=RATE, endless=endless), "at 1 Mbit/s\n" + "a" * 60 + "!\n")
+
+
+def test_giant_output_is_read():
+    text = "at 7 Mbit/s\n" * 100_000
+    (found,) = read(command(rate=RATE), text).values()
+    assert found.value == 7e6
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"pattern": "("}, "is no regular expression"),
+        ({"pattern": "at [0-9]+"}, "has 0 groups"),
+        ({"pattern": "(a)(b)"}, "has 2 groups"),
+        ({"pattern": "(" + "a" * 600 + ")"}, "too long"),
+        ({"unit": "Mbits"}, "'Mbits' is no unit; did you mean 'Mbit/s'"),
+    ],
+)
+def test_what_is_no_pattern_is_refused(change, complaint):
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        Pattern(**{"pattern": "(a)", "unit": "s", "better": "lower"} | change)
+
+
+# --- nccl-tests ----------------------------------------------------------------------------
+
+
+def test_every_size_of_a_table_is_measured_in_our_units():
+    found = read(nccl(), output("nccl-plain.txt"))
+    assert len(found) == 2 * 3 * 25
+    row = next(s for s in output("nccl-plain.txt").split("\n") if s.startswith("     1048576"))
+    time, algbw, busbw = map(float, row.split()[5:8])
+    assert found["time_1mib"].value == pytest.approx(time * 1e-6)
+    assert found["algbw_1mib"].value == pytest.approx(algbw * 8e9)
+    assert found["busbw_1mib"].value == pytest.approx(busbw * 8e9)
+    assert found["busbw_1mib_in_place"].value != found["busbw_1mib"].value
+    assert {one.unit for one in found.values()} == {"s", "bit/s"}
+
+
+def test_the_slowest_host_counts_where_each_has_its_own():
+    slow = output("rccl-plain.txt")
+    program = nccl(program="build/all_reduce_perf", launch="agent")
+    alone = read(program, slow)
+    fast = read(program, output("rccl-in-place.txt"))
+    both = read(program, slow, output("rccl-in-place.txt"))
+    assert both.keys() == fast.keys()  # the second has no out-of-place half
+    for name, one in both.items():
+        worse = max if name.startswith("time") else min
+        assert one.value == worse(alone[name].value, fast[name].value)
+
+
+def test_a_report_is_read_instead_of_the_table():
+    said = [Said("h0", "", output("nccl-v3.json"))]
+    found = {one.metric for one in nccl(report="json").readings(said)}
+    assert {"busbw_1mib", "busbw_64mib_in_place"} <= found
+
+
+def test_what_was_whole_before_a_program_was_killed_is_measured():
+    found = read(nccl(), output("nccl-killed.txt"))
+    assert {name.partition("_")[2] for name in found if "place" not in name} == {
+        f"{1 << n}mib" for n in range(4)
+    }
+
+
+def test_wrong_values_are_no_measurement():
+    with pytest.raises(LabError, match="2500000 values were wrong"):
+        read(nccl(program="broadcast_perf"), output("nccl-exponents.txt"))
+
+
+def test_what_is_no_output_of_nccl_tests_is_refused():
+    with pytest.raises(LabError, match="it has no table"):
+        read(nccl(), "all_reduce_perf: command not found\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"program": "iperf3"}, "'iperf3' is no program of nccl-tests"),
+        ({"program": "all_reduce_prof"}, "did you mean 'all_reduce_perf'"),
+        ({"gpus": 0}, "gpus must be at least 1"),
+        ({"iterations": 0}, "iterations must be at least 1"),
+        ({"warmup": -1}, "warmup must be at least 0"),
+        ({"factor": 1}, "factor must be at least 2"),
+        ({"smallest": 8, "largest": 4}, "largest is less than smallest"),
+    ],
+)
+def test_what_nccl_tests_cannot_run_is_refused(options, complaint):
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        nccl(**options)
+
+
+# --- files ---------------------------------------------------------------------------------
+
+FILE = """\
+experiment: e
+question: How fast?
+needs: {hosts: 2}
+jobs:
+  main:
+    kind: command
+    ranks: 2
+    command: ["true"]
+    metrics:
+      rate: {pattern: 'at ([0-9]+)', unit: Mbit/s, better: higher}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("'at ([0-9]+)'", "'at [0-9]+'", r"e\.yaml:10:13: jobs\.main.*has 0 groups"),
+        ("better: higher", "better: higher, worse: 1", r"e\.yaml:10:.*worse"),
+        ("better: higher", "better: faster", r"e\.yaml:10:60: .*unknown word 'faster'"),
+        ('["true"]', "[]", r"e\.yaml:6:.*no program to run"),
+        ("rate:", "Rate:", r"e\.yaml:6:.*'Rate' is no name of a metric"),
+        ("kind: command", "kind: command\n    gpus: 8", r"e\.yaml:7:.*gpus"),
+    ],
+)
+def test_a_refusal_is_found_in_the_file(tmp_path, monkeypatch, old, new, complaint):
+    monkeypatch.chdir(tmp_path)
+    assert FILE.count(old) == 1
+    Path("e.yaml").write_text(FILE.replace(old, new))
+    with pytest.raises(FileError, match=complaint):
+        load_experiment("e.yaml")
+
+
+# --- secrets -------------------------------------------------------------------------------
+
+
+def test_a_report_keeps_no_secret_of_its_environment():
+    text = output("nccl-v3.json")
+    kept = redacted(text)
+    assert "planted-in-env-0451" in text
+    assert "planted" not in kept
+    assert '"HOME=***"' in kept
+    assert '"NCCL_SOCKET_IFNAME=mgmt0"' in kept
+    assert read_rows(kept) == read_rows(text)
+
+
+def read_rows(text):
+    return list(nccl(report="json").readings([Said("h0", "", text)]))
+
+
+@pytest.mark.parametrize("form", ["nccl-v3-killed.json", "nccl-v3.json"])
+def test_a_report_cut_off_anywhere_in_its_environment_keeps_no_secret(form):
+    text = output(form)
+    start = text.index("planted")
+    for end in range(start, start + 30):
+        assert redacted(text[:end]).endswith("=***" + '"' * (text[end - 1] == '"'))
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("HF_TOKEN=hf_abc123 python t.py", "HF_TOKEN=*** python t.py"),
+        (
+            "env: {'AWS_SECRET_ACCESS_KEY': 'abc', 'N': '1'}",
+            "env: {'AWS_SECRET_ACCESS_KEY': '***', 'N': '1'}",
+        ),
+        ("fetching https://me:word@example.org/x", "fetching https://***@example.org/x"),
+        ("tokens: 512, key=4", "tokens: 512, key=4"),
+        ("NCCL_DEBUG=INFO", "NCCL_DEBUG=INFO"),
+        ('export A_TOKEN="abc" B=2', 'export A_TOKEN="***" B=2'),
+    ],
+)
+def test_what_programs_print_of_their_environment_is_masked(said, kept):
+    assert redacted(said) == kept
