@@ -10,6 +10,7 @@ from typing import Any, Literal
 from testbed.analysis.checks import CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.metrics import Metric, metrics
+from testbed.analysis.recovered import Recovered, recoveries
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.errors import (
     EXIT_FAILED,
@@ -59,6 +60,8 @@ class Summary:
     checks: Sequence[CheckResult]
     retries: Sequence[Retry] = ()
     """What failed and was tried once more, in trials and around them."""
+    recovered: Sequence[Recovered] = ()
+    """What `testbed recover` did after the run."""
     health: Sequence[str] = ()
     """What was not as it should be before the first trial."""
 
@@ -80,6 +83,7 @@ class Summary:
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "checks": [check.to_json() for check in self.checks],
             "retries": [asdict(retry) for retry in self.retries],
+            "recovered": [one.to_json() for one in self.recovered],
             "health": list(self.health),
         }
 
@@ -94,7 +98,8 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
     trials = [analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers]
     found = metrics(trials)
     checks = [evaluate(check, trials, found) for check in experiment.all_checks()]
-    outcome, reason, code = _verdict(trials, checks, end)
+    recovered = recoveries(events)
+    outcome, reason, code = _verdict(trials, checks, end, recovered)
     return Summary(
         run=run,
         experiment=experiment.experiment,
@@ -103,8 +108,8 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         seed=begin.get("seed", 0),
         outcome=outcome,
         reason=reason,
-        cleanup=end["cleanup"] if end else "unknown",
-        left=tuple(end["left"]) if end else (),
+        cleanup=_cleanup(end, recovered),
+        left=_left(end, recovered),
         exit_code=code,
         trials=trials,
         metrics=found,
@@ -114,19 +119,37 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
             for e in events
             if e.kind == "retry"
         ],
+        recovered=recovered,
         health=[f"{e.subject}: {e.data['text']}" for e in events if e.kind == "health"],
     )
 
 
+def _cleanup(end: Any, recovered: Sequence[Recovered]) -> str:
+    """Return whether all was taken back: by the run, or after it by the last `recover`."""
+    if recovered:
+        code = recovered[-1].exit_code
+        return "unknown" if code is None else "failed" if code else "verified"
+    return str(end["cleanup"]) if end else "unknown"
+
+
+def _left(end: Any, recovered: Sequence[Recovered]) -> tuple[str, ...]:
+    if recovered:
+        return tuple(recovered[-1].left)
+    return tuple(end["left"]) if end else ()
+
+
 def _verdict(
-    trials: Sequence[TrialResult], checks: Sequence[CheckResult], end: Any
+    trials: Sequence[TrialResult],
+    checks: Sequence[CheckResult],
+    end: Any,
+    recovered: Sequence[Recovered],
 ) -> tuple[Outcome, str, int]:
     """Return outcome, reason and exit code; clean-up that failed wins over most others."""
     outcome, reason, code = _measured(trials, checks, end)
     if end and end.get("signals") and code <= _SIGNALLED:
         name = signal.Signals(end["signals"][0]).name
         return outcome, f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]
-    unsafe = end is not None and end["cleanup"] == "failed"
+    unsafe = _cleanup(end, recovered) == "failed"
     wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB)
     return outcome, reason, EXIT_UNSAFE if unsafe and wins else code
 

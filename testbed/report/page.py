@@ -10,9 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis.checks import CheckResult
+from testbed.analysis.recovered import Recovered
 from testbed.analysis.summary import Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.report.anatomy import anatomies
+from testbed.report.model_section import print_model
 from testbed.report.recovery_section import print_recoveries
 from testbed.report.throughput_section import print_throughput
 from testbed.report.trial_section import print_trials
@@ -39,7 +41,10 @@ def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
         _print_checks(summary, console)
     if found := anatomies(summary):
         print_recoveries(summary, found, console)
-    print_throughput(summary, console)
+    if summary.label == "model":
+        print_model(summary, console)
+    else:
+        print_throughput(summary, console)
     if summary.trials:
         print_trials(summary, console)
     if summary.health:
@@ -48,6 +53,8 @@ def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
             console.print(Text(f"  {trouble}"))
     if summary.retries:
         _print_retries(summary, console)
+    for recovered in summary.recovered:
+        _print_recovered(recovered, console)
     if summary.left:
         _print_left(summary, console)
     _print_verdict(summary, run_dir, console)
@@ -82,6 +89,14 @@ def _print_retries(summary: Summary, console: Console) -> None:
         console.print(Text(f"  {where}{retry.what} of {retry.subject}: {retry.why}"))
 
 
+def _print_recovered(recovered: Recovered, console: Console) -> None:
+    title = f"\nTaken back by testbed recover at {recovered.at}"
+    console.print(Text(title if recovered.exit_code is not None else f"{title}, unfinished"))
+    for step in recovered.steps:
+        row = f"  {step.what}: {step.problem or 'verified'}"
+        console.print(Text("; ".join([row, *step.notes]), style="red" if step.problem else ""))
+
+
 def _print_left(summary: Summary, console: Console) -> None:
     console.print(Text("\nNot taken back:", style="bold red"))
     for what in summary.left:
@@ -114,7 +129,7 @@ def _short(path: Path) -> str:
 
 def _next_command(summary: Summary, place: str) -> str:
     lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
-    if summary.left:
+    if summary.left or summary.cleanup == "unknown":
         return f"testbed recover {place}"
     match summary.exit_code:
         case code if code == EXIT_UNSAFE:

@@ -9,6 +9,7 @@ import pytest
 from runs_by_hand import lost, recovery, summary, trial
 
 from testbed.analysis.checks import CheckResult
+from testbed.analysis.recovered import Recovered, Undone
 from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
@@ -183,3 +184,15 @@ def test_no_line_is_wider_than_the_terminal(page, recoveries, summarised, width)
 def test_the_stored_events_give_the_same_page_again(page, recoveries, summarised):
     again = [Event.from_json(event.to_json()) for event in recoveries]
     assert page(summarised(again)) == page(summarised(recoveries))
+
+
+def test_what_recover_did_is_told_step_by_step(page):
+    steps = [Undone("circuits of ocs", "", ["ocs: 1→7 is left alone"]), Undone("hosts", "h3: no")]
+    done = Recovered("2026-11-21T17:00:00Z", ["circuits of ocs"], steps, ["hosts: h3: no"], 4)
+    found = summary(recovery(0), recovered=[done], cleanup="failed", left=("hosts: h3: no",))
+    told = section(page(found), "Taken back by testbed recover at 2026-11-21T17:00:00Z")
+    assert told[1:] == ["  circuits of ocs: verified; ocs: 1→7 is left alone", "  hosts: h3: no"]
+
+
+def test_after_a_kill_the_next_command_is_recover(page):
+    assert "next    testbed recover results/run" in page(summary(cleanup="unknown"))

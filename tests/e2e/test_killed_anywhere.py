@@ -1,0 +1,181 @@
+"""Whenever the orchestrator is killed with -9, `recover` brings the lab back to what it was."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commandline import ROOT, SMALL_MODEL, CommandLine, Finished
+
+HERE = Path(__file__).parent / "inside"
+KILLED = 128 + signal.SIGKILL
+JOIN = (
+    "import sys\nfrom testbed.twin import registry\n"
+    "sys.exit(registry.find(sys.argv[1]).sandbox.run(sys.argv[2:]))\n"
+)
+TRIAL = [
+    *("run", "experiments/lumion.yaml", "--repeat", "1", *SMALL_MODEL),
+    *("-S", "variants={splice-warm: {policy.standby: warm}}"),
+]
+LONG = ["run", "experiments/lumion.yaml", "--repeat", "50", *SMALL_MODEL]
+
+
+class Lab:
+    """A twin that stays up, and what it was before anything ran on it."""
+
+    def __init__(self, name: str, results: Path) -> None:
+        self.name = name
+        self.line = CommandLine(results)
+        self.declared = self.state()
+        self.kills = 0
+
+    def inside(self, *command: str | Path, limit: float = 120.0) -> Finished:
+        """Run a command inside the twin."""
+        done = subprocess.run(
+            [sys.executable, "-c", JOIN, self.name, sys.executable, *map(str, command)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that a run could have changed."""
+        done = self.inside(HERE / "state_of_lab.py", "configs/rack.yaml")
+        assert done.code == 0, done.err
+        return done.json()
+
+    def kill_at(self, when: str, number: int, *command: str) -> bool:
+        """Run a command that kills itself; tell whether it came to that."""
+        where = ["--results", str(self.line.results)]
+        done = self.inside(HERE / "kill_itself.py", when, str(number), *command, *where)
+        assert done.code in (0, KILLED), done.err
+        self.kills += done.code == KILLED
+        return done.code == KILLED
+
+    def kill_after(self, seconds: float) -> None:
+        """Start a long run and kill it from outside after some time."""
+        run = self.line.start(*LONG, "--twin", self.name)
+        time.sleep(seconds)
+        run.signal(signal.SIGKILL)
+        run.finish()
+        self.kills += 1
+
+    def recover(self) -> list[dict[str, Any]]:
+        """Recover, and see that the lab is as it was declared; return what was done."""
+        done = self.line("recover", "--results", str(self.line.results), "--json")
+        assert done.code == 0, (done.out, done.err)
+        assert self.state() == self.declared
+        again = self.line("recover", "--results", str(self.line.results))
+        assert again.out == "nothing is left to take back\n"
+        return done.json()
+
+
+@pytest.fixture(scope="module")
+def lab(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    found = Lab(rack, tmp_path_factory.mktemp("killed") / "results")
+    assert found.declared["circuits"] == {"ocs": []} and not found.declared["leases"]
+    assert not any(host["processes"] for host in found.declared["hosts"].values())
+    yield found
+    print(f"{found.kills} kills, each followed by a recover that left all as declared")
+
+
+@pytest.mark.parametrize(
+    ("when", "number"),
+    [("promised", 3), ("acted", 7), ("promised", 8), ("acted", 8), ("acted", 9)],
+)
+def test_killed_at_a_position_of_the_journal(lab: Lab, when: str, number: int) -> None:
+    assert lab.kill_at(when, number, *TRIAL)
+    (run,) = lab.recover()
+    assert run["promises"] and run["left"] == [] and run["exit_code"] == 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("when", ["promised", "acted"])
+def test_killed_at_every_position_of_the_journal(lab: Lab, when: str) -> None:
+    number = 1
+    while lab.kill_at(when, number, *TRIAL):
+        lab.recover()
+        number += 1
+    assert number > 15
+    assert lab.state() == lab.declared
+
+
+@pytest.mark.parametrize(
+    "moments",
+    [2, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])],
+    ids=["sample", "full"],
+)
+def test_killed_at_random_moments(lab: Lab, moments: int) -> None:
+    chance = random.Random(moments)
+    for _ in range(moments):
+        lab.kill_after(chance.uniform(0.0, 12.0))
+        lab.recover()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(2,), pytest.param(range(1, 20), marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
+    ids=["sample", "full"],
+)
+def test_recovering_that_is_killed_itself_is_recovered_from(lab: Lab, numbers: list[int]) -> None:
+    for number in numbers:
+        assert lab.kill_at("promised", 9, *TRIAL)
+        latest = str(lab.line.results / "latest")
+        lab.kill_at("promised", number, "recover", latest)
+        lab.recover()
+
+
+def test_the_files_that_a_run_was_started_with_may_be_gone(lab: Lab, tmp_path: Path) -> None:
+    experiment = tmp_path / "lumion.yaml"
+    experiment.write_text((ROOT / "experiments" / "lumion.yaml").read_text())
+    assert lab.kill_at("promised", 8, "run", str(experiment), "--lab", "rack", *TRIAL[2:])
+    experiment.write_text("experiment: something else\n")
+    lab.recover()
+
+
+def test_a_run_whose_twin_is_gone_left_nothing(testbed: CommandLine) -> None:
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", *TRIAL[2:])
+    run.await_event(lambda event: event["kind"] == "fabric.change")
+    run.signal(signal.SIGKILL)
+    run.finish()
+    done = testbed("recover", "--results", str(testbed.results), "--json")
+    assert done.code == 0, done.err
+    (told,) = done.json()
+    assert "the twin that it ran in is gone" in told["steps"][0]["notes"][0]
+    assert testbed("recover", "--results", str(testbed.results)).out.startswith("nothing is left")
+
+
+def test_a_run_that_is_alive_is_refused(lab: Lab) -> None:
+    run = lab.line.start(*LONG, "--twin", lab.name)
+    run.await_event(lambda event: event["kind"] == "fabric.change")
+    where = ["--results", str(lab.line.results)]
+    refused = lab.line("recover", "latest", *where)
+    assert refused.code == 5 and "still going" in refused.err
+    assert lab.line("recover", *where).out == "nothing is left to take back\n"
+    run.signal(signal.SIGINT)
+    assert run.finish().code == 130
+    assert lab.state() == lab.declared
+
+
+def test_the_report_of_a_killed_run_tells_what_happened(lab: Lab) -> None:
+    assert lab.kill_at("acted", 9, *TRIAL)
+    before = json.loads(_report(lab))
+    assert before["outcome"] == "error" and before["cleanup"] == "unknown"
+    lab.recover()
+    after = json.loads(_report(lab))
+    assert after["outcome"] == "error" and after["cleanup"] == "verified" and after["left"] == []
+
+
+def _report(lab: Lab) -> str:
+    return lab.line("report", str(lab.line.results / "latest"), "--json").out
