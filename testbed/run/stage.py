@@ -73,7 +73,7 @@ class Stage:
     def start_first_job(self) -> None:
         """Start the job of the first arm, whose circuits are programmed already."""
         arm = next(iter(self._arms.values()))
-        self._around.cleanup.push("ranks", self._end_all_ranks, _RANKS_LIMIT)
+        self._around.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
 
     def play(self, plan: RunTrial, *, last: bool) -> None:
@@ -150,14 +150,17 @@ class Stage:
         """Start a rank on a spare host and end it again: how long a cold spare will take."""
         for host in job.spares[:1]:
             began = now()
-            job.start_process(host, Deadline.after(_JOIN_LIMIT))
+            job.start_one(host, Deadline.after(_JOIN_LIMIT))
             job.await_ready(host, Deadline.after(_JOIN_LIMIT))
             self._start_seconds = now() - began
             self._end_spare(job, host)
 
     def _end_spare(self, job: RunningJob, host: str) -> None:
-        self._around.bench.hosts[host].end_rank(SLOT, Deadline.after(_RANKS_LIMIT))
-        del job.seats[host]
+        spare = self._around.bench.hosts[host]
+        self._wait(
+            f"ending the rank on {host}", lambda limit: spare.end_rank(SLOT, limit), _RANKS_LIMIT
+        )
+        job.seats.pop(host, None)
 
     def _hear(self, item: Any, job: RunningJob, probes: list[Mapping[str, Any]]) -> None:
         if not isinstance(item, Report):
@@ -177,7 +180,7 @@ class Stage:
         warm = job.spares[:1] if standby == "warm" else ()
         for host in job.spares:
             if host in warm and host not in job.seats:
-                job.start_process(host, Deadline.after(_RANKS_LIMIT))
+                job.start_one(host, Deadline.after(_RANKS_LIMIT))
             elif host not in warm and host in job.seats:
                 self._end_spare(job, host)
         for host in warm:
@@ -251,6 +254,21 @@ class Stage:
         bench = self._around.bench
         bench.drop_cut_hosts()
         side_by_side(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
+
+    def _end_ranks_or_drop(self, deadline: Deadline) -> None:
+        """Kill every rank; a host that cannot prove it is asked by a new agent in the end."""
+        bench = self._around.bench
+        bench.drop_cut_hosts()
+
+        def end(name: str) -> None:
+            try:
+                bench.hosts[name].end_rank(SLOT, deadline)
+            except HostError as error:
+                text = f"its ranks are ended with its agent: {error}"
+                self._around.log.append("note", name, text=text)
+                bench.drop_host(name)
+
+        side_by_side(end, list(bench.hosts))
 
     def _wait(self, what: str, action: Callable[[Deadline], _T], limit: float) -> _T:
         """Do something that blocks in a worker, so that a signal ends the wait at once."""
