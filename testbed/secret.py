@@ -122,7 +122,7 @@ def masked_data(value: Any) -> Any:
 _ALLOWED = ("NCCL_", "RCCL_", "CUDA_", "HIP_", "ROCR_", "UCX_", "OMPI_", "SLURM_", "TESTBED_")
 """Beginnings of the names of variables that a record of a measurement needs, and may keep."""
 
-_LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.)*("|$)')
+_LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.|\\$)*("|$)')
 _ASSIGNED = re.compile(
     r"\b([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|KEY|CREDENTIALS?|AUTH))"
     r"""(=["']?|'\s*:\s*')([^\s"',;]+)"""

@@ -1,0 +1,201 @@
+"""Ordinary programs in a run: what plans say of them, what ranks are told, what is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import FileError, LabError
+from testbed.jobs.program_cards import CommandOptions, Pattern
+from testbed.jobs.programs import Command
+from testbed.run.inbox import Report
+from testbed.run.job import RunningJob
+from testbed.run.plan import StartJob
+from testbed.run.program_plan import refuse_a_twin
+from testbed.run.reports import record
+from testbed.schema import load_experiment
+
+JOB = "main: {kind: train, ranks: 2, spares: 1, topology: ring}"
+COMMAND = (
+    "main: {kind: command, ranks: 2, command: [run, me], "
+    "metrics: {rate: {pattern: '(.*)', unit: Mbit/s, better: higher}}}"
+)
+NCCL = "main: {kind: nccl-tests, ranks: 2, launch: agent}"
+
+
+def undisturbed(desk, job=COMMAND):
+    """Have the experiment run a program, and nothing broken."""
+    desk.change("experiment", JOB, job)
+    start, end = desk.experiment.index("faults:"), desk.experiment.index("trials:")
+    desk.experiment = desk.experiment[:start] + desk.experiment[end:]
+    desk.change("experiment", "warm.recovery_time", "rate" if job == COMMAND else "busbw_1mib")
+    return desk
+
+
+def test_a_plan_says_what_every_host_runs(desk):
+    plan = undisturbed(desk).plan()
+    (start,) = [step for step in plan.steps if isinstance(step, StartJob)]
+    assert start.commands == (("run", "me"), ("run", "me"))
+
+
+def test_a_metric_of_a_program_can_be_checked_and_a_misspelt_one_is_named(desk):
+    undisturbed(desk).plan()
+    desk.change("experiment", "  rate: {every", "  rat: {every")
+    assert "'rat' is no metric; did you mean 'rate'" in desk.refusal()
+
+
+def test_a_metric_of_a_program_has_a_name_of_its_own(desk):
+    undisturbed(desk).change("experiment", "{rate: {pattern", "{step_time: {pattern")
+    desk.change("experiment", "  rate: {every", "  step_time: {every")
+    assert "'step_time' means something else already" in desk.refusal()
+
+
+def test_nothing_can_be_broken_in_a_program(desk):
+    desk.change("experiment", JOB, COMMAND)
+    assert "job main runs a program, which has no steps" in desk.refusal()
+
+
+def test_what_a_lab_cannot_run_is_refused(desk):
+    undisturbed(desk, NCCL.replace("agent", "mpirun"))
+    assert "nccl-tests cannot run in lab bench: its data would not" in desk.refusal()
+
+
+def test_what_needs_hardware_is_refused_on_a_twin_before_anything_runs(desk):
+    undisturbed(desk, NCCL).plan()
+    with pytest.raises(FileError, match="nccl-tests cannot run on a twin: it measures GPUs"):
+        refuse_a_twin(load_experiment("experiment.yaml"))
+
+
+def test_what_needs_no_hardware_runs_on_a_twin(desk):
+    undisturbed(desk).plan()
+    refuse_a_twin(load_experiment("experiment.yaml"))
+
+
+# --- running -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def running(bench, inbox):
+    """Two ranks, each with a program that prints its rate."""
+    metrics = {"rate": Pattern("rate (.*)", "Mbit/s", "higher")}
+    job = Command(CommandOptions(2, ("run", "me"), metrics))
+    return RunningJob(bench, inbox, job, 7, 0.2, ("h0", "h1"), ())
+
+
+def say(job, host, event, **fields):
+    job.hear(Report(host, {"event": "rank", "said": {"event": event, "mono": 1.0, **fields}}, 0.0))
+
+
+def end(job, host, **fields):
+    job.seats[host] = job.seats.get(host) or seat()
+    say(job, host, "program.end", **{"code": 0, "left": 0, "left_out": 0} | fields)
+
+
+def seat():
+    from testbed.run.job import Seat
+
+    return Seat("10.0.0.1", 4000)
+
+
+def output(job, host, text, stream="stdout"):
+    job.seats[host] = job.seats.get(host) or seat()
+    say(job, host, "output", stream=stream, text=text)
+
+
+def log_of(bench, host, name):
+    return (bench._run.path / "logs" / host / name).read_text()
+
+
+def test_a_rank_is_told_its_program_and_the_way_to_its_neighbours(running):
+    told = running._for_rank(1)
+    assert told["kind"] == "program"
+    assert told["options"]["argv"] == ["run", "me"]
+    place = told["options"]["environment"]
+    assert place == {
+        "TESTBED_RANK": "1",
+        "TESTBED_RANKS": "2",
+        "TESTBED_NEXT_INTERFACE": "eth2",
+        "TESTBED_NEXT_LOCAL": "10.0.0.4",
+        "TESTBED_NEXT_PEER": "10.0.0.1",
+        "TESTBED_PREVIOUS_INTERFACE": "eth1",
+        "TESTBED_PREVIOUS_LOCAL": "10.0.0.3",
+        "TESTBED_PREVIOUS_PEER": "10.0.0.2",
+    }
+
+
+def test_what_programs_print_is_kept_under_logs_and_read_at_the_end(running, bench):
+    output(running, "h0", "rate 4\n")
+    output(running, "h0", "rate 6\n")
+    output(running, "h1", "rate 8\n")
+    output(running, "h1", "a warning\n", "stderr")
+    end(running, "h0")
+    end(running, "h1")
+    assert running.failure == ""
+    assert log_of(bench, "h0", "program.stdout") == "rate 4\nrate 6\n"
+    assert log_of(bench, "h1", "program.stderr") == "a warning\n"
+    (reading,) = running.programs.readings()
+    assert (reading.metric, reading.value, reading.count) == ("rate", 6e6, 3)
+
+
+def test_secrets_are_masked_before_anything_keeps_them(running, bench):
+    output(running, "h0", "HF_TOKEN=abc123\n")
+    output(running, "h0", '{"env":["HOME=/x","A_SE', "report")
+    output(running, "h0", 'CRET=abc123"]}', "report")
+    say(running, "h0", "program.begin", argv=["env", "HF_TOKEN=abc123"])
+    end(running, "h0")
+    for name in ("program.stdout", "program.report"):
+        assert "abc123" not in log_of(bench, "h0", name)
+        assert "***" in log_of(bench, "h0", name)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"code": 3}, "the program on h1 failed: it ended with code 3: out of luck"),
+        ({"code": -9}, "the program on h1 failed: it was ended by SIGKILL: out of luck"),
+        ({"code": 0, "left": 2}, "2 processes of the program on h1 survived SIGKILL"),
+    ],
+)
+def test_why_a_program_failed_is_told_with_its_last_words(running, how, words):
+    output(running, "h1", "first\nout of luck\n\n", "stderr")
+    end(running, "h1", **how)
+    assert running.failure == words
+
+
+def test_a_program_that_is_not_there_fails_the_job(running):
+    running.seats["h0"] = seat()
+    say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
+    assert running.failure == ("the program on h0 could not be started: No such file or directory")
+
+
+def test_a_program_that_was_lost_fails_the_job(running):
+    running.seats["h0"] = seat()
+    say(running, "h0", "program.end", pid=5, left_out=0)
+    assert "was lost" in running.failure
+
+
+def test_the_first_failure_is_the_one_that_is_told(running):
+    end(running, "h0", code=1)
+    end(running, "h1", code=2)
+    assert running.failure == "the program on h0 failed: it ended with code 1"
+
+
+def test_what_cannot_be_read_is_an_error_of_the_trial(running):
+    output(running, "h0", "rate fast\n")
+    end(running, "h0")
+    with pytest.raises(LabError, match="caught 'fast', which is no number"):
+        list(running.programs.readings())
+
+
+def test_output_is_no_event(log):
+    said = {"event": "output", "mono": 1.0, "stream": "stdout", "text": "x"}
+    record(Report("h0", {"event": "rank", "slot": 0, "said": said}, 0.0), 0, log)
+    begin = {"event": "program.begin", "mono": 1.0, "argv": ["a"]}
+    seen = []
+    log.subscribe(seen.append)
+    record(Report("h0", {"event": "rank", "slot": 0, "said": begin}, 0.0), 0, log)
+    (event,) = seen
+    assert (event.seq, event.kind, event.subject) == (0, "program.begin", "rank 0")
+
+
+def test_a_job_of_our_own_ranks_has_no_programs(job):
+    assert job.programs is None
