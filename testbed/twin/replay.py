@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from testbed.record.transcript import Said
-from testbed.resource import Tty, place
 from testbed.schema import Lab
 from testbed.twin.instruments import lone_switch
+from testbed.twin.replay_lines import open_line
 from testbed.twin.scheduler import SteppedScheduler
 
 _PATIENCE = 5.0
@@ -23,9 +23,16 @@ _PATIENCE = 5.0
 
 _VOLATILE = (
     (re.compile(rb"\d{2,4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}"), b"<date>"),
-    (re.compile(rb"(?<![\d.])[-+]?\d+\.\d+(?![\d.])"), b"<level>"),
+    (re.compile(rb"(?<![\d.])[-+]?\d+\.\d+(?![\d.])|\bNONE\b"), b"<level>"),
 )
-_ARGUMENT = re.compile(r"[\d@(),\s\"&.>-]+")
+_OPENED = b"line opened"
+_NUMBERS = re.compile(
+    r"""[@(\["']*\d+[AB]?(?:[\s,@()\[\]"'&.>=x-]*\d+[AB]?)*(?:, '[=x]'\))?[)\]"']*"""
+)
+_LONGEST = 160
+"""Characters of a divergence that a person gets to see of each side…"""
+_BEFORE = 60
+"""… and how many of them are before the two part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,15 @@ class Divergence:
     sent: str
     box: str
     twin: str
+
+    def where_they_part(self) -> tuple[str, str]:
+        """Return the stretch of both answers in which they begin to differ, without dates."""
+        sides = self.box.encode("latin-1"), self.twin.encode("latin-1")
+        box, twin = (_steady(side).decode("latin-1") for side in sides)
+        differ = (n for n, (one, other) in enumerate(zip(box, twin, strict=False)) if one != other)
+        alike = next(differ, min(len(box), len(twin)))
+        begin = max(0, alike - _BEFORE)
+        return box[begin : begin + _LONGEST], twin[begin : begin + _LONGEST]
 
 
 @dataclass(slots=True)
@@ -61,57 +77,62 @@ class Agreement:
         every = [agreed for results in self.exchanges.values() for agreed in results]
         yield f"{sum(every)} of {len(every)} exchanges agree"
         if self.first:
-            yield f"first divergence: sent {self.first.sent!r}"
-            yield f"  box  {self.first.box!r}"
-            yield f"  twin {self.first.twin!r}"
+            yield f"first divergence: sent {self.first.sent[:_LONGEST]!r}"
+            for side, text in zip(("box", "twin"), self.first.where_they_part(), strict=True):
+                yield f"  {side:<4} {text!r}"
 
 
 def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[Said]) -> Agreement:
     """Say a transcript of a switch to a fresh twin of it and compare the answers.
 
-    Each line that was opened in the transcript is a fresh conversation.
+    Each line that was opened in the transcript is a fresh conversation, whose greeting counts.
     """
     scheduler = SteppedScheduler()
-    far_end = lone_switch(lab, switch, scheduler)
-    is_serial = isinstance(place(lab.switches[switch].resource), Tty)
-    heard: list[bytes] = []
+    far_end, spec = lone_switch(lab, switch, scheduler), lab.switches[switch]
     agreement = Agreement()
-    conversation = far_end.session(heard.append, serial=is_serial)
-    for sent, answer, until in _exchanges(rows):
-        if sent is None:
-            conversation = far_end.session(heard.append, serial=is_serial)
-            continue
-        scheduler.move_to(sent.mono)
-        heard.clear()
-        conversation.receive(sent.data)
+    line = open_line(far_end, spec)
+    for begin, answer, until in _exchanges(rows):
+        scheduler.move_to(begin.mono)
+        if begin.direction == "send":
+            line.say(begin.data, answer)
+        else:
+            line = open_line(far_end, spec)
         scheduler.move_to(until)
-        _note(agreement, sent.data, answer, b"".join(heard))
+        _note(agreement, begin.data, answer, line.heard())
     return agreement
 
 
-def _exchanges(rows: Sequence[Said]) -> Iterator[tuple[Said | None, bytes, float]]:
-    """Yield what was sent, all that came before the next was, and when that was; None: new line."""
-    for index, row in enumerate(rows):
-        if row.direction == "note" and row.data == b"line opened":
-            yield None, b"", row.mono
-        if row.direction != "send":
-            continue
-        answer, until = b"", row.mono + _PATIENCE
-        for later in rows[index + 1 :]:
-            if later.direction == "send":
-                until = later.mono
-                break
-            if later.direction == "receive":
-                answer += later.data
-        yield row, answer, until
+def _exchanges(rows: Sequence[Said]) -> Iterator[tuple[Said, bytes, float]]:
+    """Yield what begins an exchange, all that was answered, and when the next one begins.
+
+    Something that was sent begins one, and so does a line that was opened.
+    """
+    begins = [n for n, row in enumerate(rows) if row.direction == "send" or _is_opening(row)]
+    ends = [*begins[1:], len(rows)]
+    for index, end in zip(begins, ends, strict=True):
+        answers = [row.data for row in rows[index:end] if row.direction == "receive"]
+        until = rows[end].mono if end < len(rows) else rows[index].mono + _PATIENCE
+        yield rows[index], b"".join(answers), until
+
+
+def _is_opening(row: Said) -> bool:
+    return row.direction == "note" and row.data == _OPENED
 
 
 def _note(agreement: Agreement, sent: bytes, box: bytes, twin: bytes) -> None:
+    if not (box or twin) and sent == _OPENED:
+        return  # most boxes do not greet
     agreed = _steady(box) == _steady(twin)
     text = sent.decode("latin-1").strip()
-    agreement.exchanges.setdefault(_ARGUMENT.sub("", text)[:60], []).append(agreed)
+    agreement.exchanges.setdefault(_named(text), []).append(agreed)
     if not agreed and agreement.first is None:
         agreement.first = Divergence(text, box.decode("latin-1"), twin.decode("latin-1"))
+
+
+def _named(text: str) -> str:
+    """Return a command without its numbers, so that all of its kind count together."""
+    first = text.partition("\r\n")[0]
+    return _NUMBERS.sub("#", first)[:60]
 
 
 def _steady(answer: bytes) -> bytes:

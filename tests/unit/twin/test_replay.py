@@ -4,12 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from testbed.bench.opening import make_instrument
+from testbed.clock import Deadline
 from testbed.errors import UsageError
+from testbed.fabric.change import Change
 from testbed.record.transcript import Said, Transcript, read_transcript
 from testbed.schema import load_lab
 from testbed.twin.instruments import lone_switch
-from testbed.twin.replay import replay_to_far_end
-from testbed.twin.scheduler import SteppedScheduler
+from testbed.twin.replay import Divergence, replay_to_far_end
+from testbed.twin.scheduler import SteppedScheduler, WallScheduler
+from testbed.twin.wire import serve_tcp
 
 RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
 LINES = [
@@ -62,6 +66,57 @@ def test_the_first_exchange_that_differs_is_shown(lab, transcript):
     assert agreement.first.sent == ":OXC:SWIT:CONN:STAT?"
     assert (agreement.first.box, agreement.first.twin) == ("(@9),(@29)\n", "(@1),(@17)\n")
     assert "4 of 6 exchanges agree" in list(agreement.lines())
+
+
+def test_where_long_answers_part_is_shown_and_not_how_they_begin():
+    same = "the same words " * 40
+    box, twin = Divergence("ALL?", f"{same}one{same}", f"{same}two{same}").where_they_part()
+    assert ("one" in box, "two" in twin) == (True, True)
+    assert len(box) == len(twin) < 200
+
+
+LOGIN = "user: lab, password: {{file: {word}}}"
+ROWS = {
+    "calient": '"TCPIP::127.0.0.1::{port}::SOCKET", shape: 1x2x8, ' + LOGIN,
+    "polatis-tl1": '"tcp://127.0.0.1:{port}", ' + LOGIN,
+    "calient-rest": '"http://127.0.0.1:{port}", ' + LOGIN,
+    "polatis-restconf": '"http://127.0.0.1:{port}", ' + LOGIN,
+    "photonic-mesh": '"tcp://127.0.0.1:{port}", width: 16, height: 16',
+    "dicon-mxs": '"tcp://127.0.0.1:{port}", size: [16, 16]',
+}
+"""The row of a switch in a lab file, after its driver."""
+
+
+@pytest.mark.parametrize("driver", ROWS)
+def test_what_a_driver_said_to_its_far_end_gets_the_same_answers_again(driver, tmp_path):
+    word, path, file = tmp_path / "word", tmp_path / "ocs.jsonl", tmp_path / "lab.yaml"
+    word.write_text("correct-horse")
+
+    def lab_at(port):
+        row = f"resource: {ROWS[driver].format(port=port, word=word)}, ports: [1-32]"
+        switches = f"switches: {{ocs: {{driver: {driver}, {row}}}}}"
+        # Mirrors move all the time, so that no answer depends on when it was given.
+        file.write_text(f"lab: l\nhosts: {{h0: {{ssh: h}}}}\n{switches}\ntwin: {{settle: 30 s}}\n")
+        return load_lab(file, [])
+
+    clock, tracer = WallScheduler(), Transcript(path, "ocs")
+    wire = serve_tcp(lone_switch(lab_at(1), "ocs", clock))
+    lab = lab_at(wire.port)
+    switch = make_instrument(lab, "ocs", tracer)
+    switch.open(soon())
+    switch.apply(Change({}, {1: 18, 2: 17}), soon())
+    switch.apply(Change({1: 18}, {}), soon())
+    assert switch.state(soon()) == {2: 17}
+    for one in (switch, tracer, wire, clock):
+        one.close()
+    assert "correct-horse" not in path.read_text()
+    agreement = replay_to_far_end(lab, "ocs", list(read_transcript(path)))
+    assert agreement.whole, list(agreement.lines())
+    assert sum(map(len, agreement.exchanges.values())) >= 5
+
+
+def soon():
+    return Deadline.after(10)
 
 
 def test_every_byte_survives_the_transcript(tmp_path):
