@@ -1,0 +1,93 @@
+"""Ordinary programs on the hosts of a twin: what they measure, and that they end with their run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from commandline import CommandLine
+
+LINGERING = """\
+experiment: lingering
+question: Does anything of a program outlive its run?
+lab: rack
+needs: {hosts: 2, fabric: circuit}
+jobs:
+  main:
+    kind: command
+    ranks: 2
+    command: [sh, -c, "echo WORD=$SAID; exec >/dev/null 2>&1; setsid sleep 98765 & sleep 98765"]
+"""
+
+
+def sleepers() -> list[str]:
+    """Return the processes of ours on this machine, in whatever namespace."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", b"98765"]:
+            found.append(place.parent.name)
+    return found
+
+
+def all_gone(limit: float = 10.0) -> bool:
+    end = time.monotonic() + limit
+    while sleepers() and time.monotonic() < end:
+        time.sleep(0.05)
+    return not sleepers()
+
+
+def test_a_plain_stream_gets_what_a_circuit_carries(testbed: CommandLine) -> None:
+    # Not the limits of the file: how fast a circuit is, a busy machine decides.
+    done = testbed.run("command", "--repeat", "1", "-S", "checks={}")
+    assert done.code == 0, done.err
+    summary = done.json()
+    metric = summary["metrics"]["only.throughput"]
+    assert (metric["unit"], metric["better"], metric["n"]) == ("bit/s", "higher", 1)
+    assert 0 < metric["median"] < 500e6
+    run = testbed.results / "latest"
+    assert "received 67108864 bytes" in (run / "logs" / "h1" / "program.stdout").read_text()
+    again = testbed("report", "latest", "--results", str(testbed.results), "--json")
+    assert json.loads(again.out)["metrics"] == summary["metrics"]
+
+
+def test_a_program_that_fails_fails_the_run_and_is_quoted(testbed: CommandLine) -> None:
+    broken = 'jobs.main.command=["sh", "-c", "echo no luck >&2; exit 3"]'
+    done = testbed.run("command", "--repeat", "1", "-S", "checks={}", "-S", broken)
+    assert done.code == 1
+    summary = done.json()
+    assert summary["outcome"] == "failed" and summary["cleanup"] == "verified"
+    assert "failed: it ended with code 3: no luck" in summary["reason"]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_of_a_program_outlives_its_run(
+    testbed: CommandLine, tmp_path: Path, number: signal.Signals
+) -> None:
+    file = tmp_path / "lingering.yaml"
+    file.write_text(LINGERING)
+    lab = Path(__file__).parents[2] / "configs" / "rack.yaml"
+    run = testbed.start("run", str(file), "--lab", str(lab), "--twin")
+    run.await_event(lambda event: event["kind"] == "program.begin")
+    end = time.monotonic() + 20
+    while len(sleepers()) < 4 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(sleepers()) == 4
+    run.signal(number)
+    code = run.finish().code
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
+    assert all_gone()
+
+
+def test_a_twin_measures_no_gpus(testbed: CommandLine) -> None:
+    done = testbed("run", "experiments/nccl-tests.yaml", "--twin", "--results", os.devnull)
+    assert done.code == 2
+    assert "nccl-tests cannot run on a twin: it measures GPUs" in done.err

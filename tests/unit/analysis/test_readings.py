@@ -1,0 +1,96 @@
+"""What programs printed, as metrics; and trials whose job did not end well."""
+
+from __future__ import annotations
+
+import pytest
+from logs_by_hand import Log
+
+from testbed.analysis.checks import evaluate
+from testbed.analysis.meaning import Meaning
+from testbed.analysis.metrics import meaning, metrics
+from testbed.analysis.summary import summarise
+from testbed.events import Event
+from testbed.report.wording import check_value
+from testbed.schema import load_experiment
+
+EXPERIMENT = """\
+experiment: command
+question: How fast?
+needs: {hosts: 2}
+jobs:
+  main:
+    kind: command
+    ranks: 2
+    command: ["true"]
+    metrics:
+      rate: {pattern: '(.*)', unit: Mbit/s, better: higher}
+checks: {rate: {min: ">= 2 Mbit/s"}}
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    path = tmp_path / "e.yaml"
+    path.write_text(EXPERIMENT)
+    return load_experiment(path)
+
+
+def program(*rates, reason=""):
+    """Return a trial of a program that printed its rate, in Mbit/s."""
+    log = Log()
+    log.begin(arm="only")
+    log.write(0.5, "program.begin", "rank 0", argv=["true"])
+    for rate in rates:
+        log.write(1.0, "reading", "rate", value=rate * 1e6, unit="bit/s", better="higher", count=1)
+    log.write(1.1, "job.done", "rank 0", rank=0, digest="that of nothing")
+    log.end(1.2, recovered=not reason, reason=reason)
+    return log
+
+
+def verdict(experiment, log):
+    end = {"error": "", "exit_code": 0, "cleanup": "verified", "left": []}
+    return summarise("r", experiment, [*log.events, Event(99, 9.0, "run.end", "", None, end)])
+
+
+def test_a_reading_is_a_metric_with_the_meaning_that_the_file_gave_it():
+    trial = program(3).trial()
+    assert trial.values == {"rate": 3e6}  # and no digest: nobody knows a program's state
+    (metric,) = metrics([trial]).values()
+    assert (metric.values, metric.meaning) == ((3e6,), Meaning("bit/s", "higher", ""))
+
+
+def test_a_check_of_a_programs_own_metric_is_shown_in_its_unit(experiment):
+    summary = verdict(experiment, program(3))
+    assert (summary.outcome, summary.exit_code) == ("passed", 0)
+    (check,) = summary.checks
+    assert check_value(check) == "3 Mbit/s"
+
+
+def test_a_check_that_a_program_misses_fails(experiment):
+    assert verdict(experiment, program(1)).outcome == "failed"
+
+
+def test_a_trial_whose_program_failed_counts_against_its_check(experiment):
+    trial = program(3, reason="the program on h0 failed: it ended with code 3").trial()
+    assert trial.is_lost
+    assert trial.recovered is None
+    (check,) = experiment.all_checks()
+    assert evaluate(check, [trial], metrics([trial])).verdict == "failed"
+
+
+def test_a_run_whose_program_failed_has_failed_and_says_why(experiment):
+    summary = verdict(experiment, program(reason="the program on h0 failed"))
+    assert (summary.outcome, summary.exit_code) == ("failed", 1)
+    without = experiment.model_copy(update={"checks": {}})
+    summary = verdict(without, program(reason="the program on h0 failed"))
+    assert (summary.outcome, summary.exit_code) == ("failed", 1)
+    assert summary.reason == "1 of 1 trials did not end well: the program on h0 failed"
+
+
+def test_a_trial_that_ended_well_is_not_lost():
+    assert not program(3).trial().is_lost
+
+
+@pytest.mark.parametrize("name", ["busbw_64mib", "time_8b_in_place", "algbw_1gib_in_place"])
+def test_sizes_are_known_in_both_halves(name):
+    assert meaning(name).unit in ("s", "bit/s")
