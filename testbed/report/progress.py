@@ -160,6 +160,8 @@ class Progress:
                 return f"{subject}: {data['text']}", "plain"
             case "retry":
                 return f"{data['what']} of {subject} once more: {data['why']}", "plain"
+            case "program.begin":
+                return f"{data['host']} runs {data['argv'][0]}", "plain"
             case "trial.begin":
                 return f"trial {self.number}: {subject}", "plain"
             case "fault.inject":

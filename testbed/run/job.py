@@ -173,7 +173,7 @@ class RunningJob:
             case "refused" | "corrupt":
                 self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
             case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
-                self.failure = self.failure or self.programs.hear(rank, said)
+                self.programs.hear(rank, said)
 
     @property
     def completed(self) -> int:

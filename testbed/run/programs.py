@@ -45,6 +45,8 @@ class Programs:
         self._hosts = tuple(hosts)
         self._fabric = fabric
         self._programs = {rank: _Program() for rank in range(len(hosts))}
+        self.failure = ""
+        """Why the first one that failed did."""
 
     def options(self, rank: int) -> dict[str, Any]:
         """Return what the rank is told of its program."""
@@ -68,11 +70,8 @@ class Programs:
             }
         return found
 
-    def hear(self, rank: int, said: Mapping[str, Any]) -> str:
-        """Take in what a rank says of its program; return why the job has failed, if it has.
-
-        Output is masked before anything keeps it.
-        """
+    def hear(self, rank: int, said: Mapping[str, Any]) -> None:
+        """Take in what a rank says of its program; output is masked before anything keeps it."""
         host, program = self._hosts[rank], self._programs[rank]
         match said["event"]:
             case "output":
@@ -84,10 +83,10 @@ class Programs:
                 line = f"# rank {rank}: {shlex.join(said['argv'])}\n"
                 self._bench.keep_output(host, "program.stdout", redacted(line))
             case "program.end":
-                return self._end(host, program, said)
-        return ""
+                self.failure = self.failure or self._end(host, program, said)
 
     def _end(self, host: str, program: _Program, said: Mapping[str, Any]) -> str:
+        """Keep what a program came to; return why it has failed, if it has."""
         if report := redacted(program.text("report")):
             program.said["report"] = [report]
             self._bench.keep_output(host, "program.report", report + "\n")

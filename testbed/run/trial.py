@@ -254,7 +254,9 @@ class Trial:
     @property
     def _broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
-        return (self._recovery.failure if self._recovery else "") or self._job.failure
+        programs, recovery = self._job.programs, self._recovery
+        failures = (programs and programs.failure, recovery and recovery.failure)
+        return next(filter(None, failures), self._job.failure)
 
     # --- what happens meanwhile -------------------------------------------------------------
 

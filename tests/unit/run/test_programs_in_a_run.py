@@ -129,7 +129,7 @@ def test_what_programs_print_is_kept_under_logs_and_read_at_the_end(running, ben
     output(running, "h1", "a warning\n", "stderr")
     end(running, "h0")
     end(running, "h1")
-    assert running.failure == ""
+    assert running.programs.failure == ""
     assert log_of(bench, "h0", "program.stdout") == "rate 4\nrate 6\n"
     assert log_of(bench, "h1", "program.stderr") == "a warning\n"
     (reading,) = running.programs.readings()
@@ -158,25 +158,27 @@ def test_secrets_are_masked_before_anything_keeps_them(running, bench):
 def test_why_a_program_failed_is_told_with_its_last_words(running, how, words):
     output(running, "h1", "first\nout of luck\n\n", "stderr")
     end(running, "h1", **how)
-    assert running.failure == words
+    assert running.programs.failure == words
 
 
 def test_a_program_that_is_not_there_fails_the_job(running):
     running.seats["h0"] = seat()
     say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
-    assert running.failure == ("the program on h0 could not be started: No such file or directory")
+    assert running.programs.failure == (
+        "the program on h0 could not be started: No such file or directory"
+    )
 
 
 def test_a_program_that_was_lost_fails_the_job(running):
     running.seats["h0"] = seat()
     say(running, "h0", "program.end", pid=5, left_out=0)
-    assert "was lost" in running.failure
+    assert "was lost" in running.programs.failure
 
 
 def test_the_first_failure_is_the_one_that_is_told(running):
     end(running, "h0", code=1)
     end(running, "h1", code=2)
-    assert running.failure == "the program on h0 failed: it ended with code 1"
+    assert running.programs.failure == "the program on h0 failed: it ended with code 1"
 
 
 def test_what_cannot_be_read_is_an_error_of_the_trial(running):
