@@ -254,9 +254,9 @@ class Trial:
     @property
     def _broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
-        programs, recovery = self._job.programs, self._recovery
-        failures = (programs and programs.failure, recovery and recovery.failure)
-        return next(filter(None, failures), self._job.failure)
+        of_programs = self._job.programs.failure if self._job.programs else ""
+        of_recovery = self._recovery.failure if self._recovery else ""
+        return of_recovery or of_programs or self._job.failure
 
     # --- what happens meanwhile -------------------------------------------------------------
 
