@@ -31,8 +31,8 @@ class Kind:
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
     `package.module:name`; `role` says what a driver drives (`switch`, `power`,
-    `attenuator`, `meter`), that a fault is one of a far end (`far-end`), or that a job is computed and
-    not run (`model`).
+    `attenuator`, `meter`), that a fault is one of a far end (`far-end`), or that a job is computed
+    and not run (`model`).
     """
 
     summary: str
