@@ -1,9 +1,12 @@
 """Checks: what is claimed against what was measured, and what is missing against the claim."""
 
+from itertools import permutations
+
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.metrics import metrics
+from testbed.analysis.meaning import Meaning
+from testbed.analysis.metrics import METRICS, meaning, metrics
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition
 from testbed.units import SHARE, TIME
@@ -185,3 +188,30 @@ def test_what_other_tools_read_of_a_check():
         "supports": 0.3684,
     }
     assert check("median", "< 1 s", FAST).to_json().keys() == {"name", "limit", "value", "verdict"}
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_check_knows_nothing_of_the_checks_beside_it(order):
+    """Two arms with opposite limits on one metric, and a third that nothing is asked of."""
+    arms = [trial(0.5, arm=arm) for arm in ("warm", "cold", "other")]
+    trials = [arms[index] for index in order]
+    limits = {"warm": "< 1 s", "cold": "> 1 s", "other": "== 0.5 s"}
+    found = {}
+    for arm in (trials[0].arm, trials[1].arm, trials[2].arm):
+        condition = Condition.parse(limits[arm])
+        one = evaluate(Check(arm, "recovery_time", "every", condition), trials, metrics(trials))
+        found[arm] = (one.verdict, one.limit)
+    assert found == {
+        "warm": ("passed", "< 1 s"),
+        "cold": ("failed", "> 1 s"),
+        "other": ("passed", "== 0.5 s"),
+    }
+
+
+def test_no_metric_is_without_a_direction_and_nobody_guesses_one():
+    with pytest.raises(TypeError, match="better"):
+        Meaning("s", what="how long it took")
+    for name in [*METRICS, "time_4kib", "algbw_1mib", "busbw_16mib"]:
+        assert meaning(name).better in ("lower", "higher", "neither"), name
+    times = {name for name in METRICS if meaning(name).unit == "s"}
+    assert {meaning(name).better for name in times} == {"lower"}

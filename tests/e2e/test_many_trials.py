@@ -1,0 +1,126 @@
+"""A long run: its processes stay as they were, and nothing of it listens outside the twin."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from commandline import SMALL_MODEL, CommandLine, Started
+
+pytestmark = pytest.mark.alone
+
+ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
+COUNTS = [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(1500)])]
+GROWTH = 6 << 20
+"""Bytes that a process may grow by from the first third of its trials to the last."""
+
+
+@dataclass
+class Watched:
+    """What was seen of a run: after each trial its processes, and once who of it listens where."""
+
+    descriptors: dict[str, list[int]] = field(default_factory=dict)
+    threads: dict[str, list[int]] = field(default_factory=dict)
+    memory: dict[str, list[int]] = field(default_factory=dict)
+    outside: list[str] = field(default_factory=list)
+    namespaces: set[str] = field(default_factory=set)
+
+    def look(self, processes: dict[str, int]) -> None:
+        for name, pid in processes.items():
+            status = Path(f"/proc/{pid}/status").read_text()
+            threads = re.search(r"Threads:\s+(\d+)", status)
+            resident = re.search(r"VmRSS:\s+(\d+) kB", status)
+            assert threads and resident
+            self.threads.setdefault(name, []).append(int(threads[1]))
+            self.memory.setdefault(name, []).append(int(resident[1]) << 10)
+            count = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            self.descriptors.setdefault(name, []).append(count)
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Yield a process and all that it started."""
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found = children.read_text().split()
+        except OSError:  # that thread has ended
+            continue
+        for child in found:
+            yield from descendants(int(child))
+
+
+def the_two(run: Started) -> dict[str, int]:
+    """Return the orchestrator, and the server of its twin."""
+    found = {}
+    for pid in descendants(run.process.pid):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        if b"testbed.cli" in words and b"--twin" not in words:
+            found["orchestrator"] = pid
+        parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+        if b"new" in words and parent != str(run.process.pid):
+            found.setdefault("twin", pid)
+    return found
+
+
+def listening_outside(run: Started) -> list[str]:
+    """Return the sockets of a run that listen in our own network namespace."""
+    ours = Path("/proc/self/ns/net").readlink()
+    rows = [
+        row.split()
+        for table in ("tcp", "tcp6")
+        for row in Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+    ]
+    listening = {row[9]: row[1] for row in rows if row[3] == "0A"}
+    found = []
+    for pid in descendants(run.process.pid):
+        if Path(f"/proc/{pid}/ns/net").readlink() == ours:
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                inode = re.fullmatch(r"socket:\[(\d+)\]", str(descriptor.readlink()))
+                if inode and inode[1] in listening:
+                    found.append(f"{pid} at {listening[inode[1]]}")
+    return found
+
+
+@pytest.fixture(scope="module", params=COUNTS)
+def watched(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Watched, dict]:
+    line, count = CommandLine(tmp_path_factory.mktemp("many") / "results"), request.param
+    limits = ["-S", "limits.run=30 min", "--repeat", str(count)]
+    run = line.start("run", "experiments/lumion.yaml", "--twin", *ONE, *limits, "--json")
+    seen = Watched()
+    try:
+        for number in range(count - 1):  # after the last one it is on its way to its end
+            run.await_event(lambda e, n=number: e["kind"] == "trial.end" and e["trial"] == n)
+            seen.look(the_two(run))
+        seen.outside = listening_outside(run)
+        pids = list(descendants(run.process.pid))
+        seen.namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in pids}
+        done = run.finish()
+    finally:
+        run.process.kill()
+    assert done.code == 0, done.err
+    return seen, run.summary()
+
+
+def test_descriptors_threads_and_memory_are_flat(watched: tuple[Watched, dict]) -> None:
+    seen, summary = watched
+    assert all(trial["valid"] for trial in summary["trials"])
+    for name, what in itertools.product(("orchestrator", "twin"), ("descriptors", "threads")):
+        counts = getattr(seen, what)[name]
+        third = len(counts) // 3
+        assert max(counts[-third:]) <= max(counts[:third]) + 2, (name, what, counts)
+    for name, sizes in seen.memory.items():
+        third = len(sizes) // 3
+        print(name, [f"{size >> 20} MiB" for size in (sizes[0], sizes[third], sizes[-1])])
+        assert max(sizes[-third:]) - max(sizes[:third]) <= GROWTH, (name, sizes)
+
+
+def test_nothing_of_a_run_on_a_twin_listens_outside_it(watched: tuple[Watched, dict]) -> None:
+    seen, _ = watched
+    assert seen.outside == []
+    assert len(seen.namespaces) > 5  # ours, the sandbox's, and those of the hosts

@@ -1,0 +1,53 @@
+"""Verdicts: of a fault that did not fire, and for somebody who would not wait."""
+
+from __future__ import annotations
+
+import signal
+
+from commandline import SMALL_MODEL, CommandLine
+
+ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
+
+
+def test_a_fault_that_did_not_fire_makes_no_result(testbed: CommandLine, rack: str) -> None:
+    """The power unit says that it cut the power, and does not."""
+    assert testbed("twin", "fault", rack, "pdu", "lie").code == 0
+    try:
+        short = ["-S", "limits.trial=10 s", "--json"]
+        run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *short)
+        done = run.finish(limit=100)
+    finally:
+        assert testbed("twin", "clear", rack, "pdu").code == 0
+    assert done.code == 3, done.err
+    summary = run.summary()
+    (trial,) = summary["trials"]
+    assert summary["outcome"] == "inconclusive" and trial["receipt"] is None
+    assert not trial["valid"] and trial["values"].get("recovery_time") is None
+    assert '<testcase classname="lumion.run" name="run">\n    <error' in (
+        (run.results / "latest" / "junit.xml").read_text()
+    )
+
+
+def test_whoever_leaves_is_told_what_is_still_changed_and_what_to_type(
+    testbed: CommandLine, rack: str
+) -> None:
+    late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min"]
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
+    run.await_event(lambda event: event["kind"] == "trial.begin")
+    assert testbed("twin", "fault", rack, "ocs", "silent").code == 0
+    try:
+        run.signal(signal.SIGTERM)
+        run.await_event(lambda e: (e["kind"], e["subject"]) == ("cleanup.begin", "circuits"))
+        run.signal(signal.SIGINT)
+        run.signal(signal.SIGINT)
+        done = run.finish(limit=100)
+    finally:
+        assert testbed("twin", "clear", rack, "ocs").code == 0
+    assert done.code == 128 + signal.SIGTERM, done.err
+    assert "everything is taken back first, at most" in done.err
+    assert "circuits: left in the middle" in done.out
+    *_, last = done.out.splitlines()
+    assert last.split()[:3] == ["next", "testbed", "recover"]
+    assert testbed(*last.split()[2:], "--results", str(run.results)).code == 0
+    shown = testbed("switch", "ocs", "show", "--lab", "rack", "--twin", rack, "--json")
+    assert shown.json() == []
