@@ -1,0 +1,99 @@
+"""The journal of an agent, cut anywhere: an undo that counts is whole, and none is lost before."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.onhost import journal
+from testbed.onhost.journal import HostJournal, Leftover, leftovers
+from testbed.onhost.undo import undo, undo_leftovers
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the only place for journals, a directory of this test's own."""
+    monkeypatch.setattr(journal, "_places", lambda: [tmp_path / "agents"])
+    return tmp_path / "agents"
+
+
+def entries_of(data: bytes, path: Path) -> list[dict[str, Any]]:
+    path.write_bytes(data)
+    return Leftover(path, os.open(path, os.O_RDONLY), {"run": "r", "host": "h"}).entries()
+
+
+@given(
+    acts=st.lists(st.sampled_from(["promise", "settle"]), max_size=12),
+    cut=st.floats(0, 1),
+)
+def test_wherever_it_is_cut_what_was_promised_before_is_open_unless_settled(
+    tmp_path_factory: pytest.TempPathFactory, acts: list[str], cut: float
+) -> None:
+    lines, open_after = [b'{"run": "r"}\n'], [[]]
+    open_now: list[int] = []
+    for number, act in enumerate(acts):
+        if act == "promise":
+            lines.append(json.dumps({"id": number, "undo": "stop"}).encode() + b"\n")
+            open_now = [*open_now, number]
+        elif open_now:
+            lines.append(json.dumps({"done": open_now[-1]}).encode() + b"\n")
+            open_now = open_now[:-1]
+        else:
+            continue
+        open_after.append(open_now)
+    data = b"".join(lines)
+    kept = max(len(lines[0]), round(cut * len(data)))
+    found = entries_of(data[:kept], tmp_path_factory.getbasetemp() / "cut.jsonl")
+    # A line whose newline alone is missing is whole, and counts.
+    whole = (data[:kept] + b"\n" if kept < len(data) else data).count(b"}\n") - 1
+    assert [entry["id"] for entry in found] == open_after[whole][::-1]
+
+
+def test_a_journal_is_there_from_the_start_and_gone_when_nothing_is_open(place: Path) -> None:
+    mine = HostJournal("run-1", "h0")
+    (file,) = place.iterdir()
+    assert json.loads(file.read_text())["run"] == "run-1"
+    assert file.stat().st_mode & 0o777 == 0o600
+    number = mine.promise("stop", pid=1, born="2")
+    assert json.loads(file.read_text().splitlines()[1]) == {
+        "id": number,
+        "undo": "stop",
+        "pid": 1,
+        "born": "2",
+    }
+    mine.settle(number)
+    mine.close()
+    assert not place.exists()
+
+
+def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> None:
+    mine = HostJournal("run-1", "h0")
+    mine.promise("stop", pid=os.getpid(), born="another start")
+    assert leftovers("run-2", "h0") == []
+    mine.close()
+    (found,) = undo_leftovers("run-2", "h0")
+    assert found == {"run": "run-1", "host": "h0", "promised": ["stop"], "left": []}
+    assert not place.exists()
+
+
+def test_the_next_place_is_taken_when_the_first_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a file").touch()
+    places = [tmp_path / "a file" / "agents", tmp_path / "agents"]
+    monkeypatch.setattr(journal, "_places", lambda: places)
+    mine = HostJournal("run-1", "h0")
+    assert [path.suffix for path in places[1].iterdir()] == [".jsonl"]
+    mine.close()
+
+
+def test_an_undo_is_harmless_when_there_is_nothing_to_take_back() -> None:
+    nothing = {"undo": "processes", "mark": "nobody/h0/1-1"}
+    assert [undo(nothing), undo(nothing)] == ["", ""]
+    assert undo({"undo": "stop", "pid": os.getpid(), "born": "another start"}) == ""
