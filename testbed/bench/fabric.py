@@ -174,6 +174,7 @@ class Fabric:
         with self._lock:
             for crossbar in self._crossbars:
                 try:
+                    self._leased.check(crossbar.name, crossbar.ports)
                     words += crossbar.bring_back(deadline)
                 except TestbedError as error:
                     problems.append(error)

@@ -192,10 +192,11 @@ class Leases:
         dead = [f.claim.holder for f in self.find() if f.standing != "held" and f.claim.holder.run]
         return [RunDirectory(Path(holder.directory)) for holder in dead]
 
-    def take_over(self, run: RunDirectory, reason: str) -> Lease:
-        """Lease to this process all that a dead run had; BusyError while that run lives.
+    def take_over(self, run: RunDirectory, reason: str, needed: Iterable[Resource] = ()) -> Lease:
+        """Lease to this process all that a dead run had, and what of it was lost since.
 
-        So two never recover one run at the same time. What it had is released with this lease.
+        Raise BusyError while that run lives, or when somebody else has what is `needed` by now. So
+        two never recover one run at the same time. All is released with this lease.
         """
         holder = holder_here(os.getpid(), run, reason)
         heir = Claim(secrets.token_hex(8), holder, frozenset(), 0.0)
@@ -206,6 +207,7 @@ class Leases:
                 heir = replace(heir, expires=ledger.now + LIFE)
                 tokens = self._ended(before, run.id, ledger.now)
                 after = rules.take_over(before, heir, tokens)
+                after = self._enlarged(after, heir.token, frozenset(needed), ledger.now)
                 ledger.write(before, after)
         except BaseException:
             sign.end()
@@ -258,6 +260,18 @@ class Leases:
         with self._store.open() as ledger:
             before = ledger.claims()
             ledger.write(before, rules.release(before, token))
+
+    def _enlarged(
+        self, claims: rules.Claims, token: str, resources: frozenset[Resource], at: float
+    ) -> rules.Claims:
+        """Give a claim more; raise BusyError when somebody has some of that."""
+        claim = replace(claims[token], resources=claims[token].resources | resources)
+        sights = {other: self._sight(c, at) for other, c in claims.items() if other != token}
+        answer = rules.acquire(claims, claim, sights, at)
+        if isinstance(answer, rules.Refused):
+            found = [Found(c, s, sights[c.token].alive) for c, s in answer.by]
+            raise _busy(found, claim.resources)
+        return answer.claims
 
     def _lease(self, claim: Claim) -> Lease:
         sign = LifeSign(claim.token)

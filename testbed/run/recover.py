@@ -7,15 +7,17 @@ that same journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from testbed.bench.bench import Bench, side_by_side
+from testbed.bench.needs import host_of, part_of, whole_of
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.events import Subscriber
 from testbed.record.journal import Entry, Journal, open_entries
+from testbed.record.lease_rules import Resource
 from testbed.record.leases import Lease, Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
@@ -41,12 +43,13 @@ def recover(
     """Bring back what a run changed and verify it; return the exit code, which its log says too.
 
     `far_ends` is the door of the twin around this process, if there is one. Raise BusyError while
-    the run is alive, or is being recovered by somebody else.
+    the run is alive, while somebody else recovers it, or while another has what it had.
     """
     journal = Journal.resume(run.journal)
     try:
-        lease = leases.take_over(run, "recover")
-        if not open_entries(run.journal):
+        promises = open_entries(run.journal)
+        lease = leases.take_over(run, "recover", _needed(lab, promises))
+        if not promises:
             lease.release()
             return EXIT_PASSED
         log = EventLog.resume(run.events)
@@ -97,6 +100,22 @@ def what(promise: Mapping[str, Any]) -> str:
         case {"undo": kind, "host": host}:
             return f"{kind} on {host}"
     return str(promise["undo"])
+
+
+def _needed(lab: Lab, promises: list[Entry]) -> Iterator[Resource]:
+    """Yield what must not be anybody else's while these promises are kept."""
+    for promise in promises:
+        match promise:
+            case {"undo": "circuits", "ports": dict(switches)}:
+                for name in lab.switches.keys() & switches.keys():
+                    ports = switches[name] if isinstance(switches[name], list) else ()
+                    yield from (part_of(lab, name, str(port)) for port in ports)
+            case {"undo": "outlet", "unit": unit, "outlet": outlet} if unit in lab.power:
+                yield part_of(lab, unit, outlet)
+            case {"undo": "attenuation", "attenuator": name} if name in lab.attenuators:
+                yield whole_of(lab, name)
+            case {"host": name} if name in lab.hosts:
+                yield host_of(lab, name)
 
 
 def _beginning(promises: list[Entry]) -> dict[str, Any]:

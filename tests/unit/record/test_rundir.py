@@ -61,9 +61,9 @@ def test_a_name_that_fits_several_runs_or_none_is_refused(tmp_path):
         RunDirectory.create(tmp_path, "lumion")
     with pytest.raises(UsageError, match="names 2 runs"):
         find_run(tmp_path, "20")
-    with pytest.raises(UsageError, match="names none"):
+    with pytest.raises(UsageError, match="names no run"):
         find_run(tmp_path, "nothing")
-    with pytest.raises(UsageError, match="names none"):
+    with pytest.raises(UsageError, match="names no run"):
         find_run(tmp_path / "no results yet", "latest")
 
 

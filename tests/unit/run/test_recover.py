@@ -258,6 +258,18 @@ def test_what_the_run_had_leased_is_free_once_all_is_taken_back(run):
     run.leases.take(ports, "somebody else").release()
 
 
+def test_what_another_run_has_by_now_is_not_touched_even_if_it_looks_like_ours(run):
+    killed(run, lambda: run.change(ONE))
+    run.leases.unlock(run.lease.resources, forced=True)
+    other = run.leases.take(run.lease.resources, "somebody else")
+    with pytest.raises(BusyError, match=r"ocs\.1.* held by"):
+        run.recover()
+    assert run.shown() == ONE_CROSSED
+    other.release()
+    assert run.recover() == 0
+    assert run.shown() == {}
+
+
 def test_what_is_still_changed_stays_leased(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
