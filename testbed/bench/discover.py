@@ -6,7 +6,7 @@ addresses, because a lab's network belongs to others too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -64,18 +64,26 @@ def discover(
     One device is asked in one language after the other: it has one line. `say` is told, from
     several threads, what is asked.
     """
-    questions = [partial(_ask, *each) for host in hosts for each in _at_host(host)]
-    questions += [partial(_ask_device, device, say) for device in devices]
+    hosts = list(dict.fromkeys(hosts))
+    questions = [(host, partial(_ask, *each)) for host in hosts for each in _at_host(host)]
+    questions += [(device, partial(_ask_device, device, say)) for device in devices]
     if not questions:
         return []
+    if hosts:
+        drivers = ", ".join(name for name, _, _ in _at_host(""))
+        say(f"asking {', '.join(hosts)} as {drivers}, at most {LIMIT:g} s each")
     with ThreadPoolExecutor(len(questions)) as pool:
-        answers = pool.map(lambda question: question(), questions)
-        return [found for found in answers if found is not None]
+        answers = list(pool.map(lambda question: question[1](), questions))
+    for host in hosts:
+        if not any(answers[n] for n, (place, _) in enumerate(questions) if place == host):
+            say(f"nobody at {host} answered")
+    return [found for found in answers if found is not None]
 
 
-def _at_host(host: str) -> Iterable[tuple[str, Kind, str]]:
+def _at_host(host: str) -> Iterator[tuple[str, Kind, str]]:
+    """Yield the drivers whose boxes say who they are without a login, and where they listen."""
     for name, kind in kinds("drivers").items():
-        if "{host}" in kind.resource:
+        if "{host}" in kind.resource and not kind.needs:
             yield name, kind, kind.resource.format(host=host)
 
 

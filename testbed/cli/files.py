@@ -37,6 +37,7 @@ from testbed.schema import (
     load_lab,
     split_overrides,
 )
+from testbed.twin.cards import check_cards
 
 SeedOption = Annotated[
     int | None,
@@ -63,6 +64,7 @@ def validate(
             found = load(path)
             if isinstance(found, Lab):
                 check_quarantine(found, _today())
+                check_cards(found)
         except UsageError as error:
             worst = error.exit_code
             for one in (error, *getattr(error, "others", ())):

@@ -22,6 +22,7 @@ from testbed.cli.app import (
 from testbed.errors import UsageError
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import registry, sandbox
+from testbed.twin.cards import check_cards
 from testbed.twin.control import ask
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import TIME
@@ -48,6 +49,7 @@ def up(
     found = load_lab(path, set_)
     name = name or found.lab
     registry.check_name(name)
+    check_cards(found)
     box = sandbox.start(name, path, set_, log=registry.log_file(name))
     try:
         registry.register(box, path, found.lab)
@@ -151,6 +153,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
         if standing.lab:
             _check_lab(standing.lab, lab)
         return standing.sandbox.run(command)
+    check_cards(lab)
     _, theirs = split_overrides(overrides)
     box = sandbox.start(lab.lab, file, theirs)
     try:

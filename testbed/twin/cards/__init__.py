@@ -37,6 +37,12 @@ def card_of(lab: Lab, switch: str) -> Card:
         ) from None
 
 
+def check_cards(lab: Lab) -> None:
+    """Raise FileError for a card that a lab's twin is to follow and that is none."""
+    for switch in lab.twin.cards:
+        card_of(lab, switch)
+
+
 def follow(card: Card, site: SwitchSite) -> None:
     """Let a switch's twin settle, and treat ports in use, as a card says."""
     if settle := card.settle():
