@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,28 @@ def end_on_signals() -> None:
     """
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda received, _: leave(received))
+            _on(number, leave)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+
+
+def _on(number: int, action: Callable[[int], None]) -> None:
+    def hear(received: int, _: object) -> None:
+        if received == signal.SIGHUP:
+            _let_go_of_a_dead_terminal()
+        action(received)
+
+    signal.signal(number, hear)
+
+
+def _let_go_of_a_dead_terminal() -> None:
+    """Say what is still to be said to nobody, where the terminal has been closed."""
+    for descriptor in (1, 2):
+        try:
+            os.write(descriptor, b"")
+        except OSError:
+            nobody = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nobody, descriptor)
+            os.close(nobody)
 
 
 def leave(number: int) -> None:
@@ -34,7 +55,7 @@ def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
-            signal.signal(number, lambda received, _: note(received))
+            _on(number, note)
     try:
         yield
     finally:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+import os
 import random
+import select
 import signal
+import subprocess
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine, Finished, Started
+from commandline import COMMAND, ROOT, SMALL_MODEL, CommandLine, Finished, Started
 from footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone
@@ -19,6 +24,15 @@ ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat"]
 FOR_LONG, SHORT = [*ONE, "50"], [*ONE, "1"]
 SEED = 4
+
+
+def await_handlers(run: Started) -> None:
+    """Wait until the command hears signals: before its first line Python itself decides."""
+    status = Path(f"/proc/{run.process.pid}/status")
+    caught = 0
+    while not caught >> (signal.SIGTERM - 1) & 1:
+        time.sleep(0.002)
+        caught = int(status.read_text().partition("SigCgt:")[2].split()[0], 16)
 
 
 def await_twin(run: Started) -> None:
@@ -37,7 +51,7 @@ def await_phase(name: str) -> Callable[[Started], None]:
 
 
 PHASES: dict[str, tuple[list[str], Callable[[Started], None]]] = {
-    "read": (FOR_LONG, lambda run: None),
+    "read": (FOR_LONG, await_handlers),
     "twin": (FOR_LONG, await_twin),
     "open": (FOR_LONG, await_phase("open")),
     "prepare": (FOR_LONG, await_phase("prepare")),
@@ -64,8 +78,7 @@ def test_a_signal_in_a_phase(testbed: CommandLine, phase: str, number: signal.Si
     time.sleep(random.Random(f"{phase} {number}").uniform(0.05, AFTERWARDS.get(phase, 0.05)))
     run.signal(number)
     done = run.finish()
-    # Before the command's first line only the kernel can say it, and shells say 128 + n for that.
-    assert done.code == 128 + number or (phase == "read" and done.code == -number), done.err
+    assert done.code == 128 + number, done.err
     assert "Traceback" not in done.err, done.err
     check_record(testbed, run, done, is_over=phase == "analyse")
     assert_as(before)
@@ -102,3 +115,37 @@ def test_five_signals_at_random_times_during_the_clean_up(testbed: CommandLine, 
         again = testbed("report", "latest", "--results", str(run.results))
         assert again.code in (0, done.code) and "verdict" in again.out, again.err
         assert_as(before)
+
+
+def take_for_controlling_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_a_terminal_that_is_closed_ends_a_run_in_good_order(tmp_path: Path) -> None:
+    """The kernel sends SIGHUP, and nobody can read what the run says from then on."""
+    before = footprint()
+    screen, terminal = os.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "run", "experiments/lumion.yaml", "--twin", *FOR_LONG, "--results", tmp_path],
+        cwd=ROOT,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        text=True,
+        env={**os.environ, "TERM": "xterm"},
+        preexec_fn=take_for_controlling_terminal,
+    )
+    os.close(terminal)
+    run, seen = Started(process, tmp_path), b""
+    while not any(event["kind"] == "trial.begin" for event in run.events()):
+        assert process.poll() is None, seen
+        if select.select([screen], [], [], 0.02)[0]:
+            seen += os.read(screen, 1 << 16)
+    os.close(screen)
+    assert process.wait(60) == 128 + signal.SIGHUP
+    (end,) = [event["data"] for event in run.events() if event["kind"] == "run.end"]
+    assert end["cleanup"] == "verified" and end["left"] == []
+    assert run.summary()["exit_code"] == 128 + signal.SIGHUP
+    assert (tmp_path / "latest" / "report.html").exists()
+    assert_as(before)
