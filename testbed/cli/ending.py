@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 EXIT_SIGNALLED = 128
 
+_SOON = 0.01
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Leaving(SystemExit):
+    """The end of this process for a signal."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(EXIT_SIGNALLED + number)
+        self.number = number
 
 
 def end_on_signals() -> None:
@@ -21,7 +31,18 @@ def end_on_signals() -> None:
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             _on(number, leave)
+    sys.unraisablehook = _leave_all_the_same
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+
+
+def _leave_all_the_same(ignored: sys.UnraisableHookArgs) -> None:
+    """Leave a moment later where Python ignores exceptions: in a finaliser or a callback."""
+    if not isinstance(ignored.exc_value, _Leaving):
+        sys.__unraisablehook__(ignored)
+        return
+    number = ignored.exc_value.number
+    signal.signal(signal.SIGALRM, lambda *_: leave(number))
+    signal.setitimer(signal.ITIMER_REAL, _SOON)
 
 
 def _on(number: int, action: Callable[[int], None]) -> None:
@@ -46,7 +67,7 @@ def _let_go_of_a_dead_terminal() -> None:
 
 def leave(number: int) -> None:
     """End this process for a signal."""
-    raise SystemExit(EXIT_SIGNALLED + number)
+    raise _Leaving(number)
 
 
 @contextmanager

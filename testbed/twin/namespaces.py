@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 NEWTIME = 0x00000080
@@ -104,6 +105,16 @@ def _write_maps(pid: int, uid: int, gid: int, whole: bool) -> None:
         os._exit(1)
 
 
+def passing_on(pid: int) -> Callable[[int, object], None]:
+    """Return a signal handler that passes each signal on to a process, if it is still there."""
+
+    def pass_on(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    return pass_on
+
+
 def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None = None) -> int:
     """Run `body` as the first process of the PID namespace made before; return its exit status.
 
@@ -125,7 +136,7 @@ def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None 
     if announce:
         announce(child)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, lambda received, _: os.kill(child, received))
+        signal.signal(number, passing_on(child))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)

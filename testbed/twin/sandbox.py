@@ -17,7 +17,7 @@ from typing import Any
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError
 from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, born
-from testbed.twin.namespaces import ENDING
+from testbed.twin.namespaces import ENDING, passing_on
 
 _START_LIMIT = 30.0
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -175,10 +175,7 @@ def _holding_signals() -> Iterator[None]:
 
 @contextmanager
 def _forwarding_signals(pid: int) -> Iterator[None]:
-    before = {
-        number: signal.signal(number, lambda received, _: os.kill(pid, received))
-        for number in _FORWARDED
-    }
+    before = {number: signal.signal(number, passing_on(pid)) for number in _FORWARDED}
     try:
         yield
     finally:

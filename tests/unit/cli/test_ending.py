@@ -22,6 +22,15 @@ testbed.cli.run = busy
 testbed.cli.main()
 """
 WAIT = "threading.Event().wait()"
+CALLED_BACK = """
+    import weakref
+    class Thing:
+        pass
+    thing = Thing()
+    ref = weakref.ref(thing, lambda _: threading.Event().wait())
+    del thing
+    threading.Event().wait()
+"""
 CRITICAL = """
     from testbed.cli.ending import finishing_first
     with finishing_first():
@@ -59,6 +68,13 @@ def test_a_signal_ends_a_command_at_once_whatever_its_workers_wait_for(number):
     command = Command()
     command.signal(number)
     assert command.end() == (128 + number, "", f"testbed: ended by {number.name}\n")
+
+
+def test_a_signal_counts_where_python_ignores_exceptions_too():
+    command = Command(CALLED_BACK)
+    command.signal(signal.SIGTERM)
+    code, _, err = command.end()
+    assert (code, err) == (128 + signal.SIGTERM, "testbed: ended by SIGTERM\n")
 
 
 def test_what_must_not_be_left_in_the_middle_is_finished_first():
