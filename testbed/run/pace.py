@@ -67,7 +67,7 @@ class Pace:
 
         Where too few steps came before it (0), there is nothing to wait for but the steps.
         """
-        ends = self._ends.get(generation, ())
-        if len(ends) <= WINDOW:
+        ends = self._ends.get(generation)
+        if ends is None or len(ends) <= WINDOW:
             return False
         return before == 0 or (ends[-1] - ends[-WINDOW - 1]) / WINDOW <= before / BACK
