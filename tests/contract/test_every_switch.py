@@ -13,6 +13,7 @@ from rig import Rig, States, reach, soon
 
 from testbed.errors import InstrumentError, LinkLost, Rejected, UsageError
 from testbed.fabric.change import Change
+from testbed.plugins import kind
 
 
 @pytest.fixture
@@ -41,6 +42,10 @@ class TestEverySwitch:
         assert len(can.egress) == family.outputs
         assert min(can.egress) == family.inputs + 1
         assert 0 < can.settle <= can.settle_max
+
+    def test_its_card_says_when_nobody_can_share_it(self, family, switch):
+        can = switch.capabilities
+        assert kind("drivers", family.driver).whole == bool(can.positions or can.mesh)
 
     def test_it_reads_back_what_somebody_else_made(self, rig, switch, states):
         if rig.family.blind:

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from testbed.bench.byhand import parse_ends, switch_by_hand
+from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UsageError
 from testbed.record.lease_store import FileStore
@@ -79,6 +80,19 @@ def test_a_circuit_comes_verified_and_goes_again(hand):
     assert moved.applied.read_back <= moved.verified.steady
     assert hand.connect("4", "11") is None, "it is there already"
     assert hand.disconnect("4", "11").applied.state == {}
+
+
+def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
+    lease = hand.leases.take(needs(hand.lab, ["h0"]), "lumion")
+    with pytest.raises(BusyError, match=r"ocs\.1: held by .*: lumion"):
+        hand.connect("1", "11")
+    assert hand.connect("4", "11").applied.state == {4: 11}
+    assert hand.shown() == {4: 11}
+    with switch_by_hand(hand.lab, "ocs", hand.leases, force=True) as box:
+        box.connect(parse_ends(hand.lab, "ocs", ["1", "12"]))
+    assert hand.shown() == {1: 12, 4: 11}
+    assert [found.claim.resources for found in hand.leases.find()] == [lease.resources]
+    lease.release()
 
 
 def test_what_fails_by_hand_is_taken_back_too(hand):

@@ -1,7 +1,7 @@
 """The one door to the fabric, on real drivers over TCP: what it moves, promises and refuses."""
 
 import pytest
-from optical_rig import Rack, soon
+from optical_rig import Rack, leased, soon
 
 from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
 from testbed.fabric.circuits import Circuit, CrossConnect
@@ -30,6 +30,32 @@ def two_switches(tmp_path):
 
 def change(rack, *circuits, owner="job"):
     return rack.fabric.change(frozenset(circuits), owner, soon())
+
+
+def test_a_port_that_is_not_leased_is_not_moved(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.leases.unlock([leased("ocs", 18)], forced=True)
+    rack.lease._renew()
+    before = len(rack.sent)
+    with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took ocs\.18"):
+        change(rack, ONE)
+    assert rack.sent[before:] == []
+    assert rack.lease.regain()
+    change(rack, ONE)
+    assert rack.shown() == CROSSED
+
+
+def test_what_somebody_else_has_leased_since_is_not_restored(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.leases.unlock([leased("ocs", 2)], forced=True)
+    theirs = rack.leases.take([leased("ocs", 2)], "somebody else")
+    rack.lease._renew()
+    assert not rack.lease.regain()
+    with pytest.raises(UnsafeError, match="the lease of this run is lost"):
+        rack.fabric.restore(soon())
+    assert rack.shown() == CROSSED
+    theirs.release()
 
 
 def test_light_goes_where_it_is_wanted_and_the_change_says_what_moved(rack):

@@ -4,7 +4,7 @@ import socket
 from contextlib import contextmanager
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from testbed.errors import BusyError
 from testbed.record.journal import Journal
@@ -88,9 +88,23 @@ class LeaseMachine(RuleBasedStateMachine):
             if life.standing(self.now) == "over":
                 life.has = frozenset()
 
-    @rule(number=holders, resources=some)
-    def acquire_more(self, number, resources):
-        self.acquire(number, resources | self.lives[number].has)
+    @initialize(wishes=st.lists(some, min_size=5, max_size=5), start=st.booleans())
+    def begin_with_many_claims(self, wishes, start):
+        if start:
+            for number, resources in enumerate(wishes):
+                self.acquire(number, resources)
+
+    @rule(
+        number=holders,
+        resources=some,
+        other=holders,
+        alive=st.sampled_from([False, None]),
+        seconds=st.sampled_from([0.0, LIFE - 1.0, LIFE + 1.0]),
+    )
+    def acquire_after_another_ended(self, number, resources, other, alive, seconds):
+        self.restart(other, 1 if alive is False else 0, alive)
+        self.now += seconds
+        self.acquire(number, resources)
 
     @rule(number=holders, resources=some)
     def acquire(self, number, resources):

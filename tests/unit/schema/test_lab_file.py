@@ -9,6 +9,7 @@ import pytest
 from testbed.errors import FileError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.schema import load_lab
+from testbed.schema.text import ServerUrl
 from testbed.secret import Secret
 
 
@@ -214,3 +215,28 @@ def test_a_port_that_an_anchor_repeats_is_refused(refused_lab):
         "            p1: {interface: eth2, address: 10.0.1.2/24, tx: *tx, rx: ocs.20}}",
     )
     assert said == ["f:15:61: hosts.h1.ports.p1.tx: ocs.3 is wired twice; first at f:14:61"]
+
+
+def with_leases(url):
+    return "\nallow: [", f"\nleases: {{url: {url}}}\nallow: ["
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("postgresql://me@db.example/leases", ServerUrl("postgresql://me@db.example/leases")),
+        ("{env: LEASES}", ServerUrl(kept=Secret(env="LEASES"))),
+        ("{file: ~/.leases}", ServerUrl(kept=Secret(file="~/.leases"))),
+    ],
+)
+def test_leases_are_kept_on_a_server_named_in_the_open_or_by_reference(tmp_path, lab, url, kept):
+    old, new = with_leases(url)
+    (tmp_path / "shared.yaml").write_text(lab.source.text.replace(old, new))
+    assert load_lab(tmp_path / "shared.yaml").leases.url == kept
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/x", "mysql://hunter2/x", "[hunter2]"])
+def test_a_server_whose_url_may_not_stand_there_is_refused_and_not_repeated(refused_lab, url):
+    (message,) = refused_lab(*with_leases(url))
+    assert "leases.url: expected a " in message
+    assert "hunter2" not in message

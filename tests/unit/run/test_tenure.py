@@ -1,0 +1,146 @@
+"""How a run comes to its leases: at once, by waiting, or not at all; and how it gives them back."""
+
+import threading
+
+import pytest
+
+from testbed.bench.needs import needs, part_of
+from testbed.clock import Deadline
+from testbed.errors import BusyError, UnsafeError
+from testbed.record.journal import Journal
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases, Owed
+from testbed.record.log import read_events
+from testbed.record.rundir import RunDirectory
+from testbed.run.inbox import Interrupted
+from testbed.run.tenure import Tenure
+
+LONG = 30.0
+
+
+class House:
+    """A lab, its leases, and runs that want some."""
+
+    def __init__(self, bench, log, inbox, directory):
+        self.bench = bench
+        self.log = log
+        self.inbox = inbox
+        self.directory = directory
+        self.leases = Leases(FileStore(directory / "leases.sqlite"))
+        self.run = RunDirectory.create(directory / "results", "first")
+        Journal(self.run.journal).close()
+
+    def tenure(self, patience=0.0, run=None):
+        return Tenure(self.leases, run or self.run, "job", self.log, self.inbox, patience)
+
+    def others(self, *hosts):
+        return self.leases.take(needs(self.bench.lab, hosts), "theirs")
+
+    def events(self, kind):
+        return [e for e in read_events(self.directory / "log.jsonl") if e.kind == kind]
+
+
+@pytest.fixture
+def house(bench, log, inbox, tmp_path):
+    return House(bench, log, inbox, tmp_path)
+
+
+def soon():
+    return Deadline.after(LONG)
+
+
+def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(house):
+    tenure = house.tenure()
+    tenure.begin(house.bench, ["h0", "h1"])
+    (taken,) = house.events("lease.taken")
+    assert taken.data["resources"] == sorted(map(str, needs(house.bench.lab, ["h0", "h1"])))
+    ports = house.bench.lab.wiring()
+    mine, theirs = (
+        next(fibres.tx for port, fibres in ports.items() if port.host == host)
+        for host in ("h0", "h2")
+    )
+    house.bench.leased.check(mine.switch, [mine.number])
+    with pytest.raises(BusyError, match="is not leased"):
+        house.bench.leased.check(theirs.switch, [theirs.number])
+    tenure.end(soon())
+    assert house.leases.find() == []
+
+
+def test_without_patience_who_is_in_the_way_is_told_at_once(house):
+    others = house.others("h1")
+    with pytest.raises(BusyError, match=r"h1.*: held by .*: theirs"):
+        house.tenure().begin(house.bench, ["h0", "h1"])
+    assert house.events("lease.wait") == []
+    others.release()
+
+
+def test_who_waits_says_for_whom_and_goes_on_when_it_is_free(house):
+    others = house.others("h1")
+    house.log.subscribe(lambda event: event.kind == "lease.wait" and told.set())
+    told = threading.Event()
+    threading.Thread(target=lambda: (told.wait(LONG), others.release())).start()
+    tenure = house.tenure(patience=float("inf"))
+    tenure.begin(house.bench, ["h0", "h1"])
+    (wait,) = house.events("lease.wait")
+    assert "held by" in wait.data["holder"] and "theirs" in wait.data["holder"]
+    assert house.events("lease.taken")
+    tenure.end(soon())
+
+
+def test_patience_ends(house):
+    others = house.others("h1")
+    with pytest.raises(BusyError, match="theirs"):
+        house.tenure(patience=0.01).begin(house.bench, ["h1"])
+    others.release()
+
+
+def test_a_signal_ends_the_wait(house):
+    others = house.others("h1")
+    house.log.subscribe(lambda event: event.kind == "lease.wait" and house.inbox.interrupt(15))
+    with pytest.raises(Interrupted):
+        house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
+    others.release()
+
+
+def test_nobody_waits_for_the_dead(house):
+    run = RunDirectory.create(house.directory / "results", "dead")
+    journal = Journal(run.journal)
+    journal.promise("circuits", start={}, ports={}, made={})
+    journal.close()
+    dead = house.tenure(run=run)
+    dead.begin(house.bench, ["h1"])
+    left = rf"not all was taken back: circuits; type: testbed recover {run.id}"
+    with pytest.raises(UnsafeError, match=left):
+        dead.end(soon())
+    with pytest.raises(Owed, match=f"testbed recover {run.id}"):
+        house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
+
+
+def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_restore(house):
+    tenure = house.tenure()
+    tenure.begin(house.bench, ["h0"])
+    fibres = next(f for port, f in house.bench.lab.wiring().items() if port.host == "h0")
+    port = part_of(house.bench.lab, fibres.tx.switch, str(fibres.tx.number))
+    house.leases.unlock([port], forced=True)
+    tenure._lease._renew()
+    with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took"):
+        house.inbox.pause(soon())
+    tenure.prepare_end()
+    house.bench.leased.check(fibres.tx.switch, [fibres.tx.number])
+    tenure.end(soon())
+    assert house.leases.find() == []
+
+
+def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
+    tenure = house.tenure()
+    tenure.begin(house.bench, ["h0"])
+    house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
+    theirs = house.others("h0")
+    tenure._lease._renew()
+    tenure.prepare_end()
+    house.inbox.wait(lambda: True, soon())
+    house.inbox.check()
+    assert "belongs to somebody else now" in house.events("note")[-1].data["text"]
+    tenure.end(soon())
+    assert [found.claim.holder.reason for found in house.leases.find()] == ["theirs"]
+    theirs.release()
