@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +89,8 @@ def _bring_up_network(setup: HostSetup) -> None:
 
 def _serve_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
     logging.getLogger("asyncssh").setLevel(logging.ERROR)
+    # asyncssh leaves one behind for every client that is lost without a word.
+    warnings.filterwarnings("ignore", "coroutine 'Queue.join' was never awaited", RuntimeWarning)
     try:
         asyncio.run(_answer_ssh(setup, host_key, channel))
     except (OSError, asyncssh.Error) as error:
