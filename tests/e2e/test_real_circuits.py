@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from commandline import ROOT, SMALL_MODEL, CommandLine, Started
+from commandline import SMALL_MODEL, CommandLine, Started
 
 INSIDE = Path(__file__).parent / "inside"
 QUIET = ["-S", "variants={only-one: {}}", "-S", "checks={}", "-S", "faults=[]", "-S", "policy=null"]
@@ -62,17 +62,3 @@ def _progress_in(run: Started, seconds: float) -> int:
 
 def _steps(run: Started) -> int:
     return sum(event["kind"] == "step" for event in run.events())
-
-
-def test_a_switch_that_a_run_holds_is_refused_without_force(
-    testbed: CommandLine, rack: str
-) -> None:
-    steps = ["-S", "jobs.main.steps=300"]
-    run = testbed.start(
-        "run", "experiments/resume.yaml", "--twin", rack, *SMALL_MODEL, *steps, *QUIET
-    )
-    run.await_event(lambda event: event["kind"] == "step")
-    show = testbed("switch", "ocs", "show", "--lab", "rack", "--twin", rack)
-    assert show.code == 5 and "held by run" in show.err
-    run.finish()
-    assert ROOT.exists()
