@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from testbed.cli.leases import leases_of
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError
+from testbed.events import Event
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.fibre_search import PortFinding
@@ -21,6 +23,8 @@ from testbed.run.wiring import conduct
 from testbed.schema import Lab
 from testbed.twin.machine import IDENTITY_VARIABLE
 
+_CLEAR = "\x1b[K"
+"""Clears the rest of a terminal's line."""
 _MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}
 
 
@@ -40,6 +44,8 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     directory.write_json("run.json", facts)
     log = EventLog(directory.events)
     log.append("run.begin", "wiring", **facts)
+    if sys.stderr.isatty() and not json:
+        log.subscribe(_say_what_is_lit)
     inbox = Inbox()
     tenure = Tenure(leases_of(lab), directory, "doctor --wiring", log, inbox)
     with noting_signals(inbox.interrupt):
@@ -61,7 +67,15 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     return EXIT_FAILED if bad else EXIT_PASSED
 
 
+def _say_what_is_lit(event: Event) -> None:
+    """Show, in one line that the next one replaces, which circuit is being tried."""
+    if event.kind == "fabric.change" and event.data["circuits"]:
+        print(f"\r{_CLEAR}trying {event.data['circuits'][0]}", end="", file=sys.stderr, flush=True)
+
+
 def _tell(finding: PortFinding) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{_CLEAR}", end="", file=sys.stderr, flush=True)
     print(f"{_MARKS[finding.state]} {finding.port}: {finding.text}", flush=True)
 
 
