@@ -184,12 +184,15 @@ class Probe:
 def spare_ports(lab: Lab, name: str, can: Capabilities) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return two ingress and two egress ports that the lab permits and no fibre of it uses.
 
+    None of them is in quarantine.
     Raise UsageError when there are not as many.
     """
     wired = {
         end.number for f in lab.wiring().values() for end in (f.tx, f.rx) if end.switch == name
     }
-    free = lab.switches[name].usable - wired
+    set_aside = {entry.what for entry in lab.quarantine}
+    sick = {number for number in can.ingress | can.egress if f"{name}.{number}" in set_aside}
+    free = lab.switches[name].usable - wired - sick
     ingress, egress = sorted(free & can.ingress)[-2:], sorted(free & can.egress)[-2:]
     if len(ingress) < 2 or len(egress) < 2:
         raise UsageError(

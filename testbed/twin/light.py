@@ -11,6 +11,7 @@ either, as with remote-fault signalling on real Ethernet. A powered port always 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
@@ -18,6 +19,9 @@ from threading import RLock
 from testbed.bench.sites import Scheduler, never
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
 from testbed.twin.net import Network
+
+_REMEMBERED = 100_000
+"""Events of the light that are kept: those of some thousand trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ class Light:
         self._redirects: dict[HostPort, HostPort] = {}  # sending port to the port it reaches
         self._carrier: set[HostPort] = set()
         self._epoch: dict[HostPort, int] = dict.fromkeys(wiring, 0)
-        self.history: list[LightEvent] = []
+        self.history: deque[LightEvent] = deque(maxlen=_REMEMBERED)
+        """What happened to the light last; a twin may be up for weeks."""
         self.host_emits: Callable[[], None] = never
         """Called, with no lock held, when a host has begun to send light."""
 

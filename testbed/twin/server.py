@@ -108,7 +108,7 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
             (twin.hosts.power_on if on else twin.hosts.power_off)(host)
             return None
         case {"do": "light"}:
-            return [[event.t, str(event.port), event.what] for event in twin.light.history]
+            return [[event.t, str(event.port), event.what] for event in list(twin.light.history)]
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
             twin.instruments.far_end(instrument).fault(fault, **scope)
             return None
