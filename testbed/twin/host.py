@@ -37,6 +37,8 @@ class HostSetup:
     """Path of the SSH server's private key."""
     client_key: str
     """The public key that may log in, as any user."""
+    others: tuple[str, ...] = ()
+    """Addresses of the other hosts on the management network."""
 
 
 def run_host(setup: HostSetup, channel: socket.socket) -> int:
@@ -81,7 +83,8 @@ def _bring_up_network(setup: HostSetup) -> None:
     network.set_up("lo", True)
     network.add_address(MANAGEMENT_INTERFACE, setup.address, 32)
     network.set_up(MANAGEMENT_INTERFACE, True)
-    network.add_route(GATEWAY, MANAGEMENT_INTERFACE)
+    for address in (GATEWAY, *setup.others):
+        network.add_route(address, MANAGEMENT_INTERFACE)
     for interface in setup.interfaces:
         network.shape(interface, setup.rate, token_bucket(setup.rate))
     network.close()

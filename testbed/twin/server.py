@@ -52,7 +52,7 @@ class Twin:
         client_key = _write_keys(site)
         self.hosts = VirtualHosts(
             site.hosts,
-            lambda host: _host_setup(host, lab, client_key),
+            lambda host: _host_setup(host, site, lab, client_key),
             zygote,
             _management_network(site),
             self._fabric,
@@ -164,7 +164,7 @@ def _ssh_servers(site: Site) -> Iterator[tuple[str, int, Path]]:
             yield box.place.host, box.place.port, machine.instrument_key(box.name)
 
 
-def _host_setup(host: HostSite, lab: Lab, client_key: str) -> HostSetup:
+def _host_setup(host: HostSite, site: Site, lab: Lab, client_key: str) -> HostSetup:
     scripts = sysconfig.get_path("scripts")
     return HostSetup(
         name=host.name,
@@ -176,6 +176,7 @@ def _host_setup(host: HostSite, lab: Lab, client_key: str) -> HostSetup:
         path=f"{scripts}:{os.environ.get('PATH', os.defpath)}",
         host_key=str(machine.host_key(host.name)),
         client_key=client_key,
+        others=tuple(other.address for other in site.hosts.values() if other is not host),
     )
 
 
