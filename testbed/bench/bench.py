@@ -15,7 +15,7 @@ from testbed.bench.attenuation import Attenuation
 from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
 from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
-from testbed.bench.host import BenchHost
+from testbed.bench.host import BenchHost, LeftBehind
 from testbed.bench.link import Listener
 from testbed.bench.needs import Leased, is_exclusive
 from testbed.bench.opening import Instrument, make_instrument
@@ -181,8 +181,8 @@ class Bench:
         while True:
             try:
                 return self._start_agent(name, deadline.within(each))
-            except HostError:
-                if deadline.passed:
+            except HostError as error:
+                if deadline.passed or isinstance(error, LeftBehind):
                     raise
                 time.sleep(_REOPEN_PAUSE)
                 each *= 2

@@ -12,7 +12,7 @@ from testbed.bench.bundle import agent_command, bundle
 from testbed.bench.clocks import Offset, measure_offset
 from testbed.bench.link import AgentLink, Answer, Listener
 from testbed.clock import Deadline
-from testbed.errors import HostError
+from testbed.errors import EXIT_UNSAFE, HostError
 from testbed.fabric.circuits import HostPort
 from testbed.schema import Host
 
@@ -29,6 +29,12 @@ class Stopped:
     sent: float
     done: float
     state: str
+
+
+class LeftBehind(HostError):
+    """Report what a dead agent left on a host and the next one could not take back."""
+
+    exit_code = EXIT_UNSAFE
 
 
 class BenchHost:
@@ -87,7 +93,7 @@ class BenchHost:
             )
         if left := [words for found in facts["leftovers"] for words in found["left"]]:
             self.link.close()
-            raise HostError(
+            raise LeftBehind(
                 self.name,
                 f"what a dead agent left cannot be taken back: {', '.join(left)}",
                 hint="take it back by hand",

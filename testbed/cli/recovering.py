@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,9 +23,9 @@ from testbed.cli.app import (
 from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import TwinAround
-from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, TestbedError
+from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, TestbedError, UsageError
 from testbed.record.log import read_events
-from testbed.record.rundir import find_run
+from testbed.record.rundir import RunDirectory, find_run
 from testbed.schema import load_lab
 from testbed.secret import masked
 from testbed.twin import registry
@@ -56,8 +57,8 @@ def recover(
     json: JsonOption = False,
 ) -> int:
     """Take back what runs that were killed left changed, verify it, and say what is still so."""
-    chosen = _chosen(run or [], lab, twin, results)
-    code = _worst(_recover_all(chosen, results))
+    chosen, unreadable = _chosen(run or [], lab, twin, results)
+    code = _worst(unreadable + _recover_all(chosen, results))
     found = [(dead, _last(dead)) for dead in chosen]
     if json:
         rows = [
@@ -72,20 +73,46 @@ def recover(
     return code
 
 
-def _chosen(names: list[str], lab: str, twin: str, results: Path) -> list[DeadRun]:
-    """Return the runs that are meant: those named, or all that are over and owe something."""
-    from testbed.run.dead_runs import DeadRun, owing_runs
+def _chosen(
+    names: list[str], lab: str, twin: str, results: Path
+) -> tuple[list[DeadRun], list[int]]:
+    """Return the runs that are meant: those named, or all that are over and owe something.
 
-    found = [DeadRun.read(find_run(results, name)) for name in names] or list(owing_runs(results))
-    if lab:
-        name = load_lab(lab_file(lab)).lab
-        found = [dead for dead in found if dead.lab_name == name]
+    Return besides an exit code for each that is no readable run.
+    """
+    from testbed.run.dead_runs import owing_runs
+
+    known = load_lab(lab_file(lab)) if lab else None
+    leased = leases_of(known).dead_runs()
+    places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
+    found, unreadable = _readable(places)
+    if known:
+        found = [dead for dead in found if dead.lab_name == known.lab]
     if twin:
         identity = registry.find(twin).sandbox.identity
         found = [dead for dead in found if dead.twin == identity]
     if here := os.environ.get(IDENTITY_VARIABLE):
         found = [dead for dead in found if dead.twin == here]
-    return found
+    return found, unreadable
+
+
+def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory:
+    """Return the run of a name, which may be elsewhere when it died and left leases."""
+    return next((run for run in leased if run.id == name), None) or find_run(results, name)
+
+
+def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]:
+    """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
+    from testbed.run.dead_runs import DeadRun
+
+    found, codes = [], []
+    for place in places:
+        try:
+            found.append(DeadRun.read(place))
+        except UsageError as error:
+            print(f"testbed: {masked(str(error))}", file=sys.stderr)
+            codes.append(EXIT_UNSAFE)
+    return found, codes
 
 
 def _recover_all(chosen: list[DeadRun], results: Path) -> list[int]:
@@ -160,7 +187,10 @@ def _tell(event: Event) -> None:
 def _last(dead: DeadRun) -> Recovered | None:
     from testbed.analysis.recovered import recoveries
 
-    done = recoveries(list(read_events(dead.directory.events)))
+    try:
+        done = recoveries(list(read_events(dead.directory.events)))
+    except UsageError:  # whoever reads it elsewhere is told where it is broken
+        return None
     return done[-1] if done else None
 
 

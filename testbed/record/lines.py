@@ -13,6 +13,8 @@ def mend(path: Path) -> None:
     A last line that lacks only its end gets it; a piece of one is cut off, as nothing was done
     that it was to tell of.
     """
+    if not path.exists():
+        return
     with path.open("r+b") as file:
         whole, end, tail = file.read().rpartition(b"\n")
         if not tail:

@@ -30,15 +30,19 @@ class EventLog:
 
     @classmethod
     def resume(cls, path: Path) -> EventLog:
-        """Go on with the log of a run that is over.
+        """Go on with the log of a run that is over, as far as it can be read.
 
         Its monotonic clock is over too, so later events are timed from the start by the calendar.
+        To clean up, no record is `required`.
         """
-        mend(path)
-        events = list(read_events(path))
+        events: list[Event] = []
+        with suppress(UsageError):  # a line that is broken stops no clean-up
+            mend(path)
+            events.extend(read_events(path))
         log = cls.__new__(cls)
         next_number = events[-1].seq + 1 if events else 0
         log._begin(path.open("a", encoding="utf-8"), next_number, now() - _age(events))
+        log.required = False
         return log
 
     def _begin(self, file: TextIO, seq: int, started: float) -> None:

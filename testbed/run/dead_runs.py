@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,17 +34,12 @@ class DeadRun:
     @property
     def twin(self) -> str:
         """Return the identity of that twin."""
-        return str(self.facts.get("twin", ""))
+        return str(self.facts.get("twin") or "")
 
     @property
     def lab_name(self) -> str:
         """Return the name of its lab."""
         return str(self.facts.get("lab", ""))
-
-    @property
-    def owes(self) -> bool:
-        """Tell whether its journal holds a promise that was not kept, or cannot be read."""
-        return _owes(self.directory)
 
     def lab(self) -> Lab:
         """Return the lab as it was for the run, by the copy that it made."""
@@ -52,11 +47,15 @@ class DeadRun:
         return load_lab(self.directory.path / "lab.yaml", theirs)
 
 
-def owing_runs(results: Path) -> Iterator[DeadRun]:
-    """Yield the runs below `results` that are over and have left something changed."""
-    for directory in runs(results):
+def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:
+    """Yield the runs that are over and have left something changed.
+
+    They are looked for below `results`, and among those that `leased` something and died.
+    """
+    found = {directory.path.resolve(): directory for directory in (*runs(results), *leased)}
+    for directory in found.values():
         if _owes(directory) and not is_held(directory.journal):
-            yield DeadRun.read(directory)
+            yield directory
 
 
 def _owes(directory: RunDirectory) -> bool:

@@ -300,8 +300,8 @@ class _Replay:
 
 
 def _together(problems: list[TestbedError]) -> TestbedError:
-    """Return several problems as one; where anything is known to be changed, that counts."""
+    """Return several problems as one; where something is known to be changed, that counts."""
     if len(problems) == 1:
         return problems[0]
     text = "; ".join(map(str, problems))
-    return LabError(text) if all(isinstance(p, LabError) for p in problems) else UnsafeError(text)
+    return UnsafeError(text) if EXIT_UNSAFE in {p.exit_code for p in problems} else LabError(text)

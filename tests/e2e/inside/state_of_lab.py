@@ -74,7 +74,7 @@ state = {
         name: units[outlet.unit].is_on(outlet.outlet, Deadline.after(10))
         for name, outlet in fed.items()
     },
-    "leases": [str(found.claim.holder) for found in Leases().find()],
+    "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "over"],
     "promises": sorted(str(path) for path in Path("/run").glob("testbed-agents-*/*")),
     "hosts": side_by_side(look, list(lab.hosts)),
     "powered": sorted(ask({"do": "describe"})["hosts"]),

@@ -167,6 +167,7 @@ class KilledRun:
             wire.close()
         self._scheduler.close()
         self.inbox.close()
+        self.leases.release_run(self.directory.id)
 
 
 def _numbers(text):

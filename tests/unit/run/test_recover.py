@@ -105,7 +105,6 @@ def test_what_a_killed_agent_left_is_taken_back_too(run):
     run.kill()
     assert run.recover() == 0
     assert all(is_gone(pid) for pid in processes)
-    assert any("took back what a dead agent" in note for note in run.notes())
 
 
 def test_promises_are_kept_last_first_and_hosts_at_the_end(run):
