@@ -30,9 +30,9 @@ class Kind:
     """Describe one plug-in before any of its code is loaded.
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
-    `package.module:name`; `role` says what a driver drives (`switch`, `power`,
-    `attenuator`, `meter`), that a fault is one of a far end (`far-end`), or that a job is computed
-    and not run (`model`).
+    `package.module:name`; `role` says what a driver drives (`switch`, `power`, `attenuator`,
+    `meter`), that a fault is one of a far end (`far-end`) or only slows a rank down (`slows`), or
+    that a job is computed and not run (`model`).
     """
 
     summary: str

@@ -62,7 +62,7 @@ class MarkFinder:
 
         What happened after t10 belongs to no mark but t11: a second recovery is another story.
         """
-        zero = self._fault()
+        zero = self.fault()
         if zero is None:
             return Marks({})
         t10, t11 = self._back_to_work(zero)
@@ -97,7 +97,8 @@ class MarkFinder:
                 return at
         return Instant.exactly(event.t)
 
-    def _fault(self) -> Instant | None:
+    def fault(self) -> Instant | None:
+        """Return when the fault took effect; None where there was none, or nobody knows."""
         for event in self._events:
             if event.kind == "fault.inject":
                 return self._injected(event)

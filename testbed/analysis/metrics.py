@@ -35,8 +35,15 @@ METRICS: dict[str, Meaning] = {
     "total_time": Meaning("s", "lower", "a collective, from when all but the late are ready"),
     "exposed_time": Meaning("s", "lower", "a collective, from when the last rank has arrived"),
     "speedup": Meaning("1", "higher", "total time of what it is compared with over its own"),
+    "speedup_over_rhd": Meaning("1", "higher", "total time of rhd over that of stragglar"),
+    "speedup_over_direct": Meaning("1", "higher", "total time of direct over that of stragglar"),
     "exposed_speedup": Meaning("1", "higher", "the same of the exposed times"),
     "critical_delay": Meaning("s", "lower", "the straggler's delay from which on it is faster"),
+    "skew": Meaning("s", "lower", "by how much the last rank came later than the one before it"),
+    "straggler": Meaning("", "neither", "the rank that came last most often"),
+    "straggler_confidence": Meaning(
+        "1", "higher", "one less the chance that some rank is last so often where all are alike"
+    ),
     "rounds": Meaning("1", "lower", "rounds of a schedule from the straggler's arrival on"),
     "steps": Meaning("1", "neither", "steps finished when the trial ended"),
     "loss": Meaning("1", "neither", "training loss of the last step"),
@@ -48,9 +55,14 @@ _BY_SIZE = {
     "time": Meaning("s", "lower", "time of one collective of this size"),
     "algbw": Meaning("bit/s", "higher", "algorithm bandwidth at this size"),
     "busbw": Meaning("bit/s", "higher", "bus bandwidth at this size"),
+    "total": Meaning("s", "lower", "from when all ranks but the last were there, at this size"),
+    "exposed": Meaning("s", "lower", "from when the last rank was there, at this size"),
 }
 
-_SIZED = re.compile(r"(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?")
+_SIZED = re.compile(
+    r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
+    r"|(total|exposed)_(?:ring|rhd|direct|stragglar)_[1-9][0-9]*(?:b|kib|mib|gib))"
+)
 
 
 def meaning(metric: str) -> Meaning:
@@ -60,7 +72,7 @@ def meaning(metric: str) -> Meaning:
     sized = _SIZED.fullmatch(metric)
     if sized is None:
         raise KeyError(metric)
-    return _BY_SIZE[sized[1]]
+    return _BY_SIZE[sized[1] or sized[2]]
 
 
 def is_of_size(metric: str) -> bool:

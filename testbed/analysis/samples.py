@@ -22,7 +22,7 @@ def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str,
     last rank's exit. Bandwidths are in bit/s; names are those of `size_name`. A size that is over
     sooner than the hosts' clocks can tell is left out.
     """
-    samples = [event for event in events if event.kind == "sample"]
+    samples = [e for e in events if e.kind == "sample" and "algorithm" not in e.data]
     values: dict[str, float] = {}
     for size, group in groupby(sorted(samples, key=_size), _size):
         times = _iterations(list(group), clocks, ranks)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.collectives import collective_values
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.meaning import Meaning
 from testbed.analysis.samples import bandwidths
@@ -84,9 +85,10 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     ranks = rank_count(events)
     steps = finished_steps(events, clocks, ranks)
     finder = MarkFinder(events, clocks, steps)
-    faulty = any(event.kind == "fault.inject" for event in events)
+    faulty = any(e.kind == "fault.inject" and e.data.get("breaks", True) for e in events)
     marks = finder.find() if faulty else None
     values = _job_values(events, steps, clocks, marks, ranks)
+    values |= collective_values(events, clocks, ranks, finder.fault())
     if marks is not None:
         values |= _recovery_values(finder, steps, marks)
     return TrialResult(
@@ -99,7 +101,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         predicted=_predictions(events),
         marks=marks,
         lost_steps=_lost_steps(finder) if faulty else None,
-        receipt=_receipt(events, finder, marks),
+        receipt=_receipt(events, finder),
         witnesses=_witnesses(events, finder, marks),
         retries=sum(event.kind == "retry" for event in events),
         meanings={name: said for name, (_, said) in _readings(events).items()},
@@ -123,7 +125,8 @@ def _recovered(marks: Marks | None, end: Event | None) -> bool:
 def _predictions(events: Sequence[Event]) -> dict[str, float]:
     """Return what the log predicted, by the name of the value that it is about."""
     terms = next((dict(e.data) for e in events if e.kind == "prediction"), {})
-    return {name: terms[term] for name, term in _PREDICTED.items() if term in terms}
+    values: dict[str, float] = terms.get("values", {})
+    return values | {name: terms[term] for name, term in _PREDICTED.items() if term in terms}
 
 
 def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) -> dict[str, float]:
@@ -186,13 +189,12 @@ def _lost_steps(finder: MarkFinder) -> int | None:
     return max(left) - agreed[-1] if left and agreed else None
 
 
-def _receipt(
-    events: Sequence[Event], finder: MarkFinder, marks: Marks | None
-) -> dict[str, Any] | None:
+def _receipt(events: Sequence[Event], finder: MarkFinder) -> dict[str, Any] | None:
     event = next((event for event in events if event.kind == "fault.receipt"), None)
-    if event is None or marks is None or "t0" not in marks.at:
+    zero = finder.fault()
+    if event is None or zero is None:
         return None
-    at = finder.instant(event).late - marks.at["t0"].early
+    at = finder.instant(event).late - zero.early
     return {"observer": event.subject, "at": round(at, 6)}
 
 

@@ -186,6 +186,23 @@ class BenchHost:
         sent, done = answer["mono"]
         return Stopped(sent, done, answer["state"])
 
+    def delay_rank(self, slot: int, seconds: float, deadline: Deadline) -> tuple[float, float]:
+        """Have a rank come late to every collective, and hear it say so.
+
+        Return between which instants of the host's clock that took effect.
+        """
+        begin, end = self.link.ask("straggle", deadline, slot=slot, seconds=seconds).value["mono"]
+        return begin, end
+
+    def slow_rank(
+        self, slot: int, share: float, period: float, deadline: Deadline, *, quota: bool = False
+    ) -> None:
+        """Let a rank run `share` of the time in turns of `period` seconds; all of it for 1.
+
+        Raise HostError where the host permits no CPU quota.
+        """
+        self.link.ask("slow", deadline, slot=slot, share=share, period=period, quota=quota)
+
     def end_rank(self, slot: int, deadline: Deadline) -> None:
         """Kill a rank and prove it gone; raise HostError when it is not."""
         if not self.link.ask("end", deadline, slot=slot).value["gone"]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from testbed.analysis.meaning import Better, Meaning
+from testbed.collectives.cost import Links
 from testbed.schema import Host
 
 
@@ -23,6 +24,14 @@ class Job(Protocol):
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return what a rank is configured with: the name of its program and its options."""
+
+
+@runtime_checkable
+class Predicting(Protocol):
+    """A job that the cost model knows; it is a `Job` besides."""
+
+    def predict(self, links: Links, late: Mapping[int, float]) -> Mapping[str, float]:
+        """Return what is expected of its metrics, with some ranks `late` by seconds."""
 
 
 class Model(Protocol):

@@ -188,6 +188,17 @@ class Agent:
         """Send a rank a signal; return between which instants it took effect, and its state."""
         return self._for_a_run(self._ranks).signal(request["slot"], request["signal"])
 
+    def do_straggle(self, request: Message, _: float) -> None:
+        """Have a rank come late to collectives; the answer comes when the rank has heard it."""
+        ranks = self._for_a_run(self._ranks)
+        ranks.straggle(request["slot"], request["seconds"], request["id"])
+
+    def do_slow(self, request: Message, _: float) -> dict[str, Any]:
+        """Let a rank run only part of the time."""
+        ranks, how = self._for_a_run(self._ranks), request["quota"]
+        ranks.slow(request["slot"], request["share"], request["period"], quota=how)
+        return {}
+
     def do_end(self, request: Message, _: float) -> dict[str, Any]:
         """Kill a rank and prove that it is gone; one that never ran here is gone too."""
         return {"gone": self._for_a_run(self._ranks).end(request["slot"])}
@@ -231,6 +242,7 @@ class Agent:
         self._look_at_carriers()
         if self._ranks:
             self._ranks.check_heartbeats()
+            self._ranks.work(time.monotonic())
         self._questions = [q for q in self._questions if not self._over(q)]
         silence = time.monotonic() - self._last_heard
         if self._patience and silence > self._patience:

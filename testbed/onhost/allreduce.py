@@ -60,7 +60,7 @@ class Job:
                 pattern = Pattern(size // 4)
                 for warmup in range(options.warmup):
                     _timed(ring, pattern, step + warmup)
-            begin, end, sent = _timed(ring, pattern, step)
+            begin, end, sent = _timed(ring, pattern, step, control)
             self.state.commit()
             control.emit(
                 "sample",
@@ -73,13 +73,18 @@ class Job:
                 end=end,
                 verified=True,
                 bytes=sent,
+                waits={(ring.rank - 1) % ring.ranks: ring.waited},
             )
 
 
-def _timed(ring: Ring, pattern: Pattern, step: int) -> tuple[float, float, int]:
+def _timed(
+    ring: Ring, pattern: Pattern, step: int, control: Control | None = None
+) -> tuple[float, float, int]:
     """Return when one AllReduce began and ended on this rank and the bytes it sent."""
     pattern.fill(ring.rank, step, ring.checkpoint)
     ring.barrier()
+    if control is not None:
+        control.hold_back(ring.generation)
     begin = time.monotonic()
     sent = ring.all_reduce(pattern.vector)
     end = time.monotonic()

@@ -21,6 +21,10 @@ _UNSENT = 32 << 10
 """Bytes that may wait in a connection before they are on their way. What waits there while we
 turn to the next peer would still share the port with what that one gets."""
 
+_ROOM = 128 << 10
+"""Bytes of receive buffer; Linux grants twice as much. What a rank sends that is ahead of us takes
+the rate of our port from who is to be heard first, so no more of it is let in than this."""
+
 _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
 
 
@@ -41,6 +45,7 @@ class Lines:
         self._poll.register(leave, select.POLLIN)
         for line in lines.values():
             self._poll.register(line, select.POLLRDHUP)
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
             with contextlib.suppress(OSError):  # a kernel without it sends as fast, less in order
                 line.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
 

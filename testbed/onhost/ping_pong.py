@@ -53,18 +53,22 @@ def _rallies(group: Group, server: int, other: int) -> dict[int, float]:
     found = {}
     for size, count in ((SMALL, SMALL_COUNT), *((size, LARGE_COUNT) for size in LARGE)):
         vector = np.zeros(size // 4, np.float32)
-        program = _there_and_back(group.rank == server, server, other)
+        ways = _there_and_back(group.rank == server, server, other)
         seconds = []
         for _ in range(count + 1):  # the first one warms up
             begin = time.monotonic()
-            group.run(program, vector)
+            for way in ways:
+                group.run(way, vector)
             seconds.append(time.monotonic() - begin)
         found[size] = statistics.median(seconds[1:])
     return found
 
 
-def _there_and_back(serves: bool, server: int, other: int) -> Program:
-    """Return one side's part of a message there and back."""
-    out = Part(0 if serves else 1, other if serves else server, 0, 1, False)
-    back = Part(1 if serves else 0, out.peer, 0, 1, False)
-    return Program(1, (out,), (back,))
+def _there_and_back(serves: bool, server: int, other: int) -> tuple[Program, Program]:
+    """Return one side's part of a message there, and of one back.
+
+    They are two schedules: within one, the bytes would come back while others are still under way.
+    """
+    part = (Part(0, other if serves else server, 0, 1, False),)
+    out, back = Program(1, part, ()), Program(1, (), part)
+    return (out, back) if serves else (back, out)

@@ -8,6 +8,7 @@ import time
 from typing import Any, Callable
 
 from .children import Child
+from .duty import FreezeCycle, Quota
 from .frames import Message
 from .journal import HostJournal
 from .processes import MARK, born, end_marked
@@ -32,6 +33,10 @@ class Ranks:
         self._promise = journal.promise("processes", mark=journal.mark)
         self._children: dict[int, Child] = {}
         self._stops: dict[int, int] = {}
+        self._cycles: dict[int, FreezeCycle] = {}
+        self._quotas: dict[int, Quota] = {}
+        self._asked: dict[int, tuple[int, float]] = {}
+        """By slot, the number and the instant of a request that its rank must answer itself."""
         self._heard: dict[int, float] = {}
         self._limit = 0.0
         self._missed: set[int] = set()
@@ -73,6 +78,39 @@ class Ranks:
             self._settle_stop(slot)
         return {"mono": [before, after], "state": state, "pid": child.pid}
 
+    def straggle(self, slot: int, seconds: float, number: int) -> None:
+        """Have a rank come late from now on; request `number` is answered when it has heard that.
+
+        The answer says between which instants.
+        """
+        child = self._child(slot)
+        self._asked[slot] = (number, time.monotonic())
+        child.send({"do": "straggle", "seconds": seconds})
+
+    def slow(self, slot: int, share: float, period: float, *, quota: bool) -> None:
+        """Let a rank run `share` of the time from now on, in turns of `period` seconds.
+
+        By a CPU quota, or else by stopping it and letting it go. A share of 1 ends both.
+        """
+        child = self._child(slot)
+        self._let_run(slot)
+        if share < 1 and quota:
+            self._quotas[slot] = Quota(child.pid, share, period)
+        elif share < 1:
+            self.signal(slot, "STOP")
+            self._cycles[slot] = FreezeCycle(child.signal, share, period, time.monotonic())
+
+    def work(self, now: float) -> None:
+        """Stop or let go whom it is time for."""
+        for cycle in self._cycles.values():
+            cycle.work(now)
+
+    def _let_run(self, slot: int) -> None:
+        if self._cycles.pop(slot, None):
+            self.signal(slot, "CONT")
+        if limit := self._quotas.pop(slot, None):
+            limit.end()
+
     def end(self, slot: int) -> bool:
         """Kill a rank and tell whether it is provably gone; one that never ran here is."""
         child = self._children.pop(slot, None)
@@ -111,6 +149,9 @@ class Ranks:
             if message["event"] == "ready":
                 self._heard.pop(child.slot, None)  # its start is over, and so is its grace
             self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
+            if message["event"] == "straggling" and child.slot in self._asked:
+                number, since = self._asked.pop(child.slot)
+                self._say({"re": number, "ok": {"mono": [since, message["mono"]]}})
             if message["event"] != "alive":
                 self._say({"event": "rank", "slot": child.slot, "said": message})
 
@@ -132,7 +173,12 @@ class Ranks:
             self._selector.unregister(descriptor)
         self._heard.pop(child.slot, None)
         self._missed.discard(child.slot)
+        self._cycles.pop(child.slot, None)
+        if asked := self._asked.pop(child.slot, None):
+            self._say({"re": asked[0], "error": f"no rank runs in slot {child.slot}"})
         gone = child.end()
+        if limit := self._quotas.pop(child.slot, None):
+            limit.end()
         if gone:
             self._settle_stop(child.slot)
         return gone

@@ -10,6 +10,7 @@ on every rank and at any speed.
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from collections.abc import Generator
 from typing import Any
@@ -50,6 +51,8 @@ class Ring:
     def __init__(self, rank: int, ranks: int, links: Links) -> None:
         self.rank, self.ranks, self.links = rank, ranks, links
         self._opened = self._expected = 0
+        self.waited = 0.0
+        """Seconds from the begin of the last AllReduce to the first byte from the previous rank."""
         self._staging = np.empty(SEGMENT, np.uint8)
 
     @property
@@ -70,7 +73,10 @@ class Ring:
             return 0
         opening = self.opening(b"SUM ", vector.nbytes)
         expected = self.expected(b"SUM ", vector.nbytes)
-        return _AllReduce(self, vector, self._staging, opening, expected).run()
+        run = _AllReduce(self, vector, self._staging, opening, expected)
+        sent = run.run()
+        self.waited = run.waited
+        return sent
 
     def barrier(self) -> None:
         """Return when every rank has called this."""
@@ -158,16 +164,19 @@ class _AllReduce:
         self._reduced, self._gathered = order[1 : ring.ranks], order[ring.ranks :]
         self._outgoing = [memoryview(opening), *(_raw(chunk) for chunk in order[:-1])]
         self._sent = 0
+        self.waited = 0.0
         self._ready = len(opening) + order[0].nbytes
 
     def run(self) -> int:
         """Send and receive until both streams are at their end; return the bytes sent."""
+        begin = time.monotonic()
         incoming = self._incoming()
         room: memoryview | None = next(incoming)
         while True:
             sent = self._send()
             received = 0 if room is None else self._links.receive(room)
             if received:
+                self.waited = self.waited or time.monotonic() - begin
                 room = _next_room(incoming, received)
             if room is None and not self._outgoing:
                 return self._sent

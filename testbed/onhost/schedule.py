@@ -1,10 +1,12 @@
 """Run a schedule: rounds of sends between the ranks of one generation, given as plain data.
 
-Each rank does its own part of every round, in order, and no round waits for another rank's: bytes
-of a chunk go out as soon as everything that earlier rounds do to them is done, and what comes in is
-applied as soon as the bytes that this rank still owes of its own are out. So there is no pause
-between the rounds, and the result does not depend on how the bytes were cut on the way: every
-element sees the operations of its rounds in their order.
+Each rank does its own part of every round, in order, and no round waits for another rank's. While
+a rank sends to the same peer round after round, as in a ring, there is no pause between them: bytes
+of a chunk go out as soon as everything that earlier rounds do to them is done. Before it turns to
+another peer it finishes what it receives itself; who runs ahead would only take the rate of a port
+from those who are still in the round before. What comes in is applied as soon as the bytes that
+this rank still owes of its own are out. So the result does not depend on how the bytes were cut on
+the way: every element sees the operations of its rounds in their order.
 
 It cannot come to a standstill: of all parts that are not done, those of the lowest round wait for
 nothing but their peers.
@@ -110,6 +112,8 @@ class _Way:
         """The opening that comes, where this is a receive."""
         self.opened = 0
         self.after: tuple[_Way, ...] = ()
+        self.turns = False
+        """It goes to another peer than the one before."""
         self.begun: float | None = None
 
     def limit(self) -> int:
@@ -144,6 +148,8 @@ class _Run:
         for way in self._out:
             earlier = (r for r in self._in if r.part.round < way.part.round)
             way.after = tuple(r for r in earlier if r.overlaps(way))
+        for way, before in zip(self._out[1:], self._out):  # noqa: B905 - Python 3.9
+            way.turns = way.part.peer != before.part.peer
         for way in self._in:
             owed = (s for s in self._out if s.part.round <= way.part.round)
             way.after = tuple(s for s in owed if s.overlaps(way))
@@ -183,6 +189,8 @@ class _Run:
 
     def _may_send(self) -> bool:
         way = self._out[-1]
+        if way.turns and self._in and self._in[-1].part.round < way.part.round:
+            return False
         return way.opened < len(way.opening) or self._position < self._sendable(way)
 
     def _sendable(self, way: _Way) -> int:

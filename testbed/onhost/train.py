@@ -81,6 +81,7 @@ class Job:
         begin = time.monotonic()
         self._compute(step, ring.rank, ring.checkpoint)
         self._exchange.fill(self._values, step, ring.rank)
+        delayed = control.hold_back(ring.generation)
         collective_begin = time.monotonic()
         sent = ring.all_reduce(self._exchange.vector)
         collective_end = time.monotonic()
@@ -101,6 +102,8 @@ class Job:
             digest=digest,
             verified=True,
             bytes=sent,
+            delayed=delayed,
+            waits={(ring.rank - 1) % ring.ranks: ring.waited},
             wire=ring.links.bytes_on_wire(),
         )
 

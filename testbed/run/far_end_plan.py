@@ -16,6 +16,11 @@ def is_of_far_end(fault: Fault) -> bool:
     return kind("faults", fault.kind).role == "far-end"
 
 
+def breaks(fault: str) -> bool:
+    """Tell whether a kind of fault breaks the job; one that only slows a rank down does not."""
+    return kind("faults", fault).role != "slows"
+
+
 def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
     """Return what far ends do wrong in a trial, in the order of its steps.
 

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import nearest
-from testbed.run.far_end_plan import is_of_far_end
+from testbed.run.far_end_plan import breaks, is_of_far_end
 from testbed.run.placement import Placement
 from testbed.schema import Arm, Experiment, Fault, Lab
 
@@ -95,6 +95,13 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
         return _check_end(arm, placement)
     fault = experiment.faults[0]
     _check_permission(experiment, lab, fault, placement)
+    if not breaks(fault.kind) and fault.hold is None and placement.job.endless:
+        raise FileError(
+            experiment.source.where("faults", 0),
+            f"a trial of {arm.name} would never end: {fault.kind} breaks nothing, and job "
+            f"{placement.name} has no last step",
+            hint="give the fault `hold`, or the job `steps`",
+        )
     _check_moment(experiment, fault, placement)
     if fault.kind in _OF_A_PORT:
         _check_port(experiment, lab, fault)

@@ -147,6 +147,12 @@ def _circuits(
     follow any other.
     """
     ports, wiring = lab.ports(), lab.wiring()
+    if job.topology == "all":
+        raise FileError(
+            experiment.source.where("jobs", name, "kind"),
+            f"each rank of job {name} talks to all others, which takes a packet switch",
+            hint="say `fabric: packet`, and use a lab with a packet switch",
+        )
     try:
         for host in hosts:
             if not ports[host]:

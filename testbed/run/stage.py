@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from testbed.bench.bench import side_by_side
 from testbed.clock import Deadline, now
+from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
+from testbed.jobs.words import Predicting
 from testbed.plugins import kind
 from testbed.run.circuits import make_circuits
+from testbed.run.far_end_plan import breaks
 from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Report
 from testbed.run.job import SLOT, RunningJob
@@ -20,7 +24,7 @@ from testbed.run.plan import FaultPlan, RunTrial
 from testbed.run.prediction import LinkRate, Physics, predict
 from testbed.run.recovery import Recovery
 from testbed.run.reports import record
-from testbed.run.trial import Around, Trial
+from testbed.run.trial import Around, Predict, Trial
 from testbed.schema import Arm, Experiment, Lab
 from testbed.units import RATE
 
@@ -68,6 +72,7 @@ class Stage:
         self._job: RunningJob | None = None
         self._made_for: Any = None
         self._link = LinkRate(1.0, 0.0)
+        self._cost = Links(0.0, 0.0)
         self._start_seconds = 0.0
 
     def start_first_job(self) -> None:
@@ -131,7 +136,7 @@ class Stage:
         )
         if job.failure or not ready:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
-        self._link = _slowest(probes)
+        self._link, self._cost = _slowest(probes), _usual(probes)
         self._note_slow_links(arm)
         return job
 
@@ -194,12 +199,16 @@ class Stage:
         around = self._around
         return Recovery(policy, around.bench, job, around.inbox, around.log)
 
-    def _predictor(self, arm: Arm) -> Callable[[FaultPlan, RunningJob, float], Mapping[str, float]]:
+    def _predictor(self, arm: Arm) -> Predict:
         policy = arm.experiment.policy
         cold = getattr(policy and policy.options, "standby", "cold") == "cold"
         physics = self._physics(arm)
 
-        def terms(fault: FaultPlan, job: RunningJob, step: float) -> Mapping[str, float]:
+        def terms(fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
+            if isinstance(job.job, Predicting):
+                return self._expected(job.job, arm, fault)
+            if fault is None or not breaks(fault.kind):
+                return {}
             return predict(
                 fault.kind,
                 physics,
@@ -212,6 +221,21 @@ class Stage:
             )
 
         return terms
+
+    def _expected(self, job: Predicting, arm: Arm, fault: FaultPlan | None) -> Mapping[str, Any]:
+        """Return what the cost model expects of the job's metrics, from the probed lines.
+
+        Nothing where a rank comes late by nobody knows how much.
+        """
+        late: dict[int, float] = {}
+        if fault is not None:
+            made = kind("faults", fault.kind).load()(arm.experiment.faults[0].options)
+            seconds = getattr(made, "late", None)
+            if seconds is None:
+                return {}
+            late[fault.rank] = seconds
+        alpha, beta = self._cost.alpha, self._cost.beta
+        return {"values": job.predict(self._cost, late), "alpha": alpha, "beta": beta}
 
     def _physics(self, arm: Arm) -> Physics:
         """Return the delays of the twin, or on hardware those that the switches declare."""
@@ -287,6 +311,13 @@ def _heartbeat(arm: Arm) -> float:
 def _makings(arm: Arm) -> tuple[Any, ...]:
     """Return all that the ranks of an arm are told at their start: arms alike in it share a job."""
     return arm.experiment.jobs, _heartbeat(arm)
+
+
+def _usual(probes: list[Mapping[str, Any]]) -> Links:
+    """Return what messages cost between neighbours, by the median of the probes."""
+    there_and_back = statistics.median(probe["short_seconds"] for probe in probes)
+    per_byte = [probe["long_seconds"] / probe["long_bytes"] for probe in probes]
+    return Links(there_and_back / 2, statistics.median(per_byte))
 
 
 def _slowest(probes: list[Mapping[str, Any]]) -> LinkRate:

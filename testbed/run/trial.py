@@ -16,6 +16,7 @@ from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.run.cleanup import Cleanup, Promise
+from testbed.run.far_end_plan import breaks
 from testbed.run.far_ends import FarEndDoor, FarEndFaults
 from testbed.run.inbox import Inbox, Report
 from testbed.run.job import SLOT, RunningJob
@@ -25,8 +26,9 @@ from testbed.run.recovery import Recovery
 from testbed.run.reports import observation, record
 from testbed.schema import Experiment
 
-Predict = Callable[[FaultPlan, RunningJob, float], Mapping[str, float]]
-"""Return the terms of the expected recovery time, given the median time of a step."""
+Predict = Callable[[FaultPlan | None, RunningJob, float], Mapping[str, Any]]
+"""Return what the model expects, given the median time of a step: the terms of the recovery time,
+or `values` by metric; nothing where it expects nothing."""
 
 _FAULT_LIMIT = 10.0
 _CLOCK_LIMIT = 5.0
@@ -87,6 +89,7 @@ class Trial:
         self._measure_clocks()
         self._upset_far_ends(deadline)
         if self._plan.fault is None:
+            self._note_prediction(None, 0.0)
             self._await_end(deadline)
         else:
             self._disturb(self._plan.fault, deadline)
@@ -107,7 +110,7 @@ class Trial:
         step_time = self._baseline(plan.step, deadline)
         if self.failure:
             return
-        self._log.append("prediction", self._plan.arm, **self._predict(plan, self._job, step_time))
+        self._note_prediction(plan, step_time)
         fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
         self._inbox.pause(Deadline.after(plan.phase * step_time))
         victim = self._aimed(plan)
@@ -118,15 +121,20 @@ class Trial:
         if plan.hold is not None:
             self._inbox.pause(deadline.within(plan.hold))
             self._around.cleanup.keep(undo)
-        self._await_recovery(deadline)
-        if not self.failure:
-            self._await_throughput(step_time, deadline)
+        if breaks(plan.kind):
+            self._await_recovery(deadline)
+            if not self.failure:
+                self._await_throughput(step_time, deadline)
         if not self.failure and not self._job.job.endless:
             self._await_end(deadline)
         self._await_receipt()
         if plan.hold is None:
             self._around.cleanup.keep(undo)
         self._log.append("fault.undo", victim.host, fault=plan.kind)
+
+    def _note_prediction(self, plan: FaultPlan | None, step_time: float) -> None:
+        if terms := self._predict(plan, self._job, step_time):
+            self._log.append("prediction", self._plan.arm, **terms)
 
     def _aimed(self, plan: FaultPlan) -> Victim | None:
         """Return who is hit: whoever has the rank now, or the rank that is now at the port."""
@@ -192,7 +200,8 @@ class Trial:
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         assert self._plan.fault is not None
-        data: dict[str, Any] = {"fault": self._plan.fault.kind, "note": injected.note}
+        name = self._plan.fault.kind
+        data: dict[str, Any] = {"fault": name, "note": injected.note, "breaks": breaks(name)}
         if injected.clock:
             return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
         return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}

@@ -40,7 +40,7 @@ power:
 attenuators:
   voa: {{driver: keysight-voa, resource: "TCPIP::127.0.0.1::{voa}::SOCKET", fibres: {{1: ocs.4}}}}
 """
-OPTIONS = {"attenuate": {"loss": 10.0}}
+OPTIONS = {"attenuate": {"loss": 10.0}, "straggler": {"delay": 0.25}}
 """Of the faults that have any."""
 CONFIGURE = {
     "do": "configure",
@@ -113,9 +113,9 @@ class SmallLab:
             self._reports.append(message)
             self._changed.notify_all()
 
-    def fault(self, name):
+    def fault(self, name, **options):
         found = kind("faults", name)
-        return found.load()(found.options(**OPTIONS.get(name, {})))
+        return found.load()(found.options(**(options or OPTIONS.get(name, {}))))
 
     def begin(self):
         """Have everything well: light, power, and the victim's rank, started if it must be."""
@@ -140,9 +140,17 @@ class SmallLab:
             return found[0]
 
     def state(self):
-        """Return all that a fault can change: light, power, and the victim's process."""
+        """Return all that a fault can change: light, power, and the victim's process and pace."""
         taken = {channel: decibels for channel, decibels in self.taken.items() if decibels}
-        return self.light(), taken, dict(self.powered), self.process()
+        return self.light(), taken, dict(self.powered), self.process(), self.lateness()
+
+    def lateness(self):
+        """Return by how much the victim's rank says that it comes late, once it has heard all."""
+        if self.process() != "runs":
+            return 0.0
+        with self._changed:
+            said = [m["said"] for m in self._reports if m["event"] == "rank"]
+        return ([0.0] + [s["seconds"] for s in said if s["event"] == "straggling"])[-1]
 
     def light(self):
         return dict(self.bench.switches["ocs"].state(soon()))

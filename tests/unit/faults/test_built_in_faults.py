@@ -1,11 +1,14 @@
 """Each built-in fault: what exactly it breaks, who is believed about it, and what undoes it."""
 
+from pathlib import Path
+
 import pytest
 from small_lab import soon
 
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
+from testbed.faults.cards import StragglerOptions
 from testbed.faults.words import Victim
 
 TO_SUCCESSOR = Circuit.parse("h1.p1", "h2.p0")
@@ -227,3 +230,80 @@ def test_a_frozen_rank_on_a_host_that_was_given_up_needs_no_thaw(lab):
 def test_the_promise_of_a_freeze_says_whom_to_thaw(lab):
     promise = lab.fault("rank-freeze").promise(lab.bench, lab.victim)
     assert (promise.kind, promise.arguments) == ("rank-stopped", {"host": "h1", "slot": 0})
+
+
+# --- straggler
+
+
+def test_a_straggler_promises_its_own_speed_and_says_its_dose(lab):
+    fault = lab.fault("straggler", delay=0.25)
+    promise = fault.promise(lab.bench, lab.victim)
+    assert (promise.kind, promise.arguments) == ("rank-slowed", {"host": "h1", "slot": 0})
+    said = fault.inject(lab.bench, lab.victim, soon())
+    assert said.note == "rank 1 sleeps 0.25 s before each collective"
+    assert fault.late == 0.25
+    lab.hear(lambda message: message.get("said", {}).get("seconds") == 0.25)
+
+
+@pytest.mark.parametrize(
+    ("host", "waits", "observer"),
+    [
+        ("h0", {"1": 0.2}, "h0 waited 0.200 s"),
+        ("h0", {"1": 0.12}, ""),
+        ("h0", {"2": 0.2}, ""),
+        ("h1", {"1": 0.2}, ""),
+    ],
+    ids=["half of the dose", "less", "for another rank", "the victim itself"],
+)
+def test_a_straggler_is_believed_of_a_rank_that_waited_for_it(lab, host, waits, observer):
+    receipt = lab.fault("straggler", delay=0.25).receipt
+    assert receipt(lab.victim, host, word(event="sample", waits=waits)) == observer
+    assert receipt(lab.victim, host, carrier("p0")) == ""
+
+
+def test_a_freeze_cycle_stops_the_rank_again_and_again_until_undone(lab):
+    fault = lab.fault("straggler", how="freeze-cycle", share=0.5, period=0.2)
+    assert fault.late is None
+    fault.inject(lab.bench, lab.victim, soon())
+    seen, deadline = [], soon()
+    while "".join(seen).count("runs") < 2 and not deadline.passed:
+        if (now := lab.process()) not in seen[-1:]:
+            seen.append(now)
+    assert seen[:4] == ["stopped", "runs", "stopped", "runs"]
+    fault.undo(lab.bench, lab.victim, soon())
+    assert lab.process() == "runs"
+
+
+def test_a_rank_that_is_ended_while_it_stands_still_is_gone(lab):
+    fault = lab.fault("straggler", how="freeze-cycle", share=0.1, period=5.0)
+    fault.inject(lab.bench, lab.victim, soon())
+    lab.bench.hosts["h1"].end_rank(0, soon())
+    assert lab.process() == "gone"
+    fault.undo(lab.bench, lab.victim, soon())
+
+
+def test_a_quota_holds_the_rank_or_says_that_the_host_permits_none(lab):
+    fault = lab.fault("straggler", how="quota", share=0.5)
+    try:
+        fault.inject(lab.bench, lab.victim, soon())
+    except HostError as error:
+        assert "cgroup" in str(error) or "Permission" in str(error) or "Read-only" in str(error)
+    else:
+        group = Path(f"/sys/fs/cgroup/testbed-{lab.pid}")
+        assert (group / "cpu.max").read_text().split() == ["50000", "100000"]
+        fault.undo(lab.bench, lab.victim, soon())
+        assert not group.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({}, "how: sleep and a delay of 0 s do not go together"),
+        ({"how": "quota", "delay": 1.0}, "how: quota and a delay of 1 s do not go together"),
+        ({"how": "quota", "share": 1.0}, "a share must be above 0 % and below 100 %"),
+        ({"how": "freeze-cycle", "period": 0.001}, "a period must be 10 ms at least"),
+    ],
+)
+def test_a_dose_of_nothing_is_refused(options, error):
+    with pytest.raises(ValueError, match=error):
+        StragglerOptions(**options)

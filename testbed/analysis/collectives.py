@@ -1,0 +1,131 @@
+"""Collectives that were run by several algorithms in turn: what each took, and who came late."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.samples import size_name
+from testbed.analysis.straggler import find_straggler
+from testbed.events import Event
+
+Times = Mapping[str, tuple[float, float]]
+"""By algorithm, its total and its exposed time in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One collective of one size by one algorithm, as all ranks saw it."""
+
+    size: int
+    algorithm: str
+    arrivals: Mapping[int, Instant]
+    """By rank, when it entered."""
+    end: Instant
+    """When the last rank was done."""
+
+    @property
+    def total(self) -> float:
+        """Return the seconds from when all ranks but the last to come were there."""
+        return self.end.middle - self._arrived(-2)
+
+    @property
+    def exposed(self) -> float:
+        """Return the seconds from when the last rank was there."""
+        return self.end.middle - self._arrived(-1)
+
+    @property
+    def skew(self) -> float:
+        """Return by how much the last rank came later than the one before it."""
+        return self.total - self.exposed
+
+    def _arrived(self, place: int) -> float:
+        return sorted(at.middle for at in self.arrivals.values())[place]
+
+
+def collective_values(
+    events: Sequence[Event], clocks: Clocks, ranks: int, fault: Instant | None
+) -> dict[str, float | str]:
+    """Return the metrics of a trial's collectives, of those after the trial's fault took effect.
+
+    Medians over the runs; a run that not every rank reported, or on a clock that nobody measured,
+    is left out. What compares algorithms is about the largest size.
+    """
+    if ranks < 2:
+        return {}
+    runs = _runs(events, clocks, ranks, float("-inf") if fault is None else fault.late)
+    values: dict[str, float | str] = {}
+    times: dict[str, tuple[float, float]] = {}
+    for size in sorted({run.size for run in runs}):
+        times = _times([run for run in runs if run.size == size])
+        for algorithm, (total, exposed) in times.items():
+            values[f"total_{algorithm}_{size_name(size)}"] = total
+            values[f"exposed_{algorithm}_{size_name(size)}"] = exposed
+    if runs:
+        values |= speedups(times)
+        values["skew"] = statistics.median(run.skew for run in runs)
+        if fault is None:
+            values |= critical(times)
+        if found := find_straggler([run.arrivals for run in runs]):
+            values |= {"straggler": found.rank, "straggler_confidence": found.confidence}
+    return values
+
+
+def speedups(times: Times) -> dict[str, float]:
+    """Return how many times faster StragglAR is than the ring, and than each other algorithm."""
+    if "stragglar" not in times:
+        return {}
+    total, exposed = times["stragglar"]
+    values: dict[str, float] = {}
+    for name, (other_total, other_exposed) in times.items():
+        if name == "ring":
+            values |= {"speedup": other_total / total, "exposed_speedup": other_exposed / exposed}
+        elif name != "stragglar":
+            values[f"speedup_over_{name}"] = other_total / total
+    return values
+
+
+def critical(times: Times) -> dict[str, float]:
+    """Return from which delay on StragglAR is faster than the ring, from times without a delay.
+
+    Up to then the straggler finds the others still busy, so that StragglAR takes as long as with no
+    delay at all; the ring waits, and takes as long from when it has come.
+    """
+    if not {"stragglar", "ring"} <= times.keys():
+        return {}
+    return {"critical_delay": times["stragglar"][0] - times["ring"][1]}
+
+
+def _times(runs: Sequence[Run]) -> dict[str, tuple[float, float]]:
+    algorithms = sorted({run.algorithm for run in runs})
+    mine = {name: [run for run in runs if run.algorithm == name] for name in algorithms}
+    return {
+        name: (
+            statistics.median(run.total for run in own),
+            statistics.median(run.exposed for run in own),
+        )
+        for name, own in mine.items()
+    }
+
+
+def _runs(events: Iterable[Event], clocks: Clocks, ranks: int, since: float) -> list[Run]:
+    by_step: dict[tuple[int, int], list[Event]] = {}
+    for event in events:
+        if event.kind == "sample" and "algorithm" in event.data:
+            key = (event.data["generation"], event.data["step"])
+            by_step.setdefault(key, []).append(event)
+    found = (_run(group, clocks, since) for group in by_step.values() if len(group) == ranks)
+    return [run for run in found if run is not None]
+
+
+def _run(group: Sequence[Event], clocks: Clocks, since: float) -> Run | None:
+    arrivals = {e.data["rank"]: clocks.instant(e, e.data["begin"]) for e in group}
+    ends = [clocks.instant(e, e.data["end"]) for e in group]
+    known = {rank: at for rank, at in arrivals.items() if at is not None and at.early >= since}
+    done = [end for end in ends if end is not None]
+    if len(known) < len(group) or len(done) < len(group):
+        return None
+    last = max(done, key=lambda end: end.middle)
+    return Run(group[0].data["size"], group[0].data["algorithm"], known, last)

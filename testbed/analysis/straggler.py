@@ -1,0 +1,56 @@
+"""Who is always last: the persistent straggler, found in stamps of arrival."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from testbed.analysis.clocks import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """The rank that came last most often."""
+
+    rank: int
+    share: float
+    """Of all collectives, those that it came last to."""
+    gap: float
+    """Median seconds by which it came later than the one before it."""
+    confidence: float
+    """One less the chance that some rank is last so often where all are alike."""
+
+
+def find_straggler(arrivals: Sequence[Mapping[int, Instant]]) -> Straggler | None:
+    """Return the persistent straggler of some collectives; None where nobody was clearly last.
+
+    `arrivals` are the ranks' arrivals at each. A rank was clearly last where no error of the clocks
+    could have made it so. Were all ranks alike, each would be last with a chance of one in n, every
+    time anew; that any of the n is last k times or more has at most n times the chance of the
+    binomial tail.
+    """
+    gaps: dict[int, list[float]] = {}
+    for ranks in arrivals:
+        if len(ranks) < 2:
+            continue
+        *_, before, last = sorted(ranks, key=lambda rank: ranks[rank].middle)
+        if ranks[last].early > max(at.late for rank, at in ranks.items() if rank != last):
+            gaps.setdefault(last, []).append(ranks[last].middle - ranks[before].middle)
+    counts = Counter({rank: len(found) for rank, found in gaps.items()})
+    if not counts:
+        return None
+    (rank, count), *_ = counts.most_common(1)
+    among, total = max(len(ranks) for ranks in arrivals), len(arrivals)
+    chance = min(1.0, among * _at_least(count, total, 1 / among))
+    return Straggler(rank, count / total, statistics.median(gaps[rank]), 1 - chance)
+
+
+def _at_least(count: int, total: int, chance: float) -> float:
+    """Return the chance of `count` hits or more in `total` tries."""
+    return math.fsum(
+        math.comb(total, hits) * chance**hits * (1 - chance) ** (total - hits)
+        for hits in range(count, total + 1)
+    )

@@ -1,0 +1,66 @@
+"""The fault `straggler`: a rank comes late to every collective, by a dose that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline, now
+from testbed.errors import HostError
+from testbed.faults.cards import StragglerOptions
+from testbed.faults.words import Injected, Undo, Victim
+
+_SEEN = 0.5
+"""Share of the dose that another rank must have waited before it counts as a witness."""
+
+
+class Straggler:
+    """Slow the victim's rank down; nothing of it breaks."""
+
+    def __init__(self, options: StragglerOptions) -> None:
+        self._options = options
+
+    @property
+    def late(self) -> float | None:
+        """Return by how many seconds the victim comes late; None where that is not settled."""
+        return self._options.delay if self._options.how == "sleep" else None
+
+    def promise(self, bench: Bench, victim: Victim) -> Undo:
+        """Return the rank to its own speed."""
+        return Undo("rank-slowed", {"host": victim.host, "slot": victim.slot})
+
+    def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
+        """Slow it down. Raise HostError where the host does not permit it."""
+        options, host = self._options, bench.hosts[victim.host]
+        if options.how == "sleep":
+            note = f"rank {victim.rank} sleeps {options.delay:g} s before each collective"
+            began, done = host.delay_rank(victim.slot, options.delay, deadline)
+            return Injected(began, done, clock=victim.host, note=note)
+        quota, sent = options.how == "quota", now()
+        host.slow_rank(victim.slot, options.share, options.period, deadline, quota=quota)
+        means = "a CPU quota" if quota else "SIGSTOP and SIGCONT in turn"
+        note = f"rank {victim.rank} runs {options.share:.0%} of the time, by {means}"
+        return Injected(sent, now(), note=note)
+
+    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
+        """Accept another rank that had to wait for the victim's first byte."""
+        said = message.get("said", {})
+        waited = said.get("waits", {}).get(str(victim.rank), 0.0)
+        if host == victim.host or not waited >= _SEEN * self._options.dose:
+            return ""
+        return f"{host} waited {waited:.3f} s"
+
+    def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
+        """Let the rank be as fast as it can; one that has ended needs nothing."""
+        host = bench.hosts.get(victim.host)
+        if host is None:
+            return  # its agent was given up, and has ended its ranks
+        try:
+            if self._options.how == "sleep":
+                host.delay_rank(victim.slot, 0.0, deadline)
+            else:
+                host.slow_rank(victim.slot, 1.0, self._options.period, deadline)
+        except HostError as error:
+            if "no rank runs" not in str(error):
+                raise

@@ -1,0 +1,55 @@
+"""The job `collective`, as the orchestrator sees it: its schedules, and what they should take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from testbed.analysis.collectives import critical, speedups
+from testbed.analysis.samples import size_name
+from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.cost import Links, cost
+from testbed.collectives.schedule import to_json
+from testbed.jobs.collective_cards import CollectiveOptions
+
+
+class Collective:
+    """Run through all sizes and end."""
+
+    topology = "all"
+    spares = 0
+    last_step = None
+    endless = False
+
+    def __init__(self, options: CollectiveOptions) -> None:
+        self._options = options
+        self.ranks = options.ranks
+        straggler = options.ranks - 1 if options.straggler is None else options.straggler
+        self._schedules = {
+            name: all_reduce(name, options.ranks, straggler) for name in options.algorithms
+        }
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the sizes and the schedules, as plain data."""
+        options = self._options
+        return {
+            "kind": "collective",
+            "options": {
+                "sizes": list(options.sizes),
+                "schedules": {name: to_json(s) for name, s in self._schedules.items()},
+                "iterations": options.iterations,
+                "warmup": options.warmup,
+            },
+        }
+
+    def predict(self, links: Links, late: Mapping[int, float]) -> dict[str, float]:
+        """Return what the cost model expects of every metric, with some ranks `late` by seconds."""
+        values = {}
+        times: dict[str, tuple[float, float]] = {}
+        for size in sorted(self._options.sizes):
+            costs = {name: cost(s, size, links, late) for name, s in self._schedules.items()}
+            times = {name: (found.total, found.exposed) for name, found in costs.items()}
+            for name, (total, exposed) in times.items():
+                values[f"total_{name}_{size_name(size)}"] = total
+                values[f"exposed_{name}_{size_name(size)}"] = exposed
+        return values | speedups(times) | ({} if late else critical(times))

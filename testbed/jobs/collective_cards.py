@@ -1,0 +1,56 @@
+"""What the entry points name: the job `collective`, before any of its code is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from testbed.plugins import Kind
+from testbed.units import SIZE, Bytes
+
+Algorithm = Literal["ring", "rhd", "direct", "stragglar"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveOptions:
+    """AllReduce by several algorithms in turn, on the same hosts, with every value verified."""
+
+    ranks: int
+    sizes: tuple[Bytes, ...]
+    algorithms: tuple[Algorithm, ...] = get_args(Algorithm)
+    iterations: int = 5
+    """Timed iterations of each size by each algorithm."""
+    warmup: int = 1
+    straggler: int | None = None
+    """The rank that stragglar and direct expect last; without it, the last rank."""
+
+    def __post_init__(self) -> None:
+        """Refuse what gives no sample, and ranks that an algorithm cannot serve."""
+        for name, least in (("ranks", 2), ("iterations", 1), ("warmup", 0)):
+            if (count := getattr(self, name)) < least:
+                raise ValueError(f"{name} must be at least {least}, not {count}")
+        _check_list("sizes", [SIZE.format(size) for size in self.sizes])
+        _check_list("algorithms", self.algorithms)
+        for size in self.sizes:
+            if size < 4 or size % 4:
+                raise ValueError(f"{size} bytes are no whole number of float32 values")
+        if self.ranks % 2 and "stragglar" in self.algorithms:
+            raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
+        if self.straggler is not None and not 0 <= self.straggler < self.ranks:
+            raise ValueError(f"rank {self.straggler} is none of the {self.ranks} ranks")
+
+
+def _check_list(name: str, items: Sequence[str]) -> None:
+    if not items:
+        raise ValueError(f"{name} must name at least one")
+    for index, item in enumerate(items):
+        if item in items[:index]:
+            raise ValueError(f"{item} is listed twice")
+
+
+COLLECTIVE = Kind(
+    "AllReduce by several algorithms in turn: total and exposed time, every value verified",
+    "testbed.jobs.collective:Collective",
+    options=CollectiveOptions,
+)

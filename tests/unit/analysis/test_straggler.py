@@ -1,0 +1,59 @@
+"""Who is always last, on arrivals written by hand."""
+
+import random
+
+import pytest
+
+from testbed.analysis.clocks import Instant
+from testbed.analysis.straggler import find_straggler
+
+
+def arrivals(*times, bound=0.0):
+    return {rank: Instant(t - bound, t + bound) for rank, t in enumerate(times)}
+
+
+def test_the_rank_that_is_always_last_is_named_with_its_gap():
+    found = find_straggler([arrivals(0.0, 0.01, 0.3), arrivals(1.02, 1.0, 1.22)] * 4)
+    assert (found.rank, found.share) == (2, 1.0)
+    assert found.gap == pytest.approx((0.29 + 0.2) / 2)
+    assert found.confidence == pytest.approx(1 - 3 / 3**8)
+
+
+def test_one_collective_proves_nothing():
+    assert find_straggler([arrivals(0.0, 1.0)]).confidence == 0.0
+
+
+def test_ranks_that_take_turns_are_no_stragglers():
+    turns = [arrivals(*(float(rank == number % 4) for rank in range(4))) for number in range(40)]
+    assert find_straggler(turns).confidence == 0.0
+
+
+def test_who_is_last_within_the_error_of_the_clocks_is_not_clearly_last():
+    assert find_straggler([arrivals(0.0, 0.001, bound=0.002)] * 50) is None
+    assert find_straggler([arrivals(0.0, 0.005, bound=0.002)] * 50).rank == 1
+
+
+def test_a_straggler_that_is_sometimes_early_is_found_all_the_same():
+    chance = random.Random(7)
+    seen = [
+        arrivals(*(chance.random() for _ in range(7)), 1 + chance.random() - 0.2) for _ in range(60)
+    ]
+    found = find_straggler(seen)
+    assert found.rank == 7
+    assert 0.8 < found.share <= 1
+    assert found.confidence > 0.999
+
+
+def test_noise_alone_is_rarely_taken_for_a_straggler():
+    """Of runs in which all are alike, at most one in twenty may reach a confidence of 95 %."""
+    chance = random.Random(7)
+    false = 0
+    for _ in range(200):
+        seen = [arrivals(*(chance.random() for _ in range(8))) for _ in range(40)]
+        false += find_straggler(seen).confidence >= 0.95
+    assert false <= 10
+
+
+@pytest.mark.parametrize("nothing", [[], [arrivals(0.0)]])
+def test_nobody_is_last_where_nobody_waits(nothing):
+    assert find_straggler(nothing) is None

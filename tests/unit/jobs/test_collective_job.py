@@ -1,0 +1,68 @@
+"""The job `collective`: what its ranks are told, and what the model expects."""
+
+import pytest
+
+from testbed.analysis.metrics import meaning
+from testbed.collectives.cost import Links
+from testbed.collectives.schedule import from_json
+from testbed.collectives.verify import verify
+from testbed.jobs.collective import Collective
+from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.words import Predicting
+
+MIB = 1 << 20
+TWIN = Links(1e-3, 8 / 100e6)
+"""The links of papers.md 3.5: 100 Mbit/s, 1 ms."""
+
+
+def job(**changes):
+    return Collective(CollectiveOptions(**{"ranks": 8, "sizes": (7 * MIB,)} | changes))
+
+
+def test_ranks_are_told_schedules_that_are_right():
+    told = job(straggler=2).for_rank()
+    assert told["kind"] == "collective"
+    schedules = told["options"]["schedules"]
+    assert list(schedules) == ["ring", "rhd", "direct", "stragglar"]
+    for data in schedules.values():
+        verify(from_json(data))
+    assert schedules["stragglar"]["straggler"] == 2
+
+
+@pytest.mark.parametrize(
+    ("delay", "speedup"), [(0.0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
+)
+def test_the_model_expects_the_figures_of_the_paper(delay, speedup):
+    assert isinstance(job(), Predicting)
+    expected = job().predict(TWIN, {7: delay} if delay else {})
+    assert expected["speedup"] == pytest.approx(speedup, abs=0.006)
+    assert all(meaning(metric) for metric in expected)
+
+
+def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
+    expected = job().predict(TWIN, {})
+    seconds = 7 * MIB * TWIN.beta
+    assert expected["critical_delay"] == pytest.approx(0.393 * seconds, rel=0.02)
+    assert "critical_delay" not in job().predict(TWIN, {7: 0.1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"ranks": 1}, "ranks must be at least 2"),
+        ({"ranks": 7}, "stragglar pairs its ranks, so 7 is no number of them"),
+        ({"iterations": 0}, "iterations must be at least 1"),
+        ({"sizes": ()}, "sizes must name at least one"),
+        ({"sizes": (6,)}, "6 bytes are no whole number of float32"),
+        ({"sizes": (4096, 4096)}, "4 KiB is listed twice"),
+        ({"algorithms": ("ring", "ring")}, "ring is listed twice"),
+        ({"straggler": 8}, "rank 8 is none of the 8 ranks"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(changes, error):
+    with pytest.raises(ValueError, match=error):
+        CollectiveOptions(**{"ranks": 8, "sizes": (4096,)} | changes)
+
+
+def test_an_odd_number_of_ranks_is_served_by_the_others():
+    assert job(ranks=5, algorithms=("ring", "rhd", "direct")).ranks == 5
