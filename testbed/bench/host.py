@@ -53,9 +53,11 @@ class BenchHost:
         channel = ssh.run(name, spec.ssh, agent_command(spec.python), deadline)
         try:
             channel.send(bundle())
-        except HostError:
+        except HostError as error:
+            said = channel.complaint().splitlines()[-1:] or [str(error.args[0])]
             channel.close()
-            raise
+            hint = f"does {spec.python} run there?"
+            raise HostError(name, f"its agent did not start: {said[0]}", hint=hint) from error
         self.link = AgentLink(name, channel, listener)
         self.facts: Mapping[str, Any] = self._greet(run, deadline)
         self.link.keep_alive(PATIENCE)

@@ -77,7 +77,7 @@ class Channel:
         """
         try:
             self._channel.sendall(data)
-        except (OSError, paramiko.SSHException) as error:
+        except (OSError, EOFError, paramiko.SSHException) as error:
             raise HostError(self._host, f"the SSH channel broke: {error or 'closed'}") from error
 
     def receive(self) -> bytes:
@@ -87,7 +87,7 @@ class Channel:
                 return self._channel.recv(1 << 16)
             except TimeoutError:
                 continue  # its limit is for sending; silence is judged by who listens
-            except (OSError, paramiko.SSHException):
+            except (OSError, EOFError, paramiko.SSHException):
                 return b""
 
     def complaint(self) -> str:

@@ -1,6 +1,7 @@
 """What several rooms need: a disk that is full, and a host that answers SSH."""
 
 import resource
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -44,6 +45,15 @@ class SshHost:
             patch.setenv("HOME", self._home)
             patch.delenv("SSH_AUTH_SOCK", raising=False)
             yield
+
+    @contextmanager
+    def stopped(self):
+        """Have the host take nothing that is sent to it, although it is there."""
+        self._server.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._server.send_signal(signal.SIGCONT)
 
     def close(self):
         with self._server:

@@ -3,6 +3,7 @@
 import pytest
 from agent_on_pipes import soon
 
+from testbed.bench import ssh
 from testbed.bench.host import BenchHost
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
@@ -33,7 +34,7 @@ def test_a_host_that_starts_something_that_waits_for_ever_costs_its_deadline_onl
 
 def test_a_host_without_its_python_says_so(spec, tmp_path):
     none = spec.model_copy(update={"python": str(tmp_path / "no-python")})
-    with pytest.raises(HostError, match="its agent's link ended"):
+    with pytest.raises(HostError, match="its agent"):
         BenchHost("h0", none, lambda *_: None, soon())
 
 
@@ -42,3 +43,13 @@ def test_a_host_that_is_only_looked_at_runs_nothing(spec):
     with pytest.raises(HostError, match="to look only"):
         host.start_rank(0, soon())
     host.leave(soon())
+
+
+def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatch):
+    """Whoever sends would wait for ever else, with the lock that everybody who sends needs."""
+    monkeypatch.setattr(ssh, "_SEND_LIMIT", 0.3)
+    with ssh_host.at_home():
+        channel = ssh.run("h0", f"127.0.0.1:{ssh_host.port}", "cat > /dev/null", soon())
+    with ssh_host.stopped(), pytest.raises(HostError, match="the SSH channel broke"):
+        channel.send(bytes(32 << 20))
+    channel.close()
