@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.moves import Move, Moved, move_all
+from testbed.bench.moves import Move, Moved, move_all, not_all_back
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
@@ -133,14 +133,16 @@ class Fabric:
             if self._promise is None:
                 return
             problems: list[TestbedError] = []
+            done: list[str] = []
             for crossbar in self._crossbars:
                 try:
                     self._leased.check(crossbar.name, crossbar.ports)
                     crossbar.restore(deadline)
+                    done.append(crossbar.name)
                 except (BusyError, UnsafeError) as error:
                     problems.append(error)
             if problems:
-                raise UnsafeError("; ".join(map(str, problems)))
+                raise not_all_back(problems, done)
             self.keep()
 
     def keep(self) -> None:

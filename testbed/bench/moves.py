@@ -12,7 +12,7 @@ from testbed.bench.contracts import Applied
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.verification import Verified
 from testbed.clock import Deadline
-from testbed.errors import InstrumentError, UnsafeError
+from testbed.errors import InstrumentError, TestbedError, UnsafeError
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
 
@@ -62,14 +62,28 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
 
 def _take_back(told: list[Move], error: BaseException) -> None:
     problems: list[UnsafeError] = []
+    done: list[str] = []
     for move in reversed(told):
         try:
             move.crossbar.roll_back(move.change, error)
+            done.append(move.crossbar.name)
         except UnsafeError as problem:
             problems.append(problem)
     if problems:
-        why = str(error) if isinstance(error, Exception) else "ended in the middle of a change"
-        raise UnsafeError("; ".join([why, *map(str, problems)])) from error
+        known = isinstance(error, TestbedError)
+        why = str(error.args[0]) if known else "ended in the middle of a change"
+        raise not_all_back(problems, done, why) from error
+
+
+def not_all_back(
+    problems: Sequence[TestbedError], done: Sequence[str], why: str = ""
+) -> UnsafeError:
+    """Return one error for the switches that could not be brought back; `done` are the others."""
+    said = [why] if why else []
+    said += [str(problem.args[0]) for problem in problems]
+    said += [f"{name} was brought back" for name in sorted(done)]
+    hints = dict.fromkeys(problem.hint for problem in problems if problem.hint)
+    return UnsafeError("; ".join(said), hint="; ".join(hints))
 
 
 def _rolled_back(error: InstrumentError) -> InstrumentError:

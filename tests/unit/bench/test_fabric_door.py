@@ -3,8 +3,10 @@
 import pytest
 from optical_rig import Rack, leased, soon
 
+from testbed.bench.fabric import Fabric
 from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
 from testbed.fabric.circuits import Circuit, CrossConnect
+from testbed.fabric.light import LightLimits
 
 ONE = Circuit.parse("h0.p1", "h1.p0")
 OTHER = Circuit.parse("h1.p1", "h2.p0")
@@ -387,10 +389,28 @@ def test_a_switch_that_cannot_be_restored_does_not_keep_the_other_from_it(two_sw
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE, TWO)
     rack.far_ends["a"].fault("stuck", port=19)
-    with pytest.raises(UnsafeError, match="a could not be brought back"):
+    with pytest.raises(UnsafeError) as caught:
         rack.fabric.restore(soon())
+    said = str(caught.value)
+    assert "a could not be brought back: it shows" in said
+    assert said.endswith("; b was brought back; look at it with `testbed switch a show`")
     assert rack.shown("b") == {}
     assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+
+
+def test_a_change_that_one_switch_cannot_take_back_names_the_one_that_did(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, TWO)
+    rack.far_ends["b"].fault("stuck", port=2)
+    rack.far_ends["b"].fault("misrouted", port=3)
+    with pytest.raises(UnsafeError) as caught:
+        change(rack, Circuit.parse("h0.p1", "h2.p0"), Circuit.parse("h0x.p1", "h2x.p0"))
+    said = str(caught.value)
+    assert said.startswith("b: refused ")
+    assert "; b could not be brought back: it shows " in said
+    assert said.endswith("; a was brought back; look at it with `testbed switch b show`")
+    assert rack.shown("a") == CROSSED
 
 
 def test_a_switch_that_fails_takes_the_other_back_with_it(two_switches):
@@ -400,3 +420,30 @@ def test_a_switch_that_fails_takes_the_other_back_with_it(two_switches):
     with pytest.raises(InstrumentError, match="b: was told"):
         change(rack, ONE, TWO)
     assert rack.shown("a") == rack.shown("b") == {}
+
+
+def test_every_circuit_is_in_the_journal_before_it_is_made_for_the_first_time(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    change(rack, OTHER)
+    change(rack, LATER)
+    made = [promised[0]["made"]["ocs"] for line, promised in rack.sent if line in rack.moves]
+    added = [CROSSED, OTHER_CROSSED, {2: 22, 6: 18}]
+    for journalled, pairs in zip([m for m in made if m], added, strict=False):
+        assert all([i, e] in journalled for i, e in pairs.items())
+    lines = len((rack.directory / "journal.jsonl").read_text().splitlines())
+    change(rack, ONE)
+    assert len((rack.directory / "journal.jsonl").read_text().splitlines()) == lines
+
+
+def test_light_that_rests_where_the_lab_says_is_ours_to_take_and_comes_back(rack):
+    resting = LightLimits({}, frozenset(), {2: 22})
+    fabric = Fabric(
+        rack.drivers, rack.wiring, rack.ports, rack.journal, rack.log, rack, {"ocs": resting}
+    )
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@22)")
+    fabric.adopt(frozenset({ONE}), soon())
+    fabric.change(frozenset({ONE}), "job", soon())
+    assert rack.shown() == CROSSED
+    fabric.restore(soon())
+    assert rack.shown() == {2: 22}
