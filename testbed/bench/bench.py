@@ -25,7 +25,7 @@ from testbed.errors import HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
 from testbed.onhost.frames import Message
 from testbed.record.journal import Journal
-from testbed.record.leases import Lease
+from testbed.record.lease import Lease
 from testbed.record.locks import InstrumentLock
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from testbed.errors import BusyError, UsageError
 from testbed.plugins import kind, nearest
+from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
-from testbed.record.leases import Lease
 from testbed.resource import Ssh, Tcp, Tty, place
 from testbed.schema import Lab
 

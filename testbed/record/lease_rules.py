@@ -14,6 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+LIFE = 60.0
+"""Seconds after its last sign of life in which a claim that cannot be looked at is still held."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:

@@ -1,8 +1,8 @@
 """Leases: who has which ports, switches, hosts and outlets of a lab, and for how long.
 
-A `Lease` is what one run holds: all that it needs or nothing, kept alive by a thread that renews
-it. The rules are in `lease_rules`, the rows in `lease_store`; here they meet the clock, the
-processes of this machine, and the journals of runs that died.
+A run takes all that it needs or nothing, and holds it as a `Lease`. The rules are in
+`lease_rules`, the rows in `lease_store`; here they meet the processes of this machine and the
+journals of runs that died.
 """
 
 from __future__ import annotations
@@ -14,21 +14,16 @@ import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event, Lock, Thread
 
-from testbed.clock import now, utc
-from testbed.errors import BusyError, LabError, TestbedError, UnsafeError
+from testbed.clock import utc
+from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import open_entries
-from testbed.record.lease_rules import Claim, Holder, Resource, Sight, Standing
+from testbed.record.lease import Lease
+from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
 from testbed.record.lease_store import FileStore, LeaseStore
 from testbed.record.locks import LifeSign, is_alive, sign_file
 from testbed.record.rundir import RunDirectory
-
-LIFE = 60.0
-"""Seconds after its last sign of life in which a claim that cannot be looked at is still held."""
-BEAT = 15.0
-"""Seconds between two signs of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,98 +33,6 @@ class Found:
     claim: Claim
     standing: Standing
     alive: bool | None
-
-
-class Lease:
-    """What one run holds, from `Leases.take` to `release`; a thread keeps it alive meanwhile."""
-
-    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign) -> None:
-        self._leases = leases
-        self._claim = claim
-        self._sign = sign
-        self._lost = ""
-        self._renewed = now()
-        self._lock = Lock()
-        self._over = Event()
-        self._tell: Callable[[BusyError], None] = lambda error: None
-        self._thread = Thread(target=self._beat, name="lease", daemon=True)
-        self._thread.start()
-
-    @property
-    def resources(self) -> frozenset[Resource]:
-        """Return what is leased."""
-        return self._claim.resources
-
-    def when_lost(self, tell: Callable[[BusyError], None]) -> None:
-        """Have `tell` called, in whichever thread notices, when the lease is lost."""
-        self._tell = tell
-
-    def check(self, box: str, parts: Iterable[str]) -> None:
-        """Raise BusyError unless these parts of a box are leased, and are so still.
-
-        Asks the store only when the last sign of life is long ago, as after a stop of the process.
-        """
-        mine = {resource.part for resource in self._claim.resources if resource.box == box}
-        missing = [] if "" in mine else sorted({*parts} - mine)
-        if missing:
-            raise BusyError(
-                f"{Resource(box, missing[0])} is not leased by this run",
-                hint="this is a bug of the plan: it moves what it did not ask for",
-            )
-        if now() - self._renewed > LIFE / 2:
-            self._renew()
-        if self._lost:
-            raise self._loss()
-
-    def regain(self) -> bool:
-        """Take again what was lost, to give it back in order; tell whether all is ours."""
-        with self._lock:
-            if not self._lost:
-                return True
-            try:
-                self._leases.claim(self._claim)
-            except TestbedError:
-                return False
-            self._lost, self._renewed = "", now()
-            return True
-
-    def release(self) -> None:
-        """Give all back; safe to call twice."""
-        self._over.set()
-        self._thread.join()
-        try:
-            self._leases.end(self._claim.token)
-        finally:
-            self._sign.end()
-
-    def leave(self) -> None:
-        """Let go as a death would: the next one is told what has to be taken back first."""
-        self._over.set()
-        self._thread.join()
-        self._sign.leave()
-
-    def _beat(self) -> None:
-        while not self._over.wait(BEAT):
-            self._renew()
-
-    def _renew(self) -> None:
-        """Give a sign of life, unless the lease is lost, or tell that it is now."""
-        with self._lock:
-            if self._lost:
-                return
-            began = now()
-            try:
-                self._lost = self._leases.renew(self._claim)
-            except LabError as error:
-                if began - self._renewed > LIFE:
-                    self._lost = f"the lease of this run could not be renewed: {error}"
-            else:
-                self._renewed = began
-        if self._lost:
-            self._tell(self._loss())
-
-    def _loss(self) -> BusyError:
-        return BusyError(self._lost, hint="see `testbed who`")
 
 
 class Leases:

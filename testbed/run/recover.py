@@ -17,8 +17,9 @@ from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.events import Subscriber
 from testbed.record.journal import Entry, Journal, open_entries
+from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
-from testbed.record.leases import Lease, Leases
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup

@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from testbed.errors import BusyError
 from testbed.record.journal import Journal
-from testbed.record.lease_rules import Claim, Holder, Resource
-from testbed.record.leases import LIFE, Leases, Owed
+from testbed.record.lease_rules import LIFE, Claim, Holder, Resource
+from testbed.record.leases import Leases, Owed
 from testbed.record.rundir import RunDirectory
 
 RESOURCES = [Resource(box, part) for box in "abcd" for part in ("", "1", "2", "3", "4")]

@@ -1,0 +1,112 @@
+"""What one process holds: a lease that a thread keeps alive until it is given back or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
+
+from testbed.clock import now
+from testbed.errors import BusyError, LabError, TestbedError
+from testbed.record.lease_rules import LIFE, Claim, Resource
+from testbed.record.locks import LifeSign
+
+if TYPE_CHECKING:
+    from testbed.record.leases import Leases
+
+BEAT = 15.0
+"""Seconds between two signs of life."""
+
+
+class Lease:
+    """What one run holds, from `Leases.take` to `release`; a thread keeps it alive meanwhile."""
+
+    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign) -> None:
+        self._leases = leases
+        self._claim = claim
+        self._sign = sign
+        self._lost = ""
+        self._renewed = now()
+        self._lock = Lock()
+        self._over = Event()
+        self._tell: Callable[[BusyError], None] = lambda error: None
+        self._thread = Thread(target=self._beat, name="lease", daemon=True)
+        self._thread.start()
+
+    @property
+    def resources(self) -> frozenset[Resource]:
+        """Return what is leased."""
+        return self._claim.resources
+
+    def when_lost(self, tell: Callable[[BusyError], None]) -> None:
+        """Have `tell` called, in whichever thread notices, when the lease is lost."""
+        self._tell = tell
+        if self._lost:
+            tell(self._loss())
+
+    def check(self, box: str, parts: Iterable[str]) -> None:
+        """Raise BusyError unless these parts of a box are leased, and are so still.
+
+        Asks the store only when the last sign of life is long ago, as after a stop of the process.
+        """
+        mine = {resource.part for resource in self._claim.resources if resource.box == box}
+        missing = [] if "" in mine else sorted({*parts} - mine)
+        if missing:
+            raise BusyError(
+                f"{Resource(box, missing[0])} is not leased by this run",
+                hint="this is a bug of the plan: it moves what it did not ask for",
+            )
+        if now() - self._renewed > LIFE / 2:
+            self._renew()
+        if self._lost:
+            raise self._loss()
+
+    def regain(self) -> bool:
+        """Take again what was lost, to give it back in order; tell whether all is ours."""
+        with self._lock:
+            if not self._lost:
+                return True
+            try:
+                self._leases.claim(self._claim)
+            except TestbedError:
+                return False
+            self._lost, self._renewed = "", now()
+            return True
+
+    def release(self) -> None:
+        """Give all back; safe to call twice."""
+        self._over.set()
+        self._thread.join()
+        try:
+            self._leases.end(self._claim.token)
+        finally:
+            self._sign.end()
+
+    def leave(self) -> None:
+        """Let go as a death would: the next one is told what has to be taken back first."""
+        self._over.set()
+        self._thread.join()
+        self._sign.leave()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT):
+            self._renew()
+
+    def _renew(self) -> None:
+        """Give a sign of life, unless the lease is lost, or tell that it is now."""
+        with self._lock:
+            if self._lost:
+                return
+            began = now()
+            try:
+                self._lost = self._leases.renew(self._claim)
+            except LabError as error:
+                if began - self._renewed > LIFE:
+                    self._lost = f"the lease of this run could not be renewed: {error}"
+            else:
+                self._renewed = began
+        if self._lost:
+            self._tell(self._loss())
+
+    def _loss(self) -> BusyError:
+        return BusyError(self._lost, hint="see `testbed who`")
