@@ -61,7 +61,7 @@ def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[R
 def _owes(directory: RunDirectory) -> bool:
     try:
         return bool(open_entries(directory.journal))
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # none, or another user's to recover
         return False
     except UnsafeError:
         return True

@@ -26,7 +26,7 @@ class Rack:
 
     def __init__(self, directory, switches=("ocs",)):
         self.scheduler = WallScheduler()
-        self._directory = directory
+        self.directory = directory
         self.far_ends, self.wires, self.drivers = {}, {}, {}
         self.sent = []
         """Every line to a switch, and what the journal held when it was sent."""
@@ -43,11 +43,13 @@ class Rack:
             for host in range(4)
             for port in range(2)
         }
-        ports = [port for port in self.wiring if not port.host.startswith("h3")]
+        self.ports = [port for port in self.wiring if not port.host.startswith("h3")]
         self.leases = Leases(FileStore(directory / "leases.sqlite"))
-        ends = [(e.switch, e.number) for p in ports for e in (self.wiring[p].tx, self.wiring[p].rx)]
+        ends = [
+            (e.switch, e.number) for p in self.ports for e in (self.wiring[p].tx, self.wiring[p].rx)
+        ]
         self.lease = self.leases.take([leased(*end) for end in ends], "rack")
-        self.fabric = Fabric(self.drivers, self.wiring, ports, self.journal, self.log, self)
+        self.fabric = Fabric(self.drivers, self.wiring, self.ports, self.journal, self.log, self)
 
     def check(self, switch, ports):
         """Say which ports may be moved."""
@@ -76,10 +78,10 @@ class Rack:
             self.sent.append((line, self.undone()))
 
     def undone(self):
-        return open_entries(self._directory / "journal.jsonl")
+        return open_entries(self.directory / "journal.jsonl")
 
     def events(self):
-        return list(read_events(self._directory / "events.jsonl"))
+        return list(read_events(self.directory / "events.jsonl"))
 
     def shown(self, name="ocs"):
         return dict(self.drivers[name].state(soon()))

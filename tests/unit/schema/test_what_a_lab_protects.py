@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from testbed.errors import FileError
@@ -67,3 +69,25 @@ def test_what_is_wrong_is_said_where_it_is(read, old, new, error):
     with pytest.raises(FileError) as caught:
         read(LAB.replace(old, new, 1))
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
+
+
+def test_light_that_nobody_uses_rests_where_the_lab_says(read):
+    text = LAB.replace("keep_alive: [2, 5, 8]", "safe: {1: 5, 4: 8}")
+    assert read(text).light_limits()["ocs"].safe == {1: 5, 4: 8}
+
+
+@pytest.mark.parametrize(
+    ("safe", "error"),
+    [
+        ("{1: 7}", "ocs.safe.1: 7 is none of the ports that may be used"),
+        ("{3: 5}", "ocs.safe.3: 3 is none of the ports that may be used"),
+        ("{1: 5, 4: 5}", "ocs.safe.1: port 5 is in it twice"),
+        ("{1: 4, 4: 5}", "ocs.safe.1: port 4 is in it twice"),
+        ("{0: 5}", "ocs.safe"),
+        ("{1: 0}", "ocs.safe.1"),
+        ("[1, 5]", "ocs.safe"),
+    ],
+)
+def test_a_resting_place_that_cannot_be_is_told_where_it_stands(read, safe, error):
+    with pytest.raises(FileError, match=re.escape(error)):
+        read(LAB.replace("keep_alive: [2, 5, 8]", f"safe: {safe}"))
