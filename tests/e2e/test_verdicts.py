@@ -22,7 +22,7 @@ def test_a_fault_that_did_not_fire_makes_no_result(testbed: CommandLine, rack: s
     summary = run.summary()
     (trial,) = summary["trials"]
     assert summary["outcome"] == "inconclusive" and trial["receipt"] is None
-    assert not trial["valid"] and trial["values"].get("recovery_time") is None
+    assert not trial["valid"] and summary["metrics"] == {}
     assert '<testcase classname="lumion.run" name="run">\n    <error' in (
         (run.results / "latest" / "junit.xml").read_text()
     )
@@ -39,13 +39,14 @@ def test_whoever_leaves_is_told_what_is_still_changed_and_what_to_type(
         run.signal(signal.SIGTERM)
         run.await_event(lambda e: (e["kind"], e["subject"]) == ("cleanup.begin", "circuits"))
         run.signal(signal.SIGINT)
+        run.await_event(lambda e: e["kind"] == "note" and e["data"]["text"].startswith("hurrying"))
         run.signal(signal.SIGINT)
         done = run.finish(limit=100)
     finally:
         assert testbed("twin", "clear", rack, "ocs").code == 0
     assert done.code == 128 + signal.SIGTERM, done.err
     assert "everything is taken back first, at most" in done.err
-    assert "circuits: left in the middle" in done.out
+    assert "circuits: left in the middle" in done.out, done.out
     *_, last = done.out.splitlines()
     assert last.split()[:3] == ["next", "testbed", "recover"]
     assert testbed(*last.split()[2:], "--results", str(run.results)).code == 0
