@@ -1,0 +1,83 @@
+"""Collectives on a packet switch: real packets between eight hosts, one of them late on purpose."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import ROOT, CommandLine
+
+EXPERIMENT = """\
+experiment: late
+question: Who is late?
+lab: packet-rack
+needs: {hosts: 4, fabric: packet}
+jobs:
+  main: {kind: collective, ranks: 4, sizes: [1 MiB], iterations: 3}
+variants:
+  on-time: {}
+  late: {faults: [{kind: straggler, target: rank 2, at: {step: 1}, delay: 200 ms}]}
+  jerky:
+    faults:
+      - kind: straggler
+        how: freeze-cycle
+        share: 30 %
+        period: 300 ms
+        target: rank 2
+        at: {step: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
+    directory = tmp_path_factory.mktemp("packet")
+    (directory / "late.yaml").write_text(EXPERIMENT)
+    line = CommandLine(directory / "results")
+    lab = str(ROOT / "configs" / "packet-rack.yaml")
+    where = ("--lab", lab, "--twin", "--results", str(line.results))
+    done = line("run", str(directory / "late.yaml"), *where, "--seed", "7", "--json")
+    assert done.code == 0, done.err
+    return done.json(), line.results / "latest"
+
+
+def test_every_trial_counts_and_nothing_had_to_recover(finished: tuple[dict, Path]) -> None:
+    summary, _ = finished
+    assert summary["cleanup"] == "verified"
+    for trial in summary["trials"]:
+        assert trial["valid"], trial
+        assert trial["recovered"] is None and trial["marks"] is None
+
+
+def test_whoever_waited_for_the_straggler_is_the_receipt(finished: tuple[dict, Path]) -> None:
+    summary, _ = finished
+    receipts = {trial["variant"]: trial["receipt"] for trial in summary["trials"]}
+    assert receipts["on-time"] is None
+    for arm in ("late", "jerky"):
+        host, waited = receipts[arm]["observer"].split(" waited ")
+        assert host in {"h0", "h1", "h3"}
+        assert float(waited.removesuffix(" s")) >= 0.1
+
+
+def test_the_dose_is_in_the_stamps_and_names_its_rank(finished: tuple[dict, Path]) -> None:
+    summary, _ = finished
+    metrics = summary["metrics"]
+    assert metrics["late.straggler"]["median"] == 2
+    assert metrics["late.straggler_confidence"]["median"] > 0.99
+    assert metrics["late.skew"]["median"] >= 0.19
+    for algorithm in ("ring", "rhd", "direct", "stragglar"):
+        total, exposed = (metrics[f"late.{what}_{algorithm}_1mib"] for what in ("total", "exposed"))
+        assert total["median"] >= exposed["median"] + 0.19
+        assert total["predicted"] >= 0.2
+    assert "late.critical_delay" not in metrics
+    assert metrics["on-time.critical_delay"]["predicted"] is not None
+
+
+def test_no_circuit_is_made_and_every_path_is_proved(finished: tuple[dict, Path]) -> None:
+    _, run = finished
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert not [event for event in events if event["kind"] == "fabric.change"]
+    proved = [(e["subject"], e["data"]["host"]) for e in events if e["kind"] == "link.good"]
+    assert len(set(proved)) == len(proved) == 4 * 3
+    samples = [e["data"] for e in events if e["kind"] == "sample"]
+    assert samples and all(sample["verified"] for sample in samples)
