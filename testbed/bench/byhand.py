@@ -122,7 +122,8 @@ class SwitchByHand:
             ingress = tuple(port for port in ports if port in can.ingress)
             egress = tuple(port for port in ports if port in can.egress)
         else:
-            ingress, egress = spare_ports(self.lab, self.name, can)
+            state = self._switch.state(Deadline.after(_LIMIT))
+            ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
         with self._leased(frozenset({*ingress, *egress})):
             return Probe(self._switch, ingress, egress).run(driver, label, tell)

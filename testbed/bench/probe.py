@@ -52,7 +52,8 @@ class Probe:
         """Whether the switch has ever said of a new circuit that it is not in order yet."""
         found = self._ours()
         if found:
-            raise BusyError(f"the ports carry circuits: {found}", hint="name ports that are dark")
+            carried = ", ".join(f"{i}→{e}" for i, e in sorted(found.items()))
+            raise BusyError(f"the ports carry circuits: {carried}", hint="name ports that are dark")
 
     def run(self, driver: str, label: str, tell: Callable[[str], None]) -> Card:
         """Return the card; `tell` hears what is being tried.
@@ -181,8 +182,13 @@ class Probe:
         return Deadline.after(_LIMIT)
 
 
-def spare_ports(lab: Lab, name: str, can: Capabilities) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two ingress and two egress ports that the lab permits and no fibre of it uses.
+def spare_ports(
+    lab: Lab,
+    name: str,
+    can: Capabilities,
+    state: State = {},  # noqa: B006 - never written to
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return two ingress and two egress ports that are permitted, no fibre's end, and not in `state`.
 
     None of them is in quarantine.
     Raise UsageError when there are not as many.
@@ -192,11 +198,11 @@ def spare_ports(lab: Lab, name: str, can: Capabilities) -> tuple[tuple[int, ...]
     }
     set_aside = {entry.what for entry in lab.quarantine}
     sick = {number for number in can.ingress | can.egress if f"{name}.{number}" in set_aside}
-    free = lab.switches[name].usable - wired - sick
+    free = lab.switches[name].usable - wired - sick - {*state, *state.values()}
     ingress, egress = sorted(free & can.ingress)[-2:], sorted(free & can.egress)[-2:]
     if len(ingress) < 2 or len(egress) < 2:
         raise UsageError(
-            f"lab {lab.lab} has no two spare ingress and two spare egress ports on {name}",
+            f"lab {lab.lab} has no two spare, dark ingress and egress ports on {name}",
             hint="name four dark ports with --ports",
         )
     return tuple(ingress), tuple(egress)

@@ -173,7 +173,7 @@ def _all_news(
     before: dict[tuple[int, int], Row], present: dict[tuple[int, int], Row]
 ) -> Iterator[tuple[Row, str]]:
     """Yield the cross-connects that came, went or changed, each with what is worth a line."""
-    for pair in before.keys() - present.keys():
+    for pair in sorted(before.keys() - present.keys()):
         yield before[pair], f"- {before[pair]}"
     for pair, row in present.items():
         if words := _news(before.get(pair), row):

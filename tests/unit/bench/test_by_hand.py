@@ -138,6 +138,14 @@ def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words
         parse_ends(hand.lab, "ocs", list(ends))
 
 
+def test_a_probe_takes_spare_ports_that_are_dark(hand):
+    hand.connect("8", "16")
+    with switch_by_hand(hand.lab, "ocs", hand.leases, force=False) as box:
+        card = box.probe([], "measured-hw", lambda text: None)
+    assert card.timings["answer"].n > 0
+    assert hand.shown() == {8: 16}
+
+
 def test_ends_in_the_wrong_order_are_told_as_such(hand):
     with pytest.raises(UsageError, match=r"no path 11→4: light enters at 1-8 and leaves at 9-16"):
         hand.connect("11", "4")

@@ -94,7 +94,7 @@ def test_other_circuits_are_left_alone_and_the_probed_ports_dark(box):
 def test_ports_that_carry_a_circuit_are_not_probed(box):
     switch = box()
     switch.apply(Change({}, {7: 9}), soon())
-    with pytest.raises(BusyError, match="7: 9"):
+    with pytest.raises(BusyError, match="carry circuits: 7→9"):
         Probe(switch, (7, 8), (15, 16))
     assert switch.state(soon()) == {7: 9}
 
