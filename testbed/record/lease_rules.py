@@ -139,17 +139,9 @@ def renew(
     return {**claims, token: replace(claim, expires=expires)}
 
 
-def release(claims: Claims, token: str) -> Claims:
-    """End a claim; harmless when there is none."""
-    return {other: claim for other, claim in claims.items() if other != token}
-
-
-def take_over(claims: Claims, heir: Claim, of: Iterable[str]) -> Claims:
-    """Give all that some claims have to one heir."""
-    dead = [claims[token] for token in of]
-    resources = frozenset(resource for claim in dead for resource in claim.resources)
-    left = {token: claim for token, claim in claims.items() if claim not in dead}
-    return left | {heir.token: replace(heir, resources=heir.resources | resources)}
+def release(claims: Claims, *tokens: str) -> Claims:
+    """End claims; harmless where there is none."""
+    return {token: claim for token, claim in claims.items() if token not in tokens}
 
 
 def force(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,16 +108,17 @@ class Leases:
         try:
             with self._store.open() as ledger:
                 before = ledger.claims()
-                heir = replace(heir, expires=ledger.now + LIFE)
                 tokens = self._ended(before, run.id, ledger.now)
-                after = rules.take_over(before, heir, tokens)
-                after = self._enlarged(after, heir.token, frozenset(needed), ledger.now)
-                ledger.write(before, after)
+                had = (before[token].resources for token in tokens)
+                all_of_it = frozenset(needed).union(*had)
+                heir = replace(heir, resources=all_of_it, expires=ledger.now + LIFE)
+                others = rules.release(before, *tokens)
+                ledger.write(before, self._granted(others, heir, ledger.now).claims)
         except BaseException:
             sign.end()
             raise
         _sweep(before[token] for token in tokens)
-        return Lease(self, after[heir.token], sign)
+        return Lease(self, heir, sign)
 
     def release_run(self, run: str) -> None:
         """Give back all that a dead run had, once nothing of it is left to be taken back.
@@ -124,11 +126,9 @@ class Leases:
         Raise BusyError while it lives; harmless when it has nothing.
         """
         with self._store.open() as ledger:
-            before = after = ledger.claims()
+            before = ledger.claims()
             tokens = self._ended(before, run, ledger.now)
-            for token in tokens:
-                after = rules.release(after, token)
-            ledger.write(before, after)
+            ledger.write(before, rules.release(before, *tokens))
         _sweep(before[token] for token in tokens)
 
     def claim(self, claim: Claim, seconds: float = LIFE) -> Claim:
@@ -136,12 +136,7 @@ class Leases:
         with self._store.open() as ledger:
             before = ledger.claims()
             claim = replace(claim, expires=ledger.now + seconds)
-            sights = {token: self._sight(other, ledger.now) for token, other in before.items()}
-            answer = rules.acquire(before, claim, sights, ledger.now)
-            if isinstance(answer, rules.Refused):
-                raise _busy(
-                    [Found(c, s, sights[c.token].alive) for c, s in answer.by], claim.resources
-                )
+            answer = self._granted(before, claim, ledger.now)
             ledger.write(before, answer.claims)
         _sweep(answer.ended)
         return claim
@@ -164,17 +159,14 @@ class Leases:
             before = ledger.claims()
             ledger.write(before, rules.release(before, token))
 
-    def _enlarged(
-        self, claims: rules.Claims, token: str, resources: frozenset[Resource], at: float
-    ) -> rules.Claims:
-        """Give a claim more; raise BusyError when somebody has some of that."""
-        claim = replace(claims[token], resources=claims[token].resources | resources)
-        sights = {other: self._sight(c, at) for other, c in claims.items() if other != token}
+    def _granted(self, claims: rules.Claims, claim: Claim, at: float) -> rules.Granted:
+        """Have a claim granted among others; raise BusyError with who is in the way."""
+        sights = {token: self._sight(other, at) for token, other in claims.items()}
         answer = rules.acquire(claims, claim, sights, at)
         if isinstance(answer, rules.Refused):
             found = [Found(c, s, sights[c.token].alive) for c, s in answer.by]
             raise _busy(found, claim.resources)
-        return answer.claims
+        return answer
 
     def _lease(self, claim: Claim) -> Lease:
         sign = LifeSign(claim.token)
@@ -232,16 +224,14 @@ def _owes(holder: Holder) -> bool:
 
 def _busy(found: list[Found], wanted: frozenset[Resource]) -> BusyError:
     """Say who is in the way, and what to do about the first of them."""
-    words = []
-    for one in found:
-        words.append(f"{_named(one.claim, wanted)}: held by {one.claim.holder}")
+    words = "; ".join(f"{_named(f.claim, wanted)}: held by {f.claim.holder}" for f in found)
     first = found[0].claim.holder
     if found[0].standing == "owing":
         where = "" if first.host == socket.gethostname() else f" on {first.host}"
         hint = f"that run died and left something changed; type{where}: testbed recover {first.run}"
-        return Owed("; ".join(words), hint=hint)
+        return Owed(words, hint=hint)
     hint = "wait for it (`testbed run --wait-lock`), or ask its owner; `testbed who` shows all"
-    return BusyError("; ".join(words), hint=hint)
+    return BusyError(words, hint=hint)
 
 
 def _named(claim: Claim, wanted: frozenset[Resource]) -> str:
@@ -253,7 +243,6 @@ def _named(claim: Claim, wanted: frozenset[Resource]) -> str:
 def _sweep(ended: Iterable[Claim]) -> None:
     """Remove the signs of life that dead holders left."""
     for claim in ended:
-        try:
-            sign_file(claim.token).unlink(missing_ok=True)
-        except PermissionError:
-            continue
+        if is_alive(claim.token) is False:
+            with suppress(OSError):
+                sign_file(claim.token).unlink()

@@ -201,6 +201,7 @@ def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run)
     assert len(lost) == 1
     take(leases, run, ONE).release()
     assert lease.regain()
+    assert [(found.alive, found.standing) for found in leases.find()] == [(True, "held")]
     lease.check(BOX, ["1"])
     lease.release()
     assert leases.find() == []
