@@ -147,6 +147,8 @@ def _recover_here(dead: DeadRun) -> int:
             code = replay(dead.directory, lab, leases_of(lab), inbox, twin, _tell)
     except TestbedError as error:
         return _failed(dead, error)
+    finally:
+        inbox.close()
     return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else code
 
 

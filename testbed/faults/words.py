@@ -56,7 +56,11 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """An entry of the journal: what takes the fault back, on what."""
+    """An entry of the journal: what takes the fault back, on what.
+
+    `testbed recover` keeps one that names its `host`, for the agent there takes back all that
+    happened on it; of any other it says that a person must.
+    """
 
     kind: str
     arguments: Mapping[str, Any]

@@ -7,24 +7,23 @@ that same journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 from testbed.bench.bench import Bench, side_by_side
-from testbed.bench.needs import host_of, part_of, whole_of
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.events import Subscriber
 from testbed.record.journal import Entry, Journal, open_entries
 from testbed.record.lease import Lease
-from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Inbox
+from testbed.run.promises import needed, what
 from testbed.schema import Lab
 
 _OPEN_LIMIT = 10.0
@@ -49,7 +48,7 @@ def recover(
     journal = Journal.resume(run.journal)
     try:
         promises = open_entries(run.journal)
-        lease = leases.take_over(run, "recover", _needed(lab, promises))
+        lease = leases.take_over(run, "recover", needed(lab, promises))
         if not promises:
             lease.release()
             return EXIT_PASSED
@@ -70,6 +69,8 @@ def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event
     journal = Journal.resume(run.journal)
     try:
         promises = open_entries(run.journal)
+        if not promises:
+            return EXIT_PASSED
         log = EventLog.resume(run.events)
         log.subscribe(subscriber)
         log.append("recover.begin", run.id, **_beginning(promises))
@@ -83,40 +84,6 @@ def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event
     finally:
         journal.close()
     return EXIT_PASSED
-
-
-def what(promise: Mapping[str, Any]) -> str:
-    """Return in words what a promise is about."""
-    match promise:
-        case {"undo": "circuits", "ports": dict(switches)}:
-            return f"circuits of {', '.join(map(str, switches))}"
-        case {"undo": "outlet", "unit": unit, "outlet": outlet}:
-            return f"outlet {unit}.{outlet}"
-        case {"undo": "attenuation", "attenuator": name, "channel": channel}:
-            return f"channel {channel} of {name}"
-        case {"undo": "far-end-fault", "switch": switch, "fault": fault}:
-            return f"fault {fault} of the far end of {switch}"
-        case {"undo": "agent", "host": host}:
-            return f"agent and ranks on {host}"
-        case {"undo": kind, "host": host}:
-            return f"{kind} on {host}"
-    return str(promise["undo"])
-
-
-def _needed(lab: Lab, promises: list[Entry]) -> Iterator[Resource]:
-    """Yield what must not be anybody else's while these promises are kept."""
-    for promise in promises:
-        match promise:
-            case {"undo": "circuits", "ports": dict(switches)}:
-                for name in lab.switches.keys() & switches.keys():
-                    ports = switches[name] if isinstance(switches[name], list) else ()
-                    yield from (part_of(lab, name, str(port)) for port in ports)
-            case {"undo": "outlet", "unit": unit, "outlet": outlet} if unit in lab.power:
-                yield part_of(lab, unit, outlet)
-            case {"undo": "attenuation", "attenuator": name} if name in lab.attenuators:
-                yield whole_of(lab, name)
-            case {"host": name} if name in lab.hosts:
-                yield host_of(lab, name)
 
 
 def _beginning(promises: list[Entry]) -> dict[str, Any]:
