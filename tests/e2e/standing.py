@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.onhost.processes import MARK
-from testbed.twin import registry
+from testbed.twin import machine, registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,23 @@ class StandingTwin:
             yield
         finally:
             self.inside("ip", "link", "set", port, "master", "management")
+
+    @contextmanager
+    def silent(self, instrument: str) -> Iterator[None]:
+        """Have an instrument accept everything and answer nothing, from this moment on."""
+        self._ask(do="fault", instrument=instrument, fault="silent", scope={})
+        try:
+            yield
+        finally:
+            self._ask(do="clear", instrument=instrument, fault="silent")
+
+    def _ask(self, **request: object) -> None:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(20)
+            line.connect(f"/proc/{self.server}/root{machine.SOCKET}")
+            line.sendall(json.dumps(request).encode() + b"\n")
+            answer = json.loads(line.makefile().readline())
+        assert "ok" in answer, answer
 
     def inside(self, *command: str) -> str:
         """Run a command where the orchestrator and the instruments are."""
