@@ -188,7 +188,7 @@ def spare_ports(
     can: Capabilities,
     state: State = {},  # noqa: B006 - never written to
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two ingress and two egress ports that are permitted, no fibre's end, and not in `state`.
+    """Return two ingress and two egress ports that are permitted, unwired, and dark in `state`.
 
     None of them is in quarantine.
     Raise UsageError when there are not as many.
