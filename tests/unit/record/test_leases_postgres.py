@@ -1,5 +1,6 @@
 """The same leases on a PostgreSQL server, which the test starts itself."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +10,7 @@ from lease_machine import directories_of_runs
 from postgres_server import PASSWORD, binaries, running_server
 from test_leases_machine import lived
 
+from testbed.cli import run as command_line
 from testbed.errors import BusyError, LabError
 from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import PostgresStore
@@ -143,6 +145,31 @@ def test_a_server_that_died_is_told_and_used_again_when_it_is_back(server, lease
     server.start_again()
     assert [found.standing for found in leases.find()] == ["held"]
     lease.release()
+
+
+LAB = """\
+lab: shared
+hosts: {h0: {ssh: h0}}
+switches: {ocs: {driver: polatis, resource: "tcp://192.0.2.10:5025", ports: [1-16]}}
+leases: {url: {env: LEASES_URL}}
+"""
+
+
+def test_a_lab_file_names_the_server(server, store, tmp_path, monkeypatch, capsys):
+    (tmp_path / "lab.yaml").write_text(LAB)
+    lab = ["--lab", str(tmp_path / "lab.yaml")]
+    monkeypatch.setenv("LEASES_URL", server.url())
+    assert command_line(["lock", "ocs.1", "h0", "--reason", "cleaning", "--for", "2h", *lab]) == 0
+    assert {str(r) for found in Leases(store).find() for r in found.claim.resources} == {
+        *("ocs.1", "h0")
+    }
+    assert command_line(["who", "--json", *lab]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["standing"], row["reason"], row["pid"]) == ("held", "cleaning", 0)
+    assert command_line(["unlock", "ocs.1", "h0", *lab]) == 0
+    monkeypatch.delenv("LEASES_URL")
+    assert command_line(["who", *lab]) == 2
+    assert "LEASES_URL is not set" in capsys.readouterr().err
 
 
 def test_who_lacks_the_extra_is_told_what_to_install(server):
