@@ -31,21 +31,6 @@ def test_after_failure(testbed: CommandLine, before: dict[str, set[str]]) -> Non
     assert_as(before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_after_a_signal(
-    testbed: CommandLine, before: dict[str, set[str]], number: signal.Signals
-) -> None:
-    run = testbed.start("run", "experiments/lumion.yaml", "--twin", *LONG)
-    run.await_event(lambda event: event["kind"] == "fault.inject")
-    run.signal(number)
-    done = run.finish()
-    assert done.code == 128 + number
-    assert "aborted" in done.out
-    (end,) = [event for event in run.events() if event["kind"] == "run.end"]
-    assert end["data"]["cleanup"] == "verified" and end["data"]["left"] == []
-    assert_as(before)
-
-
 @pytest.mark.parametrize(
     "moments", [2, pytest.param(10, marks=pytest.mark.soak)], ids=["sample", "full"]
 )

@@ -60,7 +60,7 @@ PHASES: dict[str, tuple[list[str], Callable[[Started], None]]] = {
     "analyse": (SHORT, lambda run: run.await_event(lambda e: e["kind"] == "run.end")),
 }
 EVERY = list(itertools.product(PHASES, ENDING))
-SAMPLE = random.Random(SEED).sample(EVERY, 3)
+SAMPLE = list(zip(random.Random(SEED).sample(list(PHASES), len(ENDING)), ENDING, strict=True))
 AFTERWARDS = {"read": 0.4, "twin": 1.0, "open": 0.3, "prepare": 0.3, "trials": 2.0}
 """Seconds for which a phase lasts at least; the signal comes at some moment of them."""
 
