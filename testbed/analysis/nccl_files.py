@@ -81,6 +81,9 @@ def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
         busbw += [figures.busbw for figures in found.values() if figures is not None]
     if is_complete and "average_bus_bandwidth" in document:
         check_average(busbw, float(document["average_bus_bandwidth"]["bandwidth"]))
+    counted = any(half.wrong for row in rows for half in row.halves)
+    if counted and document.get("out_of_bounds", {}).get("okay") == "true":
+        raise ValueError("it says that no value was wrong, and its rows count some")
     version = document.get("nccl_version", "")
     return Output(
         "nccl", collective, ranks, tuple(rows), is_complete, is_cpu_time, f"NCCL {version}"

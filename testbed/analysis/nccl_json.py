@@ -56,10 +56,17 @@ _LONGEST_TOKEN = 40
 
 
 def printed(number: object) -> Printed:
-    """Return a number of JSON as it was printed; raise ValueError when it is none."""
-    if isinstance(number, Decimal) and number.is_finite() and number >= 0:
-        return Printed.of(number)
-    return Printed(whole_number(number), 0.5)
+    """Return a number of JSON as it was printed, with six decimals; raise ValueError otherwise.
+
+    nccl-tests prints them with `%lf`, rccl-tests with `std::to_string`, which is the same.
+    """
+    decimals = isinstance(number, Decimal) and number.as_tuple().exponent
+    if not isinstance(number, Decimal) or decimals != -_DECIMALS or number < 0:
+        raise ValueError(f"{number!s:.40} is no number with six decimals")
+    return Printed.of(number)
+
+
+_DECIMALS = 6
 
 
 def whole_number(number: object) -> int:

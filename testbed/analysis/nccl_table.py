@@ -9,7 +9,7 @@ nccl-tests (src/util.cu) and of `BenchTime` in rccl-tests (src/common.cu).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from testbed.analysis.nccl import (
@@ -27,6 +27,7 @@ from testbed.analysis.nccl import (
     known_redop,
 )
 
+_LIKE_A_ROW = re.compile(r" *[0-9]+ +[0-9]")
 _ROW = re.compile(r" *[0-9]+ +[0-9]+ +[a-z0-9_]+ +[a-z]+ +-?[0-9]+( |$)")
 _RANK = re.compile(r"# +Rank +([0-9]+)(?: Group +([0-9]+))? Pid +[0-9]+ on ")
 _STARTING = re.compile(r"# Collective test starting: (\S+)$")
@@ -94,9 +95,11 @@ def read_table(text: str, program: str = "") -> Output:
 
 
 def _read_line(reader: _Reader, line: str, number: int) -> None:
-    if _ROW.match(line):
+    if _LIKE_A_ROW.match(line):
         if not reader.has_header:
             raise ValueError("a row comes before the head of the table")
+        if not _ROW.match(line):
+            raise ValueError("it begins like a row, and goes on like none")
         _add_row(reader, line)
     elif match := _AVERAGE.match(line):
         stated = Printed.parse(match[1])
@@ -136,6 +139,41 @@ def _check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
 # --- rows ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Manner:
+    """How programs print the numbers of a half."""
+
+    time: re.Pattern[str]
+    bandwidth: re.Pattern[str]
+    wrong_width: int
+
+    def body(self, piece: Sequence[str]) -> str:
+        """Return what the numbers of one half look like in a line."""
+        time, algbw, busbw, wrong, *spread = piece
+        columns = (f"{time:>7}", f"{algbw:>6}", f"{busbw:>6}", f"{wrong:>{self.wrong_width}}")
+        return "".join(f"  {column}" for column in (*columns, *(f"{one:>7}" for one in spread)))
+
+    def figures(self, piece: Sequence[str]) -> Figures:
+        """Return the numbers of one half; raise ValueError for what is not so printed."""
+        time = _number(piece[0], self.time)
+        algbw, busbw = (_number(text, self.bandwidth) for text in piece[1:3])
+        if piece[3] != "N/A" and not _COUNT.fullmatch(piece[3]):
+            raise ValueError(f"{piece[3][:20]!r} is no number of wrong values")
+        return Figures(time, algbw, busbw, None if piece[3] == "N/A" else int(float(piece[3])))
+
+
+_ADAPTIVE = r"([0-9]+(\.[0-9]{1,2})?|[0-9](\.[0-9]{1,2})?e[+-][0-9]{2})"
+_NOW = _Manner(re.compile(r"(?=.{1,7}\Z)" + _ADAPTIVE), re.compile(r"(?=.{1,6}\Z)" + _ADAPTIVE), 6)
+"""nccl-tests since October 2025: as many decimals as still fit (`getFloatStr`)."""
+
+_BEFORE = _Manner(
+    re.compile(r"[0-9]{1,3}\.[0-9]{2}|[0-9]{3,5}\.[0-9]|[0-9]{5,9}"),
+    re.compile(r"[0-9]{1,4}\.[0-9]{2}"),
+    5,
+)
+"""Earlier ones, and rccl-tests."""
+
+
 def _add_row(reader: _Reader, line: str) -> None:
     """Read one row, hold its numbers against each other, and keep it."""
     line = _STAMP.sub("", line)
@@ -149,9 +187,8 @@ def _add_row(reader: _Reader, line: str) -> None:
     if len(rest) != width * len(names):
         raise ValueError(f"a row has {len(rest)} numbers where there are {width * len(names)}")
     pieces = [rest[start : start + width] for start in range(0, len(rest), width)]
-    if line not in (head + _BLANK_HALF * is_halved + body for body in _bodies(pieces)):
-        raise ValueError("the numbers of a row are not where nccl-tests prints them")
-    figures = [_figures(piece) for piece in pieces]
+    manner = _manner(line, head + _BLANK_HALF * is_halved, pieces)
+    figures = [manner.figures(piece) for piece in pieces]
     for one in figures:
         judge.check(int(size), one)
     halves: dict[str, Half] = {
@@ -163,27 +200,22 @@ def _add_row(reader: _Reader, line: str) -> None:
     reader.busbw += [one.busbw for one in figures]
 
 
-def _bodies(pieces: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield what the numbers look like in a line; versions differ in the width of `#wrong`."""
-    for wrong_width in (6, 5):
-        yield "".join(
-            f"  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>{wrong_width}}"
-            + "".join(f"  {number:>7}" for number in spread)
-            for time, algbw, busbw, wrong, *spread in pieces
-        )
+def _manner(line: str, head: str, pieces: Sequence[Sequence[str]]) -> _Manner:
+    """Return the manner in which these numbers, printed again, give this very line."""
+    for manner in (_NOW, _BEFORE):
+        if line == head + "".join(map(manner.body, pieces)):
+            return manner
+    raise ValueError("the numbers of a row are not where nccl-tests prints them")
 
 
-def _figures(piece: Sequence[str]) -> Figures:
-    time, algbw, busbw = (Printed.parse(text) for text in piece[:3])
-    if piece[3] == "N/A":
-        return Figures(time, algbw, busbw, None)
-    if not _COUNT.fullmatch(piece[3]):
-        raise ValueError(f"{piece[3][:20]!r} is no number of wrong values")
-    return Figures(time, algbw, busbw, int(float(piece[3])))
+def _number(text: str, form: re.Pattern[str]) -> Printed:
+    if not form.fullmatch(text):
+        raise ValueError(f"{text[:20]!r} is not how nccl-tests prints a number")
+    return Printed.parse(text)
 
 
 def _spread(texts: Sequence[str]) -> Spread:
-    least, most, p99, cv = (Printed.parse(text) for text in texts)
+    least, most, p99, cv = (_number(text, _NOW.time) for text in texts)
     if not least.ends[0] <= p99.ends[1] or not p99.ends[0] <= most.ends[1]:
         raise ValueError("the times of single iterations are not in order")
     return Spread(least.value * 1e-6, most.value * 1e-6, p99.value * 1e-6, cv.value / 100)

@@ -119,7 +119,7 @@ class NcclTestsOptions:
     iterations: int = 20
     warmup: int = 5
     report: Literal["table", "json"] = "table"
-    """What is read: the table on standard output, or the JSON of nccl-tests 2.17 and later."""
+    """What is read: the table on standard output, or the JSON of nccl-tests since October 2025."""
     arguments: tuple[str, ...] = ()
     """More of its own arguments, as [-o, sum, -I, '1']."""
     topology: Topology = "ring"

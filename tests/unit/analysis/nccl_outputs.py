@@ -63,4 +63,11 @@ def exchange(chance: random.Random, text: str) -> str:
     return "\n".join(lines)
 
 
+def miscopy(chance: random.Random, text: str) -> str:
+    """Return the text with one digit replaced by another."""
+    place = chance.choice([n for n, letter in enumerate(text) if letter in "0123456789"])
+    other = chance.choice([digit for digit in "0123456789" if digit != text[place]])
+    return text[:place] + other + text[place + 1 :]
+
+
 DAMAGES = (cut, lose, interrupt, garble, exchange)
