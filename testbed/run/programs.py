@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.errors import LabError
 from testbed.jobs.words import ProgramJob, Reading, Said
+from testbed.record.log import EventLog
+from testbed.run.inbox import Inbox
 from testbed.schema import Host
 from testbed.schema.hosts import FabricKind
 from testbed.secret import redacted
 
 _STREAMS = ("stdout", "stderr", "report")
 _LAST_WORDS = 200
+_READ_LIMIT = 60.0
 
 
 @dataclass(slots=True)
@@ -99,6 +104,18 @@ class Programs:
             return f"{said['left']} processes of the program on {host} survived SIGKILL"
         verdict = self._job.verdict(said["code"])
         return f"the program on {host} failed: {verdict}{program.last_words}" if verdict else ""
+
+    def measure(self, inbox: Inbox, log: EventLog, deadline: Deadline) -> str:
+        """Write down what was measured; return why what was said cannot be read, if it cannot."""
+        future = inbox.submit(lambda: list(self.readings()))
+        try:
+            found = inbox.result(future, deadline.later(_READ_LIMIT), "reading the output")
+        except LabError as error:
+            return str(error)
+        for one in found:
+            data: dict[str, Any] = {"value": one.value, "unit": one.unit, "better": one.better}
+            log.append("reading", one.metric, **data, count=one.count)
+        return ""
 
     def readings(self) -> Iterator[Reading]:
         """Yield what was measured; raise LabError when what was said cannot be read."""

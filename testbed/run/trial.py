@@ -34,7 +34,6 @@ _FAULT_LIMIT = 10.0
 _CLOCK_LIMIT = 5.0
 _UNDO_LIMIT = 15.0
 _RECEIPT_LIMIT = 1.0
-_READ_LIMIT = 60.0
 _PATIENCE = 100
 """Steps after a recovery within which throughput comes back, or counts as lost for good."""
 
@@ -247,18 +246,9 @@ class Trial:
 
     def _read_programs(self, deadline: Deadline) -> None:
         """Write down what the programs of the job have measured, however they ended."""
-        programs = self._job.programs
-        if programs is None:
-            return
-        future = self._inbox.submit(lambda: list(programs.readings()))
-        try:
-            found = self._inbox.result(future, deadline.later(_READ_LIMIT), "reading the output")
-        except LabError as error:
-            self.failure = self.failure or str(error)
-            return
-        for one in found:
-            data: dict[str, Any] = {"value": one.value, "unit": one.unit, "better": one.better}
-            self._log.append("reading", one.metric, **data, count=one.count)
+        if self._job.programs:
+            problem = self._job.programs.measure(self._inbox, self._log, deadline)
+            self.failure = self.failure or problem
 
     @property
     def _broken(self) -> str:
