@@ -95,3 +95,12 @@ def test_the_map_of_rooms_is_the_tree() -> None:
     rooms = {path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()}
     shown = set(re.findall(r"\b([a-z]+)/", README[README.index("A map of the rooms") :]))
     assert rooms <= shown
+
+
+def test_every_test_that_the_table_of_lessons_names_is_there() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.*)$", page, re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, 33))
+    named = {name for _, row in rows for name in re.findall(r"`(tests/[\w/]+\.py)`", row)}
+    missing = {name for name in named if not (ROOT / name).is_file()}
+    assert not missing
