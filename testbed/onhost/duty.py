@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable
 
@@ -32,6 +33,20 @@ class FreezeCycle:
             self._due = now + self._seconds[self._last]
 
 
+def group_of(pid: int) -> str:
+    """Return the name of the cgroup that a process gets for its quota."""
+    return f"testbed-{pid}"
+
+
+def remove_group(name: str) -> None:
+    """Remove a cgroup that a quota left, in which nothing runs any more; one that is gone is fine.
+
+    Raise OSError when something still does.
+    """
+    with suppress(FileNotFoundError):
+        (_CGROUPS / name).rmdir()
+
+
 class Quota:
     """A cgroup of its own for one process, which gets `share` of one core in each `period`."""
 
@@ -40,7 +55,7 @@ class Quota:
         self._pid = pid
         line = Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1]
         self._home = _CGROUPS / line.partition("::")[2].lstrip("/")
-        self._group = _CGROUPS / f"testbed-{pid}"
+        self._group = _CGROUPS / group_of(pid)
         if not (_CGROUPS / "cgroup.controllers").exists():
             raise OSError("this host has no cgroups of version 2, so no CPU quota")
         self._group.mkdir()

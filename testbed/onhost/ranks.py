@@ -5,10 +5,11 @@ from __future__ import annotations
 import selectors
 import signal
 import time
+from contextlib import suppress
 from typing import Any, Callable
 
 from .children import Child
-from .duty import FreezeCycle, Quota
+from .duty import FreezeCycle, Quota, group_of, remove_group
 from .frames import Message
 from .journal import HostJournal
 from .processes import MARK, born, end_marked
@@ -34,7 +35,8 @@ class Ranks:
         self._children: dict[int, Child] = {}
         self._stops: dict[int, int] = {}
         self._cycles: dict[int, FreezeCycle] = {}
-        self._quotas: dict[int, Quota] = {}
+        self._quotas: dict[int, tuple[int, Quota]] = {}
+        self._groups: dict[int, str] = {}
         self._asked: dict[int, tuple[int, float]] = {}
         """By slot, the number and the instant of a request that its rank must answer itself."""
         self._heard: dict[int, float] = {}
@@ -95,7 +97,7 @@ class Ranks:
         child = self._child(slot)
         self._let_run(slot)
         if share < 1 and quota:
-            self._quotas[slot] = Quota(child.pid, share, period)
+            self._limit_cpu(slot, child.pid, share, period)
         elif share < 1:
             self.signal(slot, "STOP")
             self._cycles[slot] = FreezeCycle(child.signal, share, period, time.monotonic())
@@ -108,8 +110,25 @@ class Ranks:
     def _let_run(self, slot: int) -> None:
         if self._cycles.pop(slot, None):
             self.signal(slot, "CONT")
-        if limit := self._quotas.pop(slot, None):
-            limit.end()
+        self._end_quota(slot)
+
+    def _limit_cpu(self, slot: int, pid: int, share: float, period: float) -> None:
+        promise = self._journal.promise("group", name=group_of(pid))
+        try:
+            self._quotas[slot] = promise, Quota(pid, share, period)
+        except OSError:
+            self._journal.settle(promise)
+            raise
+        self._groups[promise] = group_of(pid)
+
+    def _end_quota(self, slot: int) -> None:
+        """End a quota; a group in which something still runs is removed in the end."""
+        if slot in self._quotas:
+            promise, quota = self._quotas.pop(slot)
+            with suppress(OSError):
+                quota.end()
+                self._journal.settle(promise)
+                del self._groups[promise]
 
     def end(self, slot: int) -> bool:
         """Kill a rank and tell whether it is provably gone; one that never ran here is."""
@@ -125,6 +144,14 @@ class Ranks:
         ]
         self._children.clear()
         left += [f"process {pid} survived" for pid in end_marked(self._journal.mark, _END_LIMIT)]
+        for promise, name in list(self._groups.items()):
+            try:
+                remove_group(name)
+            except OSError as error:
+                left.append(str(error))
+            else:
+                self._journal.settle(promise)
+                del self._groups[promise]
         if not left:
             self._journal.settle(self._promise)
         return left
@@ -177,8 +204,7 @@ class Ranks:
         if asked := self._asked.pop(child.slot, None):
             self._say({"re": asked[0], "error": f"no rank runs in slot {child.slot}"})
         gone = child.end()
-        if limit := self._quotas.pop(child.slot, None):
-            limit.end()
+        self._end_quota(child.slot)
         if gone:
             self._settle_stop(child.slot)
         return gone

@@ -6,13 +6,16 @@ Every undo may be done twice, looks afterwards whether it worked, and says in wo
 from __future__ import annotations
 
 import signal
+import time
 from typing import Any, Callable
 
+from .duty import remove_group
 from .journal import Leftover, leftovers
 from .network import Change, take_back
 from .processes import born, end_marked, send
 
 _LIMIT = 5.0
+_PAUSE = 0.01
 
 
 def undo_network(entry: dict[str, Any]) -> str:
@@ -34,10 +37,25 @@ def undo_stop(entry: dict[str, Any]) -> str:
     return ""
 
 
+def undo_group(entry: dict[str, Any]) -> str:
+    """Remove the cgroup of a CPU quota, once what ran in it has ended."""
+    end = time.monotonic() + _LIMIT
+    while True:
+        try:
+            remove_group(entry["name"])
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return ""
+
+
 _UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
     "network": undo_network,
     "processes": undo_processes,
     "stop": undo_stop,
+    "group": undo_group,
 }
 
 
@@ -60,7 +78,8 @@ def undo_leftovers(run: str, host: str) -> list[dict[str, Any]]:
 
 
 def _finish(leftover: Leftover, *, act: bool) -> dict[str, Any]:
-    entries = leftover.entries()
+    # What runs is ended first: no group can be removed in which something runs.
+    entries = sorted(leftover.entries(), key=lambda entry: entry["undo"] != "processes")
     left = [problem for entry in entries if (problem := undo(entry))] if act else []
     if act and not left:
         leftover.discard()

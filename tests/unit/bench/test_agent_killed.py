@@ -104,7 +104,7 @@ def stopped(agent):
 
 
 def left_by(run, *promised):
-    return [{"run": run, "host": "h0", "promised": [*promised, "processes"], "left": []}]
+    return [{"run": run, "host": "h0", "promised": ["processes", *promised], "left": []}]
 
 
 def test_what_a_killed_agent_set_up_is_taken_back_by_the_next_one_which_says_so(host, agent_of):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.onhost import journal
+from testbed.onhost import duty, journal
 from testbed.onhost.journal import HostJournal, Leftover, leftovers
+from testbed.onhost.processes import MARK
 from testbed.onhost.undo import undo, undo_leftovers
 
 
@@ -97,3 +100,22 @@ def test_an_undo_is_harmless_when_there_is_nothing_to_take_back() -> None:
     nothing = {"undo": "processes", "mark": "nobody/h0/1-1"}
     assert [undo(nothing), undo(nothing)] == ["", ""]
     assert undo({"undo": "stop", "pid": os.getpid(), "born": "another start"}) == ""
+
+
+def test_the_group_of_a_quota_is_removed_once_what_ran_in_it_has_ended(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory that is not empty stands for a group in which something runs."""
+    monkeypatch.setattr(duty, "_CGROUPS", tmp_path)
+    task = tmp_path / "testbed-7" / "task"
+    with subprocess.Popen(["sleep", "600"], env={MARK: "run-1/h0/7-1"}) as process:
+        task.mkdir(parents=True)
+        mine = HostJournal("run-1", "h0")
+        mine.promise("processes", mark="run-1/h0/7-1")
+        mine.promise("group", name="testbed-7")
+        mine.close()
+        threading.Thread(target=lambda: (process.wait(), task.rmdir())).start()
+        (found,) = undo_leftovers("run-2", "h0")
+    assert found["left"] == []
+    assert not (tmp_path / "testbed-7").exists()
+    assert undo({"undo": "group", "name": "testbed-7"}) == ""
