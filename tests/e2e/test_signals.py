@@ -99,8 +99,9 @@ def check_record(testbed: CommandLine, run: Started, done: Finished, *, is_over:
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.soak)])
 def test_five_signals_at_random_times_during_the_clean_up(testbed: CommandLine, times: int) -> None:
-    before, chance = footprint(), random.Random(SEED)
-    for _ in range(times):
+    before, chance, results = footprint(), random.Random(SEED), testbed.results
+    for number_of_run in range(times):
+        testbed.results = results / str(number_of_run)
         run = testbed.start("run", "experiments/lumion.yaml", "--twin", *SHORT)
         PHASES["restore"][1](run)
         first = number = chance.choice(ENDING)
