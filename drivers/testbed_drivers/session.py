@@ -17,6 +17,10 @@ from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
 
 
+_ASKED = "who it is"
+_STRANGER = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
+
+
 class Line(Protocol):
     """What a session keeps open: a transport, or a connection of another kind."""
 
@@ -144,8 +148,18 @@ class Session(Generic[AnyLine]):
             try:
                 self._greet(line, deadline)
                 self.expect_quiet(line)
+            except (NoReply, Garbled) as error:
+                line.close()
+                raise self._not_introduced(error) from error
             except BaseException:
                 line.close()
                 raise
             self._line = line
         return self._line
+
+    def _not_introduced(self, error: NoReply | Garbled) -> NoReply | Garbled:
+        """Return an error of a greeting with what was asked, and what is worth a look then."""
+        words = str(error.args[0]).removeprefix(f"{self.instrument}: ")
+        message = words if _ASKED in words else f"asked {_ASKED}, it {words}"
+        hint = error.hint or _STRANGER
+        return type(error)(self.instrument, message, reply=error.reply, hint=hint)

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from testbed.clock import Deadline
-from testbed.errors import LinkLost, NoReply, Rejected
+from testbed.errors import Garbled, LinkLost, NoReply, Rejected
 from testbed_drivers.session import Session
 
 
@@ -72,6 +72,27 @@ def test_a_greeting_that_fails_closes_the_line_and_no_exchange_begins(opened):
     with pytest.raises(NoReply), session.exchange(soon()):
         pytest.fail("the exchange began on a line that was not greeted")
     assert line.closed
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (NoReply("ocs", "did not answer in time"), "asked who it is, it did not answer in time;"),
+        (Garbled("ocs", "answered with '?'", reply="?"), "asked who it is, it answered with '?';"),
+        (Garbled("ocs", "does not say who it is"), "ocs: does not say who it is;"),
+        (NoReply("ocs", "did not log in", hint="ask"), "asked who it is, it did not log in; ask"),
+    ],
+)
+def test_whoever_does_not_introduce_himself_may_be_the_wrong_box(error, words):
+    def greet(line, deadline):
+        raise error
+
+    session = Session("ocs", lambda deadline: Line(), greet, lambda way, data: None)
+    with pytest.raises(type(error)) as caught, session.exchange(soon()):
+        pytest.fail("the exchange began on a line that was not greeted")
+    assert words in str(caught.value)
+    assert error.hint or "'driver' and 'resource'" in str(caught.value)
+    assert caught.value.reply == error.reply
 
 
 def test_another_thread_waits_for_the_whole_of_a_held_stretch(session):
