@@ -87,6 +87,7 @@ class _Impatience:
         self._until = max(len(self._signals), 1)
 
     def note(self, number: int) -> None:
+        """Take a signal."""
         self._signals.append(number)
         if len(self._signals) > self._until:
             leave(self._signals[0])
