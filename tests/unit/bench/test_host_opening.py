@@ -1,5 +1,9 @@
 """A host that cannot take part says so before the run touches anything."""
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 from agent_on_pipes import soon
 
@@ -8,6 +12,25 @@ from testbed.bench.host import BenchHost
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
 from testbed.schema import load_lab
+
+PRIVATE = ["unshare", "--user", "--map-root-user", "--mount"]
+PLANT = """
+import json, os, subprocess, sys
+from testbed.onhost import journal
+subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+os.mkdir("/run/testbed-agents-0", 0o700)
+header = {"run": "run-1", "host": "h0", "pid": 1, "born": "1", "kernel": journal._kernel()}
+with open("/run/testbed-agents-0/1-1.jsonl", "w") as file:
+    for entry in (header, {"id": 0, "undo": "from the future"}):
+        print(json.dumps(entry), file=file)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def _can_be_private():
+    if not shutil.which("unshare"):
+        return False
+    return subprocess.run([*PRIVATE, "true"], capture_output=True).returncode == 0
 
 
 @pytest.fixture
@@ -53,3 +76,16 @@ def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatc
     with ssh_host.stopped(), pytest.raises(HostError, match="the SSH channel broke"):
         channel.send(bytes(32 << 20))
     channel.close()
+
+
+@pytest.mark.skipif(not _can_be_private(), reason="this machine gives no user namespaces")
+def test_a_host_on_which_something_stays_of_a_dead_agent_is_not_used(spec, tmp_path):
+    plant = tmp_path / "plant.py"
+    plant.write_text(PLANT)
+    command = " ".join(["exec", *PRIVATE, sys.executable, str(plant), '"$@"'])
+    haunted = instead_of_python(spec, tmp_path, command)
+    looking = BenchHost("h0", haunted, lambda *_: None, soon())
+    assert [found["promised"] for found in looking.facts["leftovers"]] == [["from the future"]]
+    looking.leave(soon())
+    with pytest.raises(HostError, match=r"cannot be taken back: .*'from the future'"):
+        BenchHost("h0", haunted, lambda *_: None, soon(), "run-2")
