@@ -16,7 +16,6 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
 
-
 _ASKED = "who it is"
 _STRANGER = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
 
