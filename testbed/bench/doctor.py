@@ -94,10 +94,10 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
 def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
     """Raise LabError for a fibre that the lab file has where the switch has no such port."""
     for port, fibres in lab.wiring().items():
-        sides = ("sends into", fibres.tx, can.ingress), ("hears from", fibres.rx, can.egress)
-        for does, end, there in sides:
+        into = "sends into", fibres.tx, "enters", can.ingress
+        out_of = "hears from", fibres.rx, "leaves", can.egress
+        for does, end, way, there in (into, out_of):
             if end.switch == name and end.number not in there:
-                way = "enters" if end is fibres.tx else "leaves"
                 raise LabError(
                     f"{name}: {port} {does} {end}, but light {way} this switch at {spans(there)}",
                     hint="correct the lab file, or an option that says how large the switch is",
