@@ -17,13 +17,16 @@ from .links import bytes_sent_by
 from .sockets import discard
 
 _TCP_NOTSENT_LOWAT = 25  # Python knows it from 3.12 on
-_UNSENT = 32 << 10
-"""Bytes that may wait in a connection before they are on their way. What waits there while we
-turn to the next peer would still share the port with what that one gets."""
+_UNSENT = 2.5e-3
+"""Seconds' worth of bytes that may wait in a connection before they are on their way. What waits
+there while we turn to the next peer would still share the port with what that one gets."""
 
-_ROOM = 128 << 10
-"""Bytes of receive buffer; Linux grants twice as much. What a rank sends that is ahead of us takes
-the rate of our port from who is to be heard first, so no more of it is let in than this."""
+_ROOM = 10e-3
+"""Seconds' worth of receive buffer; Linux grants twice as much. What a rank sends that is ahead of
+us takes the rate of our port from who is to be heard first, so no more of it is let in."""
+
+_LARGEST_ROOM = 2 << 20
+"""Bytes of receive buffer above which the kernel's own choice is as good."""
 
 _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
 
@@ -45,9 +48,15 @@ class Lines:
         self._poll.register(leave, select.POLLIN)
         for line in lines.values():
             self._poll.register(line, select.POLLRDHUP)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _ROOM)
+
+    def suit(self, rate: float) -> None:
+        """Let buffers be no larger than lines of `rate` bytes a second are kept busy by."""
+        room, unsent = int(rate * _ROOM), int(rate * _UNSENT)
+        for line in self._lines.values():
+            if room <= _LARGEST_ROOM:
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
             with contextlib.suppress(OSError):  # a kernel without it sends as fast, less in order
-                line.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
+                line.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent)
 
     def checkpoint(self) -> None:
         """Raise Left when this generation must be left."""
@@ -56,7 +65,8 @@ class Lines:
     def send(self, rank: int, pieces: Sequence[memoryview | bytes]) -> int:
         """Hand bytes to a rank, one piece after the other; return how many were taken."""
         try:
-            return self._lines[rank].sendmsg(pieces)
+            line = self._lines[rank]
+            return line.send(pieces[0]) if len(pieces) == 1 else line.sendmsg(pieces)
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -65,7 +75,9 @@ class Lines:
     def receive(self, rank: int, rooms: Sequence[memoryview]) -> int:
         """Fill rooms that are not empty with what came from a rank; return how many bytes."""
         try:
-            count = self._lines[rank].recvmsg_into(rooms)[0]
+            line = self._lines[rank]
+            one = len(rooms) == 1
+            count = line.recv_into(rooms[0]) if one else line.recvmsg_into(rooms)[0]
         except BlockingIOError:
             return 0
         except OSError as error:

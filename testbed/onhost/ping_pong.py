@@ -21,10 +21,12 @@ SMALL = 1 << 10
 LARGE = (256 << 10, 1 << 20)
 SMALL_COUNT = 20
 LARGE_COUNT = 5
+_SHORTEST = 1e-6
+"""Seconds: where medians of a busy machine cross, a line is fast, and not of negative rate."""
 
 
 def ping_pong(group: Group) -> LinkProbe:
-    """Measure the way to the next rank and back; every rank must call this.
+    """Measure the way to the next rank and back, and suit the buffers to it; all must call this.
 
     The long message is what the larger one has more than the smaller one.
     """
@@ -35,8 +37,10 @@ def ping_pong(group: Group) -> LinkProbe:
             if group.rank in (server, other):
                 seconds = _rallies(group, server, other)
                 found = seconds if group.rank == server else found
-    long_seconds = (found[LARGE[1]] - found[LARGE[0]]) / 2
-    return LinkProbe(LARGE[1] - LARGE[0], long_seconds, SMALL, found[SMALL])
+    long_seconds = max((found[LARGE[1]] - found[LARGE[0]]) / 2, _SHORTEST)
+    probe = LinkProbe(LARGE[1] - LARGE[0], long_seconds, SMALL, found[SMALL])
+    group.links.suit(probe.long_bytes / probe.long_seconds)
+    return probe
 
 
 def _turns(ranks: int) -> list[list[tuple[int, int]]]:

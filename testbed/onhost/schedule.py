@@ -52,6 +52,7 @@ class Group:
         self.rank, self.ranks, self.links = rank, ranks, links
         self._epoch = self._number = 0
         self._staging = memoryview(bytearray(STAGING))
+        self._layouts: dict[tuple[int, int, int], _Layout] = {}
 
     @property
     def generation(self) -> int:
@@ -65,10 +66,15 @@ class Group:
     def run(self, program: Program, vector: Vector) -> Record:
         """Do this rank's part of a schedule on a contiguous vector; every rank calls this."""
         self._number += 1
-        return _Run(self, program, vector, (self._epoch, self._number), self._staging).run()
+        key = (id(program), vector.size, vector.itemsize)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = _Layout(program, vector.size, vector.itemsize)
+        layout.reset((self.generation, self._epoch, self._number))
+        return _Run(self.links, layout, vector, self._staging).run()
 
     def barrier(self) -> None:
-        """Return when every rank has called this (dissemination, log2 rounds)."""
+        """Return when every rank has called this."""
         self._epoch, self._number = self._epoch + 1, 0
         distance = 1
         while distance < self.ranks:
@@ -103,12 +109,12 @@ def check_opening(came: bytes, expected: bytes) -> None:
 class _Way:
     """One send or receive under way: its bytes, its opening, and whom it must not overtake."""
 
-    def __init__(self, part: Part, start: int, stop: int, opening: bytes) -> None:
+    def __init__(self, part: Part, start: int, stop: int) -> None:
         self.part, self.start, self.stop = part, start, stop
         self.done = start
         """The element up to which it is done."""
-        self.opening = opening
-        self.heading = bytearray(len(opening))
+        self.opening = b""
+        self.heading = bytearray(_OPENING.size)
         """The opening that comes, where this is a receive."""
         self.opened = 0
         self.after: tuple[_Way, ...] = ()
@@ -118,43 +124,56 @@ class _Way:
 
     def limit(self) -> int:
         """Return the element up to which it may go now."""
-        ahead = [other.done for other in self.after if other.done < other.stop]
-        # What another has not done yet stops us only where it begins.
-        return max(self.start, min([self.stop, *ahead]))
+        least = self.stop
+        for other in self.after:  # what one of them has not done stops us only where it begins
+            if other.done < least and other.done < other.stop:
+                least = other.done
+        return max(self.start, least)
 
     def overlaps(self, other: _Way) -> bool:
         """Tell whether both are about the same elements, some of them."""
         return self.start < other.stop and other.start < self.stop
 
 
+class _Layout:
+    """A program on vectors of one size: its sends and receives, and who waits for whom."""
+
+    def __init__(self, program: Program, size: int, itemsize: int) -> None:
+        self.program = program  # kept, so that no other can have its identity
+        self._itemsize = itemsize
+        bounds = chunk_bounds(size, program.chunks)
+        self.sends = [_way(part, bounds) for part in program.sends]
+        self.receives = [_way(part, bounds) for part in program.receives]
+        for way in self.sends:
+            earlier = (r for r in self.receives if r.part.round < way.part.round)
+            way.after = tuple(r for r in earlier if r.overlaps(way))
+        for way, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
+            way.turns = way.part.peer != before.part.peer
+        for way in self.receives:
+            owed = (s for s in self.sends if s.part.round <= way.part.round)
+            way.after = tuple(s for s in owed if s.overlaps(way))
+
+    def reset(self, number: tuple[int, int, int]) -> None:
+        """Make it ready for a run: by its generation, its epoch and its number in that."""
+        for way in (*self.sends, *self.receives):
+            part = way.part
+            where = (part.round, part.chunk, part.count, (way.stop - way.start) * self._itemsize)
+            way.opening = _OPENING.pack(_MAGIC, *number, *where)
+            way.opened, way.done, way.begun = 0, way.start, None
+
+
+def _way(part: Part, bounds: Sequence[tuple[int, int]]) -> _Way:
+    return _Way(part, bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1])
+
+
 class _Run:
     """One run of one program: the send and the receive that are under way, and what is left."""
 
-    def __init__(
-        self,
-        group: Group,
-        program: Program,
-        vector: Vector,
-        number: tuple[int, int],
-        staging: memoryview,
-    ) -> None:
-        self._links, self._vector, self._staging = group.links, vector, staging
+    def __init__(self, links: Lines, layout: _Layout, vector: Vector, staging: memoryview) -> None:
+        self._links, self._vector, self._staging = links, vector, staging
         self._bytes = vector.view(np.uint8).data
         self._size = vector.itemsize
-        bounds = chunk_bounds(vector.size, program.chunks)
-        self._generation, self._number = group.generation, number
-        self._out = [self._way(part, bounds) for part in program.sends]
-        self._in = [self._way(part, bounds) for part in program.receives]
-        for way in self._out:
-            earlier = (r for r in self._in if r.part.round < way.part.round)
-            way.after = tuple(r for r in earlier if r.overlaps(way))
-        for way, before in zip(self._out[1:], self._out):  # noqa: B905 - Python 3.9
-            way.turns = way.part.peer != before.part.peer
-        for way in self._in:
-            owed = (s for s in self._out if s.part.round <= way.part.round)
-            way.after = tuple(s for s in owed if s.overlaps(way))
-        self._out.reverse()
-        self._in.reverse()
+        self._out, self._in = layout.sends[::-1], layout.receives[::-1]
         self._position = 0  # bytes of the current send that are gone
         self._held = 0  # bytes in the staging that are not applied
         self._taken = 0  # bytes of the current receive that have arrived
@@ -172,15 +191,9 @@ class _Run:
             else:
                 self._wait()
 
-    def _way(self, part: Part, bounds: Sequence[tuple[int, int]]) -> _Way:
-        start, stop = bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1]
-        where = (part.round, part.chunk, part.count, (stop - start) * self._size)
-        opening = _OPENING.pack(_MAGIC, self._generation, *self._number, *where)
-        return _Way(part, start, stop, opening)
-
     def _wait(self) -> None:
         reading = self._in[-1].part.peer if self._in and self._room() is not None else None
-        writing = self._out[-1].part.peer if self._out and self._may_send() else None
+        writing = self._out[-1].part.peer if self._may_send() else None
         if reading is None and writing is None:
             raise ProtocolError("this rank's part of the schedule waits for itself")
         self._links.wait(reading, writing)
@@ -188,26 +201,26 @@ class _Run:
     # --- out
 
     def _may_send(self) -> bool:
-        way = self._out[-1]
-        if way.turns and self._in and self._in[-1].part.round < way.part.round:
-            return False
-        return way.opened < len(way.opening) or self._position < self._sendable(way)
+        return bool(self._out and self._sendable(self._out[-1]))
 
-    def _sendable(self, way: _Way) -> int:
-        return (way.limit() - way.start) * self._size
+    def _sendable(self, way: _Way) -> list[memoryview | bytes]:
+        """Return what may go out now, of its opening and of its bytes."""
+        if way.turns and self._in and self._in[-1].part.round < way.part.round:
+            return []
+        left = way.opening[way.opened :]
+        data = self._bytes[way.start * self._size + self._position : way.limit() * self._size]
+        return [piece for piece in (left, data) if piece]
 
     def _send(self) -> int:
-        if not self._out or not self._may_send():
+        if not self._out:
             return 0
         way = self._out[-1]
-        first = way.start * self._size
-        data = self._bytes[first + self._position : first + self._sendable(way)]
-        left = way.opening[way.opened :]
-        count = self._links.send(way.part.peer, [left, data] if left else [data])
+        pieces = self._sendable(way)
+        count = self._links.send(way.part.peer, pieces) if pieces else 0
         if count:
             if way.begun is None:
                 way.begun = time.monotonic()
-            opened = min(count, len(left))
+            opened = min(count, len(way.opening) - way.opened)
             way.opened += opened
             self._position += count - opened
             self._record.sent += count
@@ -275,8 +288,10 @@ class _Run:
                 arrived = np.frombuffer(self._staging[:used], self._vector.dtype)
                 own = self._vector[way.done : way.done + whole]
                 np.add(own, arrived, out=own)
-                self._staging[: self._held - used] = bytes(self._staging[used : self._held])
                 self._held -= used
+                if self._held:
+                    rest = bytes(self._staging[used : used + self._held])
+                    self._staging[: self._held] = rest
                 way.done += whole
         else:
             way.done = way.start + self._taken // self._size
