@@ -16,23 +16,18 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import ProtocolError, WrongGeneration
+from .layout import MAGIC, Layout, Way
 from .lines import Lines
-from .parts import Part, Program, Record
-from .ring import chunk_bounds
+from .parts import Program, Record
 
 Vector = npt.NDArray[Any]
 
-_OPENING = struct.Struct(
-    "!4sIIIIIIQ"
-)  # magic, generation, epoch, number, round, chunk, count, bytes
-_MAGIC = b"schd"
 _SYNC = struct.Struct("!4sIII")  # magic, generation, epoch, distance
 _TOGETHER = b"sync"
 
@@ -52,7 +47,7 @@ class Group:
         self.rank, self.ranks, self.links = rank, ranks, links
         self._epoch = self._number = 0
         self._staging = memoryview(bytearray(STAGING))
-        self._layouts: dict[tuple[int, int, int], _Layout] = {}
+        self._layouts: dict[tuple[int, int, int], Layout] = {}
 
     @property
     def generation(self) -> int:
@@ -69,7 +64,7 @@ class Group:
         key = (id(program), vector.size, vector.itemsize)
         layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[key] = _Layout(program, vector.size, vector.itemsize)
+            layout = self._layouts[key] = Layout(program, vector.size, vector.itemsize)
         layout.reset((self.generation, self._epoch, self._number))
         return _Run(self.links, layout, vector, self._staging).run()
 
@@ -101,75 +96,15 @@ def check_opening(came: bytes, expected: bytes) -> None:
     if came == expected:
         return
     generations = [int.from_bytes(opening[4:8], "big") for opening in (came, expected)]
-    if came[:4] in (_MAGIC, _TOGETHER) and generations[0] != generations[1]:
+    if came[:4] in (MAGIC, _TOGETHER) and generations[0] != generations[1]:
         raise WrongGeneration("a message of generation {} came into {}".format(*generations))
     raise ProtocolError(f"a rank opened a message with {came!r}, not with {expected!r}")
-
-
-class _Way:
-    """One send or receive under way: its bytes, its opening, and whom it must not overtake."""
-
-    def __init__(self, part: Part, start: int, stop: int) -> None:
-        self.part, self.start, self.stop = part, start, stop
-        self.done = start
-        """The element up to which it is done."""
-        self.opening = b""
-        self.heading = bytearray(_OPENING.size)
-        """The opening that comes, where this is a receive."""
-        self.opened = 0
-        self.after: tuple[_Way, ...] = ()
-        self.turns = False
-        """It goes to another peer than the one before."""
-        self.begun: float | None = None
-
-    def limit(self) -> int:
-        """Return the element up to which it may go now."""
-        least = self.stop
-        for other in self.after:  # what one of them has not done stops us only where it begins
-            if other.done < least and other.done < other.stop:
-                least = other.done
-        return max(self.start, least)
-
-    def overlaps(self, other: _Way) -> bool:
-        """Tell whether both are about the same elements, some of them."""
-        return self.start < other.stop and other.start < self.stop
-
-
-class _Layout:
-    """A program on vectors of one size: its sends and receives, and who waits for whom."""
-
-    def __init__(self, program: Program, size: int, itemsize: int) -> None:
-        self.program = program  # kept, so that no other can have its identity
-        self._itemsize = itemsize
-        bounds = chunk_bounds(size, program.chunks)
-        self.sends = [_way(part, bounds) for part in program.sends]
-        self.receives = [_way(part, bounds) for part in program.receives]
-        for way in self.sends:
-            earlier = (r for r in self.receives if r.part.round < way.part.round)
-            way.after = tuple(r for r in earlier if r.overlaps(way))
-        for way, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
-            way.turns = way.part.peer != before.part.peer
-        for way in self.receives:
-            owed = (s for s in self.sends if s.part.round <= way.part.round)
-            way.after = tuple(s for s in owed if s.overlaps(way))
-
-    def reset(self, number: tuple[int, int, int]) -> None:
-        """Make it ready for a run: by its generation, its epoch and its number in that."""
-        for way in (*self.sends, *self.receives):
-            part = way.part
-            where = (part.round, part.chunk, part.count, (way.stop - way.start) * self._itemsize)
-            way.opening = _OPENING.pack(_MAGIC, *number, *where)
-            way.opened, way.done, way.begun = 0, way.start, None
-
-
-def _way(part: Part, bounds: Sequence[tuple[int, int]]) -> _Way:
-    return _Way(part, bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1])
 
 
 class _Run:
     """One run of one program: the send and the receive that are under way, and what is left."""
 
-    def __init__(self, links: Lines, layout: _Layout, vector: Vector, staging: memoryview) -> None:
+    def __init__(self, links: Lines, layout: Layout, vector: Vector, staging: memoryview) -> None:
         self._links, self._vector, self._staging = links, vector, staging
         self._bytes = vector.view(np.uint8).data
         self._size = vector.itemsize
@@ -203,7 +138,7 @@ class _Run:
     def _may_send(self) -> bool:
         return bool(self._out and self._sendable(self._out[-1]))
 
-    def _sendable(self, way: _Way) -> list[memoryview | bytes]:
+    def _sendable(self, way: Way) -> list[memoryview | bytes]:
         """Return what may go out now, of its opening and of its bytes."""
         if way.turns and self._in and self._in[-1].part.round < way.part.round:
             return []
@@ -228,7 +163,7 @@ class _Run:
             self._finish_send(way)
         return count
 
-    def _finish_send(self, way: _Way) -> None:
+    def _finish_send(self, way: Way) -> None:
         if way.opened == len(way.opening) and self._position == (way.stop - way.start) * self._size:
             assert way.begun is not None
             way.done = way.stop
@@ -273,13 +208,13 @@ class _Run:
         self._apply(way)
         return count + (way.done - before)
 
-    def _note_first(self, way: _Way) -> None:
+    def _note_first(self, way: Way) -> None:
         if way.begun is None:
             way.begun = time.monotonic()
             waits, peer = self._record.waits, way.part.peer
             waits[peer] = max(waits.get(peer, 0.0), way.begun - self._since)
 
-    def _apply(self, way: _Way) -> None:
+    def _apply(self, way: Way) -> None:
         """Take what has arrived into the vector, as far as we no longer owe our own."""
         if way.part.adds:
             whole = min(self._held // self._size, way.limit() - way.done)

@@ -1,0 +1,74 @@
+"""A program laid out on vectors of one size: what goes where, and who must wait for whom."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from .parts import Part, Program
+from .ring import chunk_bounds
+
+OPENING = struct.Struct("!4sIIIIIIQ")
+"""Of a message: magic, generation, epoch, number, round, chunk, count of chunks, bytes."""
+
+MAGIC = b"schd"
+
+
+class Way:
+    """One send or receive under way: its bytes, its opening, and whom it must not overtake."""
+
+    def __init__(self, part: Part, start: int, stop: int) -> None:
+        self.part, self.start, self.stop = part, start, stop
+        self.done = start
+        """The element up to which it is done."""
+        self.opening = b""
+        self.heading = bytearray(OPENING.size)
+        """The opening that comes, where this is a receive."""
+        self.opened = 0
+        self.after: tuple[Way, ...] = ()
+        self.turns = False
+        """It goes to another peer than the one before."""
+        self.begun: float | None = None
+
+    def limit(self) -> int:
+        """Return the element up to which it may go now."""
+        least = self.stop
+        for other in self.after:  # what one of them has not done stops us only where it begins
+            if other.done < least and other.done < other.stop:
+                least = other.done
+        return max(self.start, least)
+
+    def overlaps(self, other: Way) -> bool:
+        """Tell whether both are about the same elements, some of them."""
+        return self.start < other.stop and other.start < self.stop
+
+
+class Layout:
+    """A program on vectors of one size, made once and reset for each run."""
+
+    def __init__(self, program: Program, size: int, itemsize: int) -> None:
+        self.program = program  # kept, so that no other can have its identity
+        self._itemsize = itemsize
+        bounds = chunk_bounds(size, program.chunks)
+        self.sends = [_way(part, bounds) for part in program.sends]
+        self.receives = [_way(part, bounds) for part in program.receives]
+        for way in self.sends:
+            earlier = (r for r in self.receives if r.part.round < way.part.round)
+            way.after = tuple(r for r in earlier if r.overlaps(way))
+        for way, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
+            way.turns = way.part.peer != before.part.peer
+        for way in self.receives:
+            owed = (s for s in self.sends if s.part.round <= way.part.round)
+            way.after = tuple(s for s in owed if s.overlaps(way))
+
+    def reset(self, number: tuple[int, int, int]) -> None:
+        """Make it ready for a run: by its generation, its epoch and its number in that."""
+        for way in (*self.sends, *self.receives):
+            part = way.part
+            where = (part.round, part.chunk, part.count, (way.stop - way.start) * self._itemsize)
+            way.opening = OPENING.pack(MAGIC, *number, *where)
+            way.opened, way.done, way.begun = 0, way.start, None
+
+
+def _way(part: Part, bounds: Sequence[tuple[int, int]]) -> Way:
+    return Way(part, bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1])
