@@ -122,9 +122,13 @@ def started_at_once(results: Path, count: int) -> None:
         )
         for _ in range(count)
     ]
-    for process in started:
-        _, complaint = process.communicate(timeout=100)
-        assert process.returncode == 0, complaint
+    try:
+        for process in started:
+            _, complaint = process.communicate(timeout=10 * count)
+            assert process.returncode == 0, complaint
+    finally:
+        for process in started:
+            process.kill()
     records = [path for path in results.iterdir() if not path.is_symlink()]
     assert len(records) == count
     for record in records:
