@@ -12,7 +12,7 @@ from testbed.cli.ending import noting_signals
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
-from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError
+from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
@@ -30,6 +30,8 @@ _MARKS = {"found": "ok  ", "lossy": "LOSS", "swapped": "SWAP", "dark": "DARK"}
 
 def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     """Light one circuit after the other and print what was found of every port's fibres."""
+    if not lab.wiring():
+        raise UsageError(f"no port of lab {lab.lab} has a fibre, so there is no wiring to check")
     directory = RunDirectory.create(results, "wiring")
     directory.write_text("lab.yaml", lab.source.text)
     facts: dict[str, Any] = {
