@@ -98,7 +98,7 @@ def test_the_arm_knows_where_its_values_were_written(experiment):
         ("variants: {a: {lab.twin.settle: 1}}", "11:33: twin.settle: 1 is not a time"),
         ("variants: {a: 5}", "11:15: variants.a: expected a mapping of keys, got 5"),
         ("variants: {a b: {}}", "11:12: variants.a b: 'a b' is not a name"),
-        ("matrix: {needs.hosts: [1, 0]}", "11:27: needs.hosts: expected at least 1, got 0"),
+        ("matrix: {needs.hosts: [1, -1]}", "11:27: needs.hosts: expected at least 0, got -1"),
         ("matrix: {needs.hosts: []}", "11:23: matrix.needs.hosts: expected at least 1 entry"),
         ("matrix: {needs.hosts: 3}", "11:23: matrix.needs.hosts: expected a list, got 3"),
         ("matrix: {needs.hosts: [2, 3, '2']}", "11:30: matrix.needs.hosts.2: 2 is listed twice"),
