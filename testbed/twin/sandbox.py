@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,14 +41,16 @@ class Sandbox:
         """Run a command in the twin with this process's terminal; return its exit code.
 
         A quiet one has no standard output. Signals that reach this process go to the command.
-        Blocks until it ends.
+        Blocks until it ends; from then on signals are held, for the next command or for ever: its
+        exit code is what this process has to say.
         """
-        with ExitStack() as forwarding:
-            with _holding_signals():
-                way = ["join", str(self.server)]
-                process = self._join(way, command, own_session=True, quiet=quiet)
-                forwarding.enter_context(_forwarding_signals(process.pid))
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        way = ["join", str(self.server)]
+        process = self._join(way, command, own_session=True, quiet=quiet)
+        with _forwarding_signals(process.pid):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
             code = process.wait()
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         return code if code >= 0 else 128 - code
 
     def shell(self, command: Sequence[str], host: str = "") -> int:
