@@ -14,6 +14,7 @@ from testbed.bench.needs import named
 from testbed.cli.app import JsonOption, LabOption, TwinOption, app, lab_file, print_json
 from testbed.cli.twins import inside_twin
 from testbed.errors import UsageError
+from testbed.record.lease_rules import listed
 from testbed.record.lease_store import PostgresStore
 from testbed.record.leases import Found, Leases
 from testbed.schema import Lab, load_lab
@@ -119,8 +120,7 @@ def _print_claims(found: list[Found]) -> None:
     """Print one line for each claim, with its resources and reason below."""
     for one in found:
         print(f"{one.claim.holder}{_note(one)}")
-        names = ", ".join(map(str, sorted(one.claim.resources)))
-        print(f"    {names or 'nothing'}")
+        print(f"    {listed(one.claim.resources) or 'nothing'}")
 
 
 def _note(found: Found) -> str:

@@ -36,6 +36,12 @@ class Resource:
         return self.name or f"{self.box} {self.part}".rstrip()
 
 
+def listed(resources: Iterable[Resource]) -> str:
+    """Return the names of resources, box by box, 2 before 10."""
+    ordered = sorted(resources, key=lambda r: (r.box, len(r.part), r.part))
+    return ", ".join(map(str, ordered))
+
+
 @dataclass(frozen=True, slots=True)
 class Holder:
     """Who holds a claim, in words for people, and where its run is recorded."""

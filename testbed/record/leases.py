@@ -236,8 +236,8 @@ def _busy(found: list[Found], wanted: frozenset[Resource]) -> BusyError:
 
 def _named(claim: Claim, wanted: frozenset[Resource]) -> str:
     """Return in words what a claim has of what is wanted."""
-    theirs = sorted(r for r in claim.resources if any(r.overlaps(other) for other in wanted))
-    return ", ".join(map(str, theirs))
+    mine = claim.resources
+    return rules.listed(r for r in mine if any(r.overlaps(other) for other in wanted))
 
 
 def _sweep(ended: Iterable[Claim]) -> None:

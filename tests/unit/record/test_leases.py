@@ -112,6 +112,14 @@ def test_disjoint_parts_of_a_box_have_two_owners_and_a_whole_box_has_one(leases,
     whole.release()
 
 
+def test_parts_are_listed_box_by_box_as_people_count(leases, run):
+    many = [Resource(BOX, str(number), f"ocs.{number}") for number in (10, 2, 1)]
+    lease = take(leases, run, HOST, *many)
+    with pytest.raises(BusyError, match=r"^ocs\.1, ocs\.2, ocs\.10: held by"):
+        take(leases, run, WHOLE)
+    lease.release()
+
+
 def test_all_or_nothing(leases, run):
     first = take(leases, run, TWO)
     with pytest.raises(BusyError):
