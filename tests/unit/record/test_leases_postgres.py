@@ -97,7 +97,7 @@ def test_random_lives_on_a_server(store, tmp_path):
 
 @pytest.mark.soak
 def test_many_random_lives_on_a_server(store, tmp_path):
-    lived(store, directories_of_runs(tmp_path), 200, 40)
+    lived(store, directories_of_runs(tmp_path), 100, 30)
 
 
 HAMMER = """
