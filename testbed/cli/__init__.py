@@ -12,7 +12,7 @@ import sys
 import traceback
 from contextlib import suppress
 
-from testbed.cli.ending import EXIT_SIGNALLED, end_on_signals
+from testbed.cli.ending import EXIT_SIGNALLED, end_on_signals, noting_signals
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
 
@@ -28,11 +28,12 @@ def main() -> None:
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else EXIT_BUG
         _say_why(code)
-    with suppress(OSError, ValueError):  # nobody reads any more
-        sys.stdout.flush()
-        sys.stderr.flush()
-    # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
-    os._exit(code)
+    with noting_signals(lambda _: None):  # too late: the exit code is known
+        with suppress(OSError, ValueError):  # nobody reads any more
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
+        os._exit(code)
 
 
 def _say_why(code: int) -> None:

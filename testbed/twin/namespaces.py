@@ -139,6 +139,7 @@ def run_as_init(body: Callable[[], int], announce: Callable[[int], None] | None 
         signal.signal(number, passing_on(child))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     _, status = os.waitpid(child, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # too late: all that is left is its exit code
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 

@@ -15,25 +15,26 @@ import testbed.cli
 def busy(arguments):
     import concurrent.futures, threading
     threading.Thread(target=threading.Event().wait).start()  # a worker that waits for a dead lab
-    print("busy", flush=True)
+    busy = lambda: print("busy", flush=True)
     {inside}
 
 testbed.cli.run = busy
 testbed.cli.main()
 """
-WAIT = "threading.Event().wait()"
+WAIT = "busy(); threading.Event().wait()"
 CALLED_BACK = """
     import weakref
     class Thing:
         pass
     thing = Thing()
-    ref = weakref.ref(thing, lambda _: threading.Event().wait())
+    ref = weakref.ref(thing, lambda _: (busy(), threading.Event().wait()))
     del thing
     threading.Event().wait()
 """
 CRITICAL = """
     from testbed.cli.ending import finishing_first
     with finishing_first():
+        busy()
         sys.stdin.readline()
         print("finished", flush=True)
     threading.Event().wait()
