@@ -68,7 +68,12 @@ class Recovery:
     @property
     def is_over(self) -> bool:
         """Tell whether a recovery was begun and has come to its end, good or bad."""
-        return self.happened and not self._policy.is_recovering(self._state)
+        return self.happened and not self.is_under_way
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether the job is being recovered now, from a fault or for a false alarm."""
+        return self._policy.is_recovering(self._state)
 
     def observe(self, observation: Observation) -> None:
         """Let the policy see something, and do what it says."""

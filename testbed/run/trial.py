@@ -95,6 +95,7 @@ class Trial:
         self._read_programs(deadline)
         have_struck = self._far_ends.end()
         self._measure_clocks()
+        self._await_calm(deadline)
         self._log.append(
             "trial.end",
             self._plan.arm,
@@ -232,6 +233,16 @@ class Trial:
 
         self._inbox.wait(settled, deadline)
         self.failure = self._broken
+
+    def _await_calm(self, deadline: Deadline) -> None:
+        """Leave no recovery half done: the next trial's policy would know nothing of it."""
+        recovery = self._recovery
+        if recovery is None or self.failure:
+            return
+        if not self._inbox.wait(lambda: bool(self._broken) or not recovery.is_under_way, deadline):
+            self.failure = "a recovery that began after the fault's own did not come to its end"
+        else:
+            self.failure = self._broken
 
     def _await_receipt(self) -> None:
         if not self._inbox.wait(lambda: bool(self._receipt), Deadline.after(_RECEIPT_LIMIT)):
