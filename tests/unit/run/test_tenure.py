@@ -114,6 +114,7 @@ def test_nobody_waits_for_the_dead(house):
         dead.end(soon())
     with pytest.raises(Owed, match=f"testbed recover {run.id}"):
         house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
+    house.leases.release_run(run.id)
 
 
 def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_restore(house):
