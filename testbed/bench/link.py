@@ -38,7 +38,8 @@ class AgentLink:
         self._numbers = itertools.count()
         self._waiting: dict[int, tuple[Future[Answer], float]] = {}
         self._sending = Lock()
-        self._closed = False
+        self._closed = ""
+        """Why nobody can ask any more."""
         self._heard = now()
         self._ended = Event()
         Thread(target=self._read, name=f"agent {host}", daemon=True).start()
@@ -65,7 +66,7 @@ class AgentLink:
         with self._sending:
             self._waiting[number] = (future, now())
             if self._closed:
-                self._fail(number, "the link to the agent is closed")
+                self._fail(number, self._closed)
                 return future
             try:
                 self._channel.send(frame)
@@ -91,7 +92,7 @@ class AgentLink:
 
     def close(self) -> None:
         """Drop the link; the agent then takes back what it did and ends. Safe to call twice."""
-        self._closed = True
+        self._closed = self._closed or "the link to the agent is closed"
         self._ended.set()
         self._channel.close()
 
@@ -130,7 +131,7 @@ class AgentLink:
     def _lose(self, reason: str) -> None:
         self._ended.set()
         with self._sending:
-            expected, self._closed = self._closed, True
+            expected, self._closed = bool(self._closed), self._closed or reason
             for number in list(self._waiting):
                 self._fail(number, reason)
         if not expected:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from agent_on_pipes import watched
@@ -15,10 +17,16 @@ from testbed.onhost import processes
 
 PEERS = {f"10.9.0.{n}": f"02:00:00:00:0{n // 100}:{n % 100:02}" for n in range(100, 200)}
 PRIVATE = "unshare --user --map-root-user --net --mount sh -c"
+ROOT = Path(__file__).parents[3]
 FURNISH = (
     "mount -t sysfs sysfs /sys && ip link add eth1 type veth peer name eth2 && ip link set lo up"
-    " && mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm"
+    " && mount -t tmpfs tmpfs /run && mkdir /run/checkout"
+    f" && mount --rbind {shlex.quote(str(ROOT))} /run/checkout"
+    " && mount -t tmpfs tmpfs /tmp && mount -t tmpfs tmpfs /dev/shm"
 )
+if ROOT.is_relative_to("/tmp"):
+    FURNISH += f" && mkdir -p {shlex.quote(str(ROOT))}"
+    FURNISH += f" && mount --rbind /run/checkout {shlex.quote(str(ROOT))}"
 
 
 def _can_be_private():
@@ -58,7 +66,7 @@ class Host:
         return addresses, "UP" in link["flags"], routes, self.run("ip", "neigh", "show")
 
     def journals(self):
-        return self.run("sh", "-c", "ls /run /tmp /dev/shm | grep testbed || true")
+        return self.run("sh", "-c", "ls /run /tmp /dev/shm | grep testbed-agents || true")
 
     def close(self):
         self._keeper.communicate()

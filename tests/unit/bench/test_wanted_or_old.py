@@ -175,9 +175,8 @@ class Scene:
 
     def is_unsafe_as_declared(self, said):
         """Check that what an UnsafeError says of this box is exactly how it is."""
-        told = re.search(
-            rf"{self.name} could not be brought back: (.*?); look at it with `testbed switch", said
-        )
+        end = r"; (?:\w+ could not be brought back|\w+ was brought back|look at it with)"
+        told = re.search(rf"{self.name} could not be brought back: (.*?){end}", said)
         if told is None:
             return self.is_(self.story.first)
         if "cannot be read" in told[1]:
