@@ -34,7 +34,9 @@ def test_the_only_spare_is_dead_too(testbed: CommandLine, rack: str) -> None:
     assert "no spare host is left" in _one(run.events(), "recovery.failed")["data"]["reason"]
     # Nobody can say what still runs on a host that does not answer and was not switched off by us.
     assert done.code == 6 and "h4" in str(_one(run.events(), "run.end")["data"]["left"])
-    testbed("twin", "power", rack, outlet, "on")
+    assert testbed("twin", "power", rack, outlet, "on").code == 0
+    recovered = testbed("recover", "--results", str(testbed.results))
+    assert recovered.code == 0, recovered.err
     assert circuits(testbed, rack) == []
 
 
