@@ -6,6 +6,7 @@ import itertools
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from commandline import SMALL_MODEL, CommandLine, Started
 pytestmark = pytest.mark.alone
 
 ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
-COUNTS = [12, pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(1500)])]
+COUNTS = [pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(1500)])]
 GROWTH = 6 << 20
 """Bytes that a process may grow by from the first third of its trials to the last."""
 
@@ -95,7 +96,9 @@ def listening_outside(run: Started) -> list[str]:
     listening = {row[9]: row[1] for row in rows if row[3] == "0A"}
     found = []
     for pid in descendants(run.process.pid):
-        if Path(f"/proc/{pid}/ns/net").readlink() == ours:
+        with suppress(FileNotFoundError):  # it has ended since
+            if Path(f"/proc/{pid}/ns/net").readlink() != ours:
+                continue
             for descriptor in Path(f"/proc/{pid}/fd").iterdir():
                 inode = re.fullmatch(r"socket:\[(\d+)\]", str(descriptor.readlink()))
                 if inode and inode[1] in listening:
@@ -115,11 +118,13 @@ def watched(
         for _ in ended_trials(run, count - 5):  # at its very end a run draws figures
             seen.look(the_two(run))
         seen.outside = listening_outside(run)
-        pids = list(descendants(run.process.pid))
-        seen.namespaces = {str(Path(f"/proc/{pid}/ns/net").readlink()) for pid in pids}
+        for pid in list(descendants(run.process.pid)):
+            with suppress(FileNotFoundError):  # it has ended since
+                seen.namespaces.add(str(Path(f"/proc/{pid}/ns/net").readlink()))
         done = run.finish()
     finally:
         run.process.kill()
+        run.process.communicate()
     assert done.code == 0, done.err
     return seen, run.summary()
 
