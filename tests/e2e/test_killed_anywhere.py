@@ -180,6 +180,7 @@ def test_recovering_that_is_killed_itself_is_recovered_from(lab: Lab, numbers: l
         lab.recover()
 
 
+@pytest.mark.soak
 def test_a_run_that_is_alive_is_refused(lab: Lab, testbed: CommandLine) -> None:
     run = testbed.start(*LONG, "--twin", lab.name)
     run.await_event(lambda event: event["kind"] == "fabric.change")

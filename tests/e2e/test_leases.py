@@ -61,6 +61,7 @@ def test_disjoint_parts_are_used_side_by_side(testbed: CommandLine, rack: str) -
     assert first.finish().code == 130
 
 
+@pytest.mark.soak
 def test_who_waits_goes_on_when_the_other_loses_its_lease_by_force(
     testbed: CommandLine, rack: str
 ) -> None:
