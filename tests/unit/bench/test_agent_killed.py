@@ -235,7 +235,11 @@ def test_an_agent_that_its_run_gave_up_and_that_hangs_is_killed(host, agent_of):
 
 
 def test_a_host_on_which_no_undo_can_be_written_is_refused(host, agents):
-    host.run("sh", "-c", "for d in /run /tmp /dev/shm; do mount -o remount,ro $d; done")
+    host.run(
+        "sh",
+        "-c",
+        "for d in /run /tmp /dev/shm; do mount --options-mode ignore -o remount,ro $d; done",
+    )
     agent = agents(f"exec {host.enter} sh -c")
     with pytest.raises(HostError, match=r"no undo can be written on this host: .*Read-only"):
         agent.hello(run="run-1", p0="eth1")
@@ -243,12 +247,12 @@ def test_a_host_on_which_no_undo_can_be_written_is_refused(host, agents):
 
 def test_nothing_is_changed_when_its_undo_does_not_fit_on_the_disk(host, agent_of):
     before = host.network()
-    host.run("sh", "-c", "mount -o remount,size=4k /run")
+    host.run("sh", "-c", "mount --options-mode ignore -o remount,size=4k /run")
     agent = agent_of("run-1")
     with pytest.raises(HostError, match="takes no more: No space left"):
         set_up(agent)
     assert host.network() == before
-    host.run("sh", "-c", "mount -o remount,size=1m /run")
+    host.run("sh", "-c", "mount --options-mode ignore -o remount,size=1m /run")
     set_up(agent)
     kill(agent)
     assert agent_of("run-2").leftovers == left_by("run-1", "network")
