@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import paramiko
@@ -48,11 +49,11 @@ def shown_keys(lab: Lab) -> dict[str, ShownKey | LabError]:
     """
     asked: dict[str, Callable[[], Server]] = {}
     for name, host in lab.hosts.items():
-        asked[name] = lambda target=host.ssh: server(target)  # type: ignore[misc]
+        asked[name] = partial(server, host.ssh)
     for name, box in lab.instruments().items():
         where = place(box.resource)
         if isinstance(where, Ssh):
-            asked[name] = lambda where=where: Server.plain(where.host, where.port)  # type: ignore[misc]
+            asked[name] = partial(Server.plain, where.host, where.port)
     with ThreadPoolExecutor(max(1, len(asked))) as pool:
         return dict(zip(asked, pool.map(_ask, asked, asked.values()), strict=True))
 

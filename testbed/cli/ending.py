@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from testbed.twin.namespaces import ENDING
+
 EXIT_SIGNALLED = 128
 
 _SOON = 0.01
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Leaving(SystemExit):
@@ -28,11 +29,11 @@ def end_on_signals() -> None:
     One that was ignored from the start (`nohup`, a job in the background) stays ignored. Whoever
     started this process may have held signals back until now; they count from here on.
     """
-    for number in _ENDING:
+    for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             _on(number, leave)
     sys.unraisablehook = _leave_all_the_same
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
 def _leave_all_the_same(ignored: sys.UnraisableHookArgs) -> None:
@@ -73,7 +74,7 @@ def leave(number: int) -> None:
 @contextmanager
 def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
     """Have signals noted instead of ending the process; `note` runs between any two steps."""
-    before = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
             _on(number, note)

@@ -7,6 +7,7 @@ the last of it at the end, and how much was left out between. Its end comes as `
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import select
@@ -19,10 +20,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from . import keeper
 from .control import Control
 from .ring import Ring
 from .state import State
@@ -236,6 +237,4 @@ _OF_NUMPY = [f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")]
 
 def _keeper() -> list[str]:
     """Return the command of a keeper, whose source travels in the same archive as this."""
-    name = f"{__package__}.keeper"
-    source: str = import_module(name).__loader__.get_source(name)  # type: ignore[union-attr]
-    return [sys.executable, "-I", "-S", "-c", source]
+    return [sys.executable, "-I", "-S", "-c", inspect.getsource(keeper)]

@@ -48,10 +48,10 @@ def _processes() -> list[str]:
 
 def _namespaces() -> list[str]:
     found = []
-    for link in Path("/proc").glob("[0-9]*/ns/*"):
-        if link.name in ("net", "user", "mnt", "pid"):
+    for process in Path("/proc").glob("[0-9]*"):
+        for kind in ("net", "user", "mnt", "pid"):
             try:
-                found.append(f"{link.name} {link.readlink()}")
+                found.append(f"{kind} {(process / 'ns' / kind).readlink()}")
             except OSError:
-                continue
+                continue  # the process ended meanwhile
     return found

@@ -7,13 +7,13 @@ longer than that does not finish here.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from commandline import COMMAND, ROOT, CommandLine, Finished, Started
+from private_spaces import can_be_private
 from standing import StandingTwin
 from test_killed_elsewhere import ONE, recover
 
@@ -117,13 +117,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def _can_be_private() -> bool:
-    if not (shutil.which("unshare") and shutil.which("ip")):
-        return False
-    return subprocess.run([*PRIVATE, "true"], capture_output=True).returncode == 0
-
-
-@pytest.mark.skipif(not _can_be_private(), reason="this machine gives no user namespaces")
+@pytest.mark.skipif(
+    not can_be_private([*PRIVATE, "true"]), reason="this machine gives no user namespaces"
+)
 def test_a_name_service_that_never_answers(testbed: CommandLine, tmp_path: Path) -> None:
     """As on hardware, whose instruments and hosts have names."""
     lab = tmp_path / "rack.yaml"

@@ -1,13 +1,13 @@
 """What accepts and never answers, and names that nobody resolves: each costs its deadline only."""
 
 import json
-import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from private_spaces import can_be_private
 
 from testbed.bench import ssh
 from testbed.bench.opening import make_instrument
@@ -63,13 +63,9 @@ def test_an_ssh_server_that_accepts_and_never_speaks(silent, tmp_path, monkeypat
         ssh.run("h0", f"127.0.0.1:{silent}", "true", Deadline.after(0.3))
 
 
-def _can_be_private():
-    if not (shutil.which("unshare") and shutil.which("ip")):
-        return False
-    return subprocess.run([*PRIVATE, "true"], capture_output=True).returncode == 0
-
-
-@pytest.mark.skipif(not _can_be_private(), reason="this machine gives no user namespaces")
+@pytest.mark.skipif(
+    not can_be_private([*PRIVATE, "true"]), reason="this machine gives no user namespaces"
+)
 def test_a_name_service_that_never_answers():
     script = Path(__file__).parent / "silent_names.py"
     done = subprocess.run(

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_on_pipes import watched
+from private_spaces import can_be_private
 
 from testbed.errors import HostError
 from testbed.onhost import processes
@@ -29,14 +29,9 @@ if ROOT.is_relative_to("/tmp"):
     FURNISH += f" && mount --rbind /run/checkout {shlex.quote(str(ROOT))}"
 
 
-def _can_be_private():
-    if not (shutil.which("unshare") and shutil.which("ip")):
-        return False
-    return subprocess.run([*PRIVATE.split(), FURNISH], capture_output=True).returncode == 0
-
-
 pytestmark = pytest.mark.skipif(
-    not _can_be_private(), reason="this machine gives no user and network namespaces, or has no ip"
+    not can_be_private([*PRIVATE.split(), FURNISH]),
+    reason="this machine gives no user and network namespaces, or has no ip",
 )
 
 

@@ -1,11 +1,10 @@
 """A host that cannot take part says so before the run touches anything."""
 
-import shutil
-import subprocess
 import sys
 
 import pytest
 from agent_on_pipes import soon
+from private_spaces import can_be_private
 
 from testbed.bench import ssh
 from testbed.bench.host import BenchHost
@@ -27,12 +26,6 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-def _can_be_private():
-    if not shutil.which("unshare"):
-        return False
-    return subprocess.run([*PRIVATE, "true"], capture_output=True).returncode == 0
-
-
 @pytest.fixture
 def spec(ssh_host, tmp_path):
     """This machine as a host, whose `python` a test replaces."""
@@ -50,7 +43,7 @@ def instead_of_python(spec, tmp_path, script):
 
 
 def test_a_host_that_starts_something_that_waits_for_ever_costs_its_deadline_only(spec, tmp_path):
-    deaf = instead_of_python(spec, tmp_path, "exec sleep 600")
+    deaf = instead_of_python(spec, tmp_path, "exec sed d")
     with pytest.raises(HostTimeout, match="no answer to 'hello' in time"):
         BenchHost("h0", deaf, lambda *_: None, Deadline.after(1.0))
 
@@ -78,7 +71,9 @@ def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatc
     channel.close()
 
 
-@pytest.mark.skipif(not _can_be_private(), reason="this machine gives no user namespaces")
+@pytest.mark.skipif(
+    not can_be_private([*PRIVATE, "true"]), reason="this machine gives no user namespaces"
+)
 def test_a_host_on_which_something_stays_of_a_dead_agent_is_not_used(spec, tmp_path):
     plant = tmp_path / "plant.py"
     plant.write_text(PLANT)
