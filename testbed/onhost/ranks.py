@@ -176,11 +176,12 @@ class Ranks:
             if message["event"] == "ready":
                 self._heard.pop(child.slot, None)  # its start is over, and so is its grace
             self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
-            if message["event"] == "straggling" and child.slot in self._asked:
-                number, since = self._asked.pop(child.slot)
-                self._say({"re": number, "ok": {"mono": [since, message["mono"]]}})
             if message["event"] != "alive":
                 self._say({"event": "rank", "slot": child.slot, "said": message})
+            if message["event"] == "straggling" and child.slot in self._asked:
+                # Only now: whoever has the answer has then heard what the rank said.
+                number, since = self._asked.pop(child.slot)
+                self._say({"re": number, "ok": {"mono": [since, message["mono"]]}})
 
     def _log(self, child: Child) -> None:
         for line in child.complaints():
