@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.schedule import to_json
 from testbed.jobs.cards import AllReduceOptions, TrainOptions
 
 _MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
@@ -17,13 +19,18 @@ class Train:
         self._options = options
         self.ranks = options.ranks
         self.spares = options.spares
-        self.topology = options.topology
+        self.topology = options.topology if options.collective == "ring" else "all"
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the model and its batches."""
-        return {"kind": "train", "options": {key: getattr(self._options, key) for key in _MODEL}}
+        """Return the model, its batches, and a schedule unless the ranks' own ring sums."""
+        options = self._options
+        told = {key: getattr(options, key) for key in _MODEL}
+        if options.collective != "ring":
+            schedule = all_reduce(options.collective, options.ranks, options.straggler)
+            told["schedule"] = to_json(schedule)
+        return {"kind": "train", "options": told}
 
 
 class AllReduce:

@@ -26,6 +26,10 @@ class TrainOptions:
     ranks: int
     spares: int = 0
     topology: Topology = "ring"
+    collective: Algorithm = "ring"
+    """What sums the gradients: the ring, which needs its neighbours only, or a schedule."""
+    straggler: int | None = None
+    """The rank that stragglar and direct expect last; without it, the last rank."""
     steps: int | None = None
     """End after so many steps; without it the job lives until the run ends."""
     dim: int = 192
@@ -43,12 +47,25 @@ class TrainOptions:
         _check_counts(self, "spares", least=0)
         if self.steps is not None:
             _check_counts(self, "steps")
+        self._check_collective()
         if not (0 < self.learning_rate < math.inf):
             raise ValueError(f"a learning_rate of {self.learning_rate:g} teaches nothing")
         if self.dim % self.heads:
             raise ValueError(f"dim {self.dim} is not divisible by {self.heads} heads")
         if self.dim // self.heads % 2:
             raise ValueError("rotary attention needs an even number of dimensions per head")
+
+    def _check_collective(self) -> None:
+        if self.collective != "ring" and self.ranks < 2:
+            raise ValueError(f"{self.collective} is between ranks, and there is but one")
+        if self.collective == "stragglar" and self.ranks % 2:
+            raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
+        if self.straggler is None:
+            return
+        if self.collective not in ("direct", "stragglar"):
+            raise ValueError(f"{self.collective} takes no straggler; direct and stragglar do")
+        if not 0 <= self.straggler < self.ranks:
+            raise ValueError(f"rank {self.straggler} is none of the {self.ranks} ranks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,8 @@ class Control:
         self.finish_after: int | None = None
         self.lateness = 0.0
         """Seconds that this rank must come late to every collective."""
+        self.choice: Message | None = None
+        """The newest choice of a schedule: its `number`, from 1 on, and the `schedule`."""
         self._line = line
         self._sending = threading.Lock()
         self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -152,6 +154,9 @@ class Control:
         verb = command.get("do")
         if verb == "finish":
             self.finish_after = command["after_step"]
+            return
+        if verb == "choose":
+            self.choice = command
             return
         if verb == "straggle":
             self.lateness = command["seconds"]

@@ -14,6 +14,8 @@ host's monotonic clock at the instant it happened.
     leave      generation: abandon all that, at any point → left, with the steps committed
     finish     after_step: end the job after a step that no rank can have passed yet
                → done, or refused by a rank that has
+    choose     number, schedule: follow this schedule once all ranks of the job have heard of it
+               → the `choice` of a step
     straggle   seconds: come that much late to every collective, until told otherwise → straggling
     exit       end the process → exit code 0
 

@@ -16,7 +16,7 @@ OPTIONS = {
     "train": TrainOptions(ranks=4, spares=1, dim=32, layers=1, heads=2, hidden=32, steps=30),
     "allreduce": AllReduceOptions(ranks=4, sizes=(4096, 65536)),
 }
-FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps"}
+FOR_THE_ORCHESTRATOR = {"ranks", "spares", "topology", "steps", "collective", "straggler"}
 
 
 @pytest.fixture(params=OPTIONS)
@@ -48,6 +48,18 @@ def test_no_option_is_lost_between_the_file_and_the_rank(job):
 def test_a_job_says_how_many_hosts_it_wants(job):
     given = OPTIONS[job.for_rank()["kind"]]
     assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, "ring")
+
+
+def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
+    def told(collective, straggler=None):
+        job = Train(TrainOptions(ranks=4, collective=collective, straggler=straggler))
+        program = import_module("testbed.onhost.train").Job(job.for_rank()["options"], 7, 4)
+        return job.topology, program.meets, job.for_rank()["options"].get("schedule")
+
+    assert told("ring") == ("ring", "neighbours", None)
+    topology, meets, schedule = told("stragglar", 2)
+    assert (topology, meets) == ("all", "everybody")
+    assert (schedule["name"], schedule["straggler"]) == ("stragglar", 2)
 
 
 def test_training_ends_with_its_last_step_or_never():
@@ -86,6 +98,10 @@ def test_the_default_model_has_as_much_state_as_its_card_says():
         ({"learning_rate": float("inf")}, "a learning_rate of inf teaches nothing"),
         ({"dim": 100, "heads": 3}, "dim 100 is not divisible by 3 heads"),
         ({"dim": 6, "heads": 2}, "an even number of dimensions per head"),
+        ({"ranks": 1, "collective": "rhd"}, "rhd is between ranks, and there is but one"),
+        ({"ranks": 3, "collective": "stragglar"}, "stragglar pairs its ranks, so 3 is no number"),
+        ({"straggler": 1}, "ring takes no straggler; direct and stragglar do"),
+        ({"collective": "direct", "straggler": 2}, "rank 2 is none of the 2 ranks"),
     ],
 )
 def test_what_no_model_can_be_is_refused(options, complaint):

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.onhost.errors import Corrupt
+from testbed.onhost.exchange import Exchange, sentinels
 from testbed.onhost.optimiser import BLOCK, EPSILON, FIRST_DECAY, SECOND_DECAY, Adam
 from testbed.onhost.ring import chunk_bounds
-from testbed.onhost.train import Exchange, sentinels
 
 
 def no_checkpoint():
@@ -38,9 +38,9 @@ def test_adam_follows_its_definition():
 
 def summed(size, ranks, step, contributions):
     """Return an exchange after the sum over the given ranks' values, all of them ones."""
-    total = Exchange(size, ranks)
+    total = Exchange(size, ranks, ranks)
     for rank, of_step in contributions:
-        one = Exchange(size, ranks)
+        one = Exchange(size, ranks, ranks)
         one.fill(np.ones(size, np.float32), of_step, rank)
         total.vector += one.vector
     return total

@@ -1,0 +1,122 @@
+"""Training whose gradients are summed by schedules: the same bits as on paper, the same curve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.execute import execute
+from testbed.collectives.schedule import to_json
+from testbed.onhost.exchange import Exchange
+from testbed.onhost.model import Model, Shape
+from testbed.onhost.optimiser import Adam
+from testbed.onhost.state import State
+from testbed.onhost.text import batch
+
+SIZE = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "sequence": 8}
+TRAIN = {**SIZE, "batch": 1, "learning_rate": 0.01}
+SEED, RANKS, STEPS = 7, 4, 6
+
+
+def options(name: str) -> dict:
+    return {**TRAIN, "schedule": to_json(all_reduce(name, RANKS, 1))}
+
+
+def on_paper(names: list[str]) -> tuple[State, list[float]]:
+    """Train in one process, by one schedule after the other, one step each."""
+    shape = Shape(**SIZE)
+    model, adam, size = Model(shape), Adam(0.01), shape.parameters
+    state = State(3 * size)
+    model.initialise(state.numbers[:size], SEED)
+    losses = []
+    for step, name in enumerate(names):
+        schedule = all_reduce(name, RANKS, 1)
+        sums = Exchange(size + 2, RANKS, schedule.chunks)
+        buffers = []
+        for rank in range(RANKS):
+            values = np.zeros(size + 2, np.float32)
+            tokens, targets = batch(SEED, step, rank, 1, shape.sequence)
+            values[-1] = model.loss_and_gradient(
+                state.numbers[:size], tokens, targets, values[:size], lambda: None
+            )
+            sums.fill(values, step, rank)
+            buffers.append(sums.vector.copy())
+        sums.vector[:] = execute(schedule, np.array(buffers))[0]
+        mean = np.concatenate([place for _, place in sums.places]) * np.float32(1 / RANKS)
+        adam.update(state.numbers, state.draft, mean[:size], 0, step, lambda: None)
+        state.commit()
+        losses.append(float(mean[-1]))
+    return state, losses
+
+
+@pytest.mark.parametrize("name", ["rhd", "direct", "stragglar"])
+def test_every_rank_ends_with_the_bits_of_one_process_that_adds_in_the_order_of_the_schedule(
+    gang, name
+):
+    job = gang("train", options(name), RANKS)
+    job.tell("finish", after_step=STEPS - 1)
+    job.join(1)
+    state, losses = on_paper([name] * STEPS)
+    assert {done["digest"] for done in job.hear("done")} == {state.sha256()}
+    for member in job.members:
+        steps = member.of_kind("step")
+        assert [step["loss"] for step in steps] == losses
+        assert {step["algorithm"] for step in steps} == {name}
+
+
+def test_the_loss_curve_is_the_same_but_for_the_order_in_which_floats_are_added(gang):
+    """Sums of four float32 in another order differ by a few of their last bits, 2⁻²⁴ each."""
+    job = gang("train", TRAIN, RANKS)
+    job.tell("finish", after_step=STEPS - 1)
+    job.join(1)
+    job.hear("done")
+    own_ring = [step["loss"] for step in job.members[0].of_kind("step")]
+    for name in ("ring", "rhd", "direct", "stragglar"):
+        _, losses = on_paper([name] * STEPS)
+        assert losses == pytest.approx(own_ring, rel=1e-5)
+    assert own_ring[-1] < 0.99 * own_ring[0]
+
+
+def test_a_choice_is_followed_by_all_after_the_same_step_though_they_hear_of_it_one_by_one(gang):
+    job = gang("train", options("ring"), RANKS)
+    choice = {"number": 1, "schedule": to_json(all_reduce("stragglar", RANKS, 1))}
+    job.join(1)
+    job.members[0].tell("choose", **choice)
+    known_to_one = job.hear("step")[0]["step"] + 3
+    job.hear("step", step=known_to_one)
+    for member in job.members[1:]:
+        member.tell("choose", **choice)
+    changed = {said["step"] for said in job.hear("step", choice=1)}
+    assert len(changed) == 1 and min(changed) > known_to_one
+    last = min(changed) + 20
+    job.tell("finish", after_step=last)
+    ends = {(done["step"], done["digest"]) for done in job.hear("done")}
+    state, _ = on_paper(["ring"] * min(changed) + ["stragglar"] * (last + 1 - min(changed)))
+    assert ends == {(last + 1, state.sha256())}
+    names = [said["algorithm"] for said in job.members[2].of_kind("step")]
+    assert names == ["ring"] * min(changed) + ["stragglar"] * (last + 1 - min(changed))
+
+
+def test_a_new_generation_begins_with_the_schedule_of_the_options_and_hears_of_the_choice_anew(
+    gang,
+):
+    job = gang("train", options("ring"), RANKS)
+    job.join(1)
+    job.tell("choose", number=1, schedule=to_json(all_reduce("rhd", RANKS)))
+    job.hear("step", choice=1)
+    job.tell("leave", generation=1)
+    committed = min(left["committed"] for left in job.hear("left"))
+    job.join(2, step=committed)
+    assert {said["algorithm"] for said in job.hear("step", generation=2)} == {"ring"}
+    after = job.hear("step", generation=2, choice=1)
+    assert {said["step"] for said in after} == {committed + 1}
+    assert len({said["digest"] for said in after}) == 1
+
+
+def test_a_schedule_for_other_ranks_is_refused(gang):
+    job = gang("train", options("ring"), RANKS)
+    job.drop(3)
+    job.join(1)
+    for refused in job.hear("refused", generation=1):
+        assert "a schedule of 4 ranks cannot serve 3" in refused["why"]
