@@ -6,10 +6,13 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _LIMIT = 5.0
+_PAUSE = 0.01
 
 
 class Change(NamedTuple):
@@ -93,6 +96,27 @@ def take_back(changes: list[Change]) -> list[Change]:
         _batch([change.undo for change in reversed(changes)], "-force")
     there = _present(_links())
     return [change for change in changes if change in there]
+
+
+def await_others(limit: float) -> None:
+    """Wait until nobody makes changes on this host any more.
+
+    An `ip` whose agent was killed still does all that it was told to.
+    """
+    end = time.monotonic() + limit
+    while _is_at_work() and time.monotonic() < end:
+        time.sleep(_PAUSE)
+
+
+def _is_at_work() -> bool:
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = command.read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended meanwhile
+        if words[0].rpartition(b"/")[2] == b"ip" and b"-batch" in words:
+            return True
+    return False
 
 
 def _present(links: dict[str, dict[str, Any]]) -> set[Change]:

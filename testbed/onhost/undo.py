@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from .duty import remove_group
 from .journal import Leftover, leftovers
-from .network import Change, take_back
+from .network import Change, await_others, take_back
 from .processes import born, end_marked, send
 
 _LIMIT = 5.0
@@ -20,6 +20,7 @@ _PAUSE = 0.01
 
 def undo_network(entry: dict[str, Any]) -> str:
     """Take back addresses, routes, neighbours and ports that were brought up."""
+    await_others(_LIMIT)
     changes = [Change(*change) for change in entry["changes"]]
     return ", ".join(map(str, take_back(changes)))
 

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from testbed.errors import UsageError
@@ -31,6 +31,8 @@ class Standing:
     lab_file: str
     lab: str = ""
     """The name of its lab."""
+    space: str = ""
+    """Where its process ids count; elsewhere, as inside another twin, nothing is known of it."""
 
     @property
     def sandbox(self) -> Sandbox:
@@ -52,15 +54,21 @@ def check_name(name: str) -> None:
 def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
     """Remember a twin until it is taken down or dies."""
     start = born(sandbox.launcher) or ""
-    path = str(lab_file.resolve())
-    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, path, lab)
-    (_directory() / f"{twin.name}.json").write_text(json.dumps(asdict(twin)))
+    file = str(lab_file.resolve())
+    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, _space())
+    path = _directory() / f"{twin.name}.json"
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(asdict(twin)))
+    draft.rename(path)  # whoever lists twins meanwhile sees all of it or nothing
 
 
 def standing() -> Iterator[Standing]:
-    """Yield the twins that are up; forget those that died."""
+    """Yield the twins that are up, as far as processes can be seen; forget those that died."""
     for path in sorted(_place().glob("*.json")):
-        twin = Standing(**json.loads(path.read_text()))
+        told = json.loads(path.read_text())  # perhaps by another version, which says other things
+        twin = Standing(**{field.name: told.get(field.name, "") for field in fields(Standing)})
+        if twin.space != _space():
+            continue
         if born(twin.launcher) == twin.born:
             yield twin
         else:
@@ -87,6 +95,10 @@ def take_down(name: str) -> None:
 def log_file(name: str) -> Path:
     """Return where a detached twin writes what goes wrong inside it."""
     return _directory() / f"{name}.log"
+
+
+def _space() -> str:
+    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def _place() -> Path:

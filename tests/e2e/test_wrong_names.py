@@ -1,6 +1,11 @@
 """A twin that stays up is asked for what it does not have: one sentence, exit code 2, no harm."""
 
+import json
+
 import pytest
+from commandline import COMMAND
+
+from testbed.twin import registry
 
 
 @pytest.mark.parametrize(
@@ -28,3 +33,9 @@ def test_twins_that_are_up_are_listed_with_their_labs(testbed, rack):
     rows = {row["name"]: row["lab"] for row in testbed("twin", "list", "--json").json()}
     assert rows[rack].endswith("/configs/rack.yaml")
     assert f"{rack}\t/" in testbed("twin", "list").out
+
+
+def test_whoever_is_inside_a_twin_knows_of_none_and_forgets_none(testbed, rack, capfd):
+    assert registry.find(rack).sandbox.run([*COMMAND, "twin", "list", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == []
+    assert rack in testbed("twin", "list").out

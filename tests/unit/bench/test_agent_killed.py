@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+from concurrent.futures import wait
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -119,6 +120,24 @@ def test_what_a_killed_agent_set_up_is_taken_back_by_the_next_one_which_says_so(
     assert agent_of("run-2").leftovers == left_by("run-1", "network")
     assert host.network() == before
     assert agent_of("run-3").leftovers == []
+
+
+def test_what_a_killed_agent_had_told_to_happen_is_waited_for(host, agent_of, agents):
+    """Its `ip` lives on and does all that it was told to."""
+    before = host.network()
+    first = agent_of("run-1")
+    set_up(first)
+    assert host.network() != before
+    slow = subprocess.Popen(
+        [*host.enter.split(), "ip", "-batch", "-"], stdin=subprocess.PIPE, text=True
+    )
+    kill(first)
+    following = agents(f"exec {host.enter} sh -c")
+    answer = following.link.post("hello", run="run-2", host="h0", patience=60.0, interfaces={})
+    assert not wait([answer], 0.5).done, "nobody waited for it"
+    slow.communicate("route del 10.9.0.100/32\nroute add 10.9.0.100/32 dev eth1 metric 1\n")
+    assert answer.result(10).value["leftovers"] == left_by("run-1", "network")
+    assert host.network() == before
 
 
 def test_an_agent_that_ends_in_good_order_leaves_no_journal(host, agent_of):
