@@ -21,6 +21,7 @@ def test_no_spare(testbed: CommandLine) -> None:
     assert summary["cleanup"] == "verified"
 
 
+@pytest.mark.soak
 def test_the_only_spare_is_dead_too(testbed: CommandLine, rack: str) -> None:
     """The spare's outlet is switched off by hand, behind the run's back, before the fault."""
     run = testbed.start(
@@ -48,7 +49,9 @@ FAULTS = {
 """What the switch does wrong, and what is then said; port 9 is the transmit port of the spare."""
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", ["error", *(pytest.param(f, marks=pytest.mark.soak) for f in ("silent", "stuck"))]
+)
 def test_a_switch_that_misbehaves_during_the_recovery(
     testbed: CommandLine, rack: str, fault: str
 ) -> None:
