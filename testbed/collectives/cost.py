@@ -8,7 +8,7 @@ until one of their ends is needed for another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,24 +53,27 @@ def cost(
     links: Links,
     late: Mapping[int, float] | None = None,
     lit: Iterable[Pair] = (),
+    changes: Collection[int] | None = None,
 ) -> Cost:
     """Return what a schedule takes for buffers of `size` bytes.
 
     `late` says which ranks arrive after the others, and by how many seconds; `lit` which circuits
-    there are before. Where re-pointing costs nothing, nobody counts it.
+    there are before. Where re-pointing costs nothing, nobody counts it. `changes` names the rounds
+    that the switch is re-pointed for, where that is known (`repointing.stages`).
     """
     arrivals = np.zeros(schedule.ranks)
     for rank, delay in (late or {}).items():
         arrivals[rank] = delay
-    early = _early(schedule, size, links, lit)
-    clock, changes = 0.0, 0
-    for step, duration, moved in _timed(schedule, size, links, lit):
-        changes += moved
+    timed = list(_timed(schedule, size, links, lit, changes))
+    early = 0.0 if schedule.straggler is None else _parts(timed, links, schedule.straggler)[0]
+    clock, moves = 0.0, 0
+    for step, duration, moved in timed:
+        moves += moved
         clock += links.reconfiguration * moved
         there = max(arrivals[step.source].max(), arrivals[step.destination].max())
         clock = max(clock, float(there)) + duration
     total = max(clock, float(arrivals.max(initial=0.0)))
-    return Cost(total, total - float(arrivals.max(initial=0.0)), early, changes)
+    return Cost(total, total - float(arrivals.max(initial=0.0)), early, moves)
 
 
 def critical_delay(
@@ -83,8 +86,9 @@ def critical_delay(
     straggler = schedule.straggler
     if straggler is None:
         raise ValueError(f"{schedule.name} expects no straggler, so no delay is critical for it")
-    hidden, exposed = _parts(schedule, size, links, lit, straggler)
-    others_hidden, others_exposed = _parts(other, size, links, lit, straggler)
+    lit = tuple(lit)
+    hidden, exposed = _parts(_timed(schedule, size, links, lit), links, straggler)
+    others_hidden, others_exposed = _parts(_timed(other, size, links, lit), links, straggler)
     if hidden + exposed < others_hidden + others_exposed:
         return 0.0
     if exposed >= others_exposed:
@@ -115,19 +119,15 @@ def fastest(
     return min(schedules, key=lambda schedule: cost(schedule, size, links, late, lit).total)
 
 
-def _early(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> float:
-    if schedule.straggler is None:
-        return 0.0
-    return _parts(schedule, size, links, lit, schedule.straggler)[0]
+Timed = tuple[Round, float, bool]
+"""A round, how long it takes, and whether the switch must be re-pointed for it."""
 
 
-def _parts(
-    schedule: Schedule, size: int, links: Links, lit: Iterable[Pair], rank: int
-) -> tuple[float, float]:
+def _parts(timed: Iterable[Timed], links: Links, rank: int) -> tuple[float, float]:
     """Return the time before the first round that a rank is in, and the time from then on."""
     before = after = 0.0
     met = False
-    for step, duration, moved in _timed(schedule, size, links, lit):
+    for step, duration, moved in timed:
         begin = links.reconfiguration * moved
         if not met and ((step.source == rank) | (step.destination == rank)).any():
             met = True
@@ -141,12 +141,15 @@ def _parts(
 
 
 def _timed(
-    schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]
-) -> Iterator[tuple[Round, float, bool]]:
-    """Give each round with how long it takes and whether the switch must be re-pointed for it."""
+    schedule: Schedule,
+    size: int,
+    links: Links,
+    lit: Iterable[Pair],
+    changes: Collection[int] | None = None,
+) -> Iterator[Timed]:
     short, longer = divmod(size, schedule.chunks)
     there = set(lit)
-    for step in schedule.rounds:
+    for number, step in enumerate(schedule.rounds):
         first, behind = step.chunk, step.chunk + step.count
         sizes = step.count * short + np.minimum(behind, longer) - np.minimum(first, longer)
         if links.rates:
@@ -157,8 +160,8 @@ def _timed(
             duration = links.alpha + float((sizes * np.array(per_byte)).max())
         else:
             duration = links.seconds(float(sizes.max()))
-        moved = False
-        if links.reconfiguration:
+        moved = changes is not None and number in changes
+        if changes is None and links.reconfiguration:
             pairs = set(step.pairs)
             moved = not pairs <= there
             if moved:

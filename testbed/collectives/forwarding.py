@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -63,44 +64,146 @@ def over_circuits(schedule: Schedule, lit: Iterable[Pair]) -> Schedule:
     neighbours = _neighbours(lit)
     ways = {rank: _ways_from(rank, neighbours) for rank in range(schedule.ranks)}
     pending = [
-        _Parcel(send.chunk, _way(ways[send.source], send.source, send.destination))
-        for step in schedule.rounds
-        for send in step
+        _Parcel(send, number, _way(ways[send.source], send.source, send.destination))
+        for number, send in enumerate(send for step in schedule.rounds for send in step)
     ]
     rounds = []
     while pending:
-        rounds.append(Round.of(_moved(pending)))
+        hops = _moved(pending)
+        rounds.append(Round.of(Send(h.source, h.destination, h.send.chunk, "copy") for h in hops))
         pending = [parcel for parcel in pending if parcel.left]
     return replace(schedule, name=f"{schedule.name}-forwarded", rounds=tuple(rounds))
 
 
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One circuit of the way of a send; `message` is the number of the send in its schedule.
+
+    A rank on the way holds what it passes on apart from its own chunks.
+    """
+
+    send: Send
+    message: int
+    source: int
+    destination: int
+
+    @property
+    def row(self) -> list[Any]:
+        """Return it as plain data: a send, then what the source passes on, what is only held."""
+        send = self.send
+        passed_on = None if self.source == send.source else self.message
+        held = None if self.destination == send.destination else self.message
+        ends = (self.source, self.destination)
+        return [*ends, send.chunk, send.count, send.operation, passed_on, held]
+
+
+@dataclass(frozen=True)
+class Forwarded:
+    """A schedule over circuits that stay: each of its rounds is one or more rounds of hops."""
+
+    schedule: Schedule
+    rounds: tuple[tuple[Hop, ...], ...]
+
+    def as_sends(self) -> Schedule:
+        """Return a schedule of the same messages, which costs what this one does."""
+        return replace(
+            self.schedule,
+            rounds=tuple(
+                Round.of(
+                    Send(hop.source, hop.destination, hop.send.chunk, "copy", hop.send.count)
+                    for hop in step
+                )
+                for step in self.rounds
+            ),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data for ranks: what `schedule.to_json` says, with hops for sends."""
+        return {
+            "name": f"{self.schedule.name}-forwarded",
+            "ranks": self.schedule.ranks,
+            "chunks": self.schedule.chunks,
+            "rounds": [[hop.row for hop in step] for step in self.rounds],
+        }
+
+
+def forwarded(schedule: Schedule, lit: Iterable[Pair]) -> Forwarded:
+    """Return any schedule over lit circuits only; ranks hold what is not theirs until the next hop.
+
+    A round is over before the next begins. Within it nothing arrives where it is going before all
+    that has a way to go has left: it could be added to what has yet to be sent. Of ways of equal
+    length the one is taken whose ranks have least to do. Raise ValueError where none leads.
+    """
+    neighbours = _neighbours(lit)
+    rounds: list[tuple[Hop, ...]] = []
+    number = 0
+    for step in schedule.rounds:
+        busy = np.bincount(
+            np.concatenate([step.source, step.destination]), minlength=schedule.ranks
+        )
+        parcels = []
+        for send in step:
+            idle_first = {
+                rank: sorted(others, key=lambda other: (busy[other], other))
+                for rank, others in neighbours.items()
+            }
+            way = _way(_ways_from(send.source, idle_first), send.source, send.destination)
+            busy[way[1:-1]] += 2
+            parcels.append(_Parcel(send, number, way))
+            number += 1
+        rounds += _relayed(parcels)
+    return Forwarded(schedule, tuple(rounds))
+
+
 @dataclass(slots=True)
 class _Parcel:
-    """A chunk and the ranks that are before it: where it is, and where it still goes."""
+    """A send and the ranks that are before it: where it is, and where it still goes."""
 
-    chunk: int
+    send: Send
+    message: int
     way: Sequence[int]
 
     @property
     def left(self) -> int:
         return len(self.way) - 1
 
+    @property
+    def is_at_home(self) -> bool:
+        return self.way[0] == self.send.source
 
-def _moved(pending: Sequence[_Parcel]) -> list[Send]:
+    def move(self) -> Hop:
+        hop = Hop(self.send, self.message, self.way[0], self.way[1])
+        self.way = self.way[1:]
+        return hop
+
+
+def _relayed(parcels: Sequence[_Parcel]) -> list[tuple[Hop, ...]]:
+    """Return the rounds of hops that bring the parcels of one round where they go."""
+    near = [parcel for parcel in parcels if parcel.left == 1]
+    far = [parcel for parcel in parcels if parcel.left > 1]
+    rounds = []
+    while any(parcel.is_at_home for parcel in far):
+        rounds.append(tuple(_moved([parcel for parcel in far if parcel.left > 1])))
+    if near:
+        sending, hearing = {p.way[0] for p in near}, {p.way[1] for p in near}
+        beside = [p for p in far if p.way[0] not in sending and p.way[1] not in hearing]
+        rounds.append((*(parcel.move() for parcel in near), *_moved(beside)))
+    while any(parcel.left for parcel in far):
+        rounds.append(tuple(_moved([parcel for parcel in far if parcel.left])))
+    return rounds
+
+
+def _moved(pending: Sequence[_Parcel]) -> list[Hop]:
     """Move parcels on by one circuit: as many as can be, and of these what has longest to go."""
-    ranks = 1 + max(max(parcel.way) for parcel in pending)
+    ranks = 1 + max((max(parcel.way) for parcel in pending), default=0)
     first: dict[tuple[int, int], _Parcel] = {}
     for parcel in sorted(pending, key=lambda parcel: parcel.left):
         first[parcel.way[0], parcel.way[1]] = parcel
     worth = np.zeros((ranks, ranks))
     for (here, there), parcel in first.items():
         worth[here, there] = ranks * ranks + parcel.left  # one more move wins over any ways left
-    sends = []
-    for here, there in np.transpose(linear_sum_assignment(worth, maximize=True)).tolist():
-        if moved := first.get((here, there)):
-            sends.append(Send(here, there, moved.chunk, "copy"))
-            moved.way = moved.way[1:]
-    return sends
+    chosen = np.transpose(linear_sum_assignment(worth, maximize=True)).tolist()
+    return [moved.move() for here, there in chosen if (moved := first.get((here, there)))]
 
 
 def _neighbours(lit: Iterable[Pair]) -> dict[int, list[int]]:

@@ -1,0 +1,106 @@
+"""Any schedule over circuits that stay: what has no circuit of its own passes through ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.cost import Links, cost
+from testbed.collectives.execute import execute
+from testbed.collectives.forwarding import forwarded
+from testbed.collectives.halving import halving_doubling
+from testbed.collectives.rings import ring
+from testbed.collectives.schedule import Pair, Round, Schedule, Send, chunk_bounds
+
+
+def around(ranks: int) -> list[Pair]:
+    return [(min(r, (r + 1) % ranks), max(r, (r + 1) % ranks)) for r in range(ranks)]
+
+
+def carried_out(data: dict[str, Any], buffers: Any) -> Any:
+    """Carry out rows as ranks do: one message a round either way, and what is held is apart."""
+    result, held = buffers.copy(), {}
+    bounds = chunk_bounds(buffers.shape[1], data["chunks"])
+    for step in data["rounds"]:
+        assert len({row[0] for row in step}) == len({row[1] for row in step}) == len(step)
+        messages = []
+        for source, destination, chunk, count, operation, passed_on, holds in step:
+            part = slice(bounds[chunk][0], bounds[chunk + count - 1][1])
+            own = result[source, part].copy()
+            message = own if passed_on is None else held.pop((source, passed_on))
+            messages.append((destination, part, operation, holds, message))
+        for destination, part, operation, holds, message in messages:
+            if holds is not None:
+                held[destination, holds] = message
+            elif operation == "reduce":
+                result[destination, part] += message
+            else:
+                result[destination, part] = message
+    assert not held
+    return result
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "rhd", "direct", "stragglar"])
+@given(ranks=st.sampled_from([2, 4, 6, 8]), straggler=st.integers(0, 1), size=st.integers(0, 60))
+@settings(deadline=None, max_examples=25)
+def test_the_result_is_that_of_the_schedule_bit_for_bit(
+    algorithm: str, ranks: int, straggler: int, size: int
+) -> None:
+    schedule = all_reduce(algorithm, ranks, straggler)  # type: ignore[arg-type]
+    found = forwarded(schedule, around(ranks))
+    buffers = np.random.default_rng(ranks).integers(-1000, 1000, (ranks, size))
+    assert (carried_out(found.to_json(), buffers) == execute(schedule, buffers)).all()
+    lit = set(around(ranks))
+    for step in found.as_sends().rounds:
+        assert set(step.pairs) <= lit
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=100)
+def test_so_it_is_for_any_rounds_on_a_ring(data: st.DataObject) -> None:
+    """Also where what is added to is still to be sent, and ranks have more than enough to do."""
+    ranks = data.draw(st.integers(3, 7))
+    rounds = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        ends = data.draw(st.permutations(range(ranks)))
+        sends = [
+            Send(
+                rank,
+                to,
+                data.draw(st.integers(0, 1)),
+                data.draw(st.sampled_from(["reduce", "copy"])),
+            )
+            for rank, to in enumerate(ends)
+            if rank != to
+        ]
+        rounds.append(Round.of(sends))
+    schedule = Schedule("any", "all-reduce", ranks, 2, tuple(rounds))
+    buffers = np.random.default_rng(0).integers(-1000, 1000, (ranks, 3))
+    found = forwarded(schedule, around(ranks)).to_json()
+    assert (carried_out(found, buffers) == execute(schedule, buffers)).all()
+
+
+def test_what_is_near_stays_as_it_is() -> None:
+    schedule = ring(5)
+    found = forwarded(schedule, around(5))
+    assert cost(found.as_sends(), 10**6, Links(1e-3, 1e-8)) == cost(
+        schedule, 10**6, Links(1e-3, 1e-8)
+    )
+    assert all(row[5:] == [None, None] for step in found.to_json()["rounds"] for row in step)
+
+
+def test_partners_at_two_hops_cost_their_round_twice() -> None:
+    found = forwarded(halving_doubling(4), around(4))
+    assert len(found.rounds) == 6
+    took = cost(found.as_sends(), 4000, Links(1.0, 1e-3), changes=())
+    assert took.total == pytest.approx(6 + 2.5 * 4)
+
+
+def test_a_rank_that_no_circuit_leads_to_is_refused() -> None:
+    with pytest.raises(ValueError, match="no lit circuits lead from rank 0 to rank 2"):
+        forwarded(halving_doubling(4), [(0, 1), (2, 3)])
