@@ -18,4 +18,5 @@ def test_no_two_test_files_share_a_name() -> None:
 def test_every_test_that_a_page_names_exists() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("d*/**/*.md")]:
         for file in re.findall(r"\btests/[\w/]*/test_\w+\.py\b", page.read_text()):
-            assert (ROOT / file).is_file(), f"{page.name} names {file}"
+            is_example = "acme" in file  # of a recipe
+            assert is_example or (ROOT / file).is_file(), f"{page.name} names {file}"
