@@ -151,6 +151,14 @@ class Gang:
         self._ready[rank] = self.configure(spare, None)
         self.members[rank] = spare
 
+    @contextmanager
+    def taken(self, rank: int, by: RankProcess) -> Iterator[None]:
+        """Let another process have a rank's place for a while."""
+        member, ready = self.members[rank], self._ready[rank]
+        self.members[rank], self._ready[rank] = by, self.configure(by, rank)
+        yield
+        self.members[rank], self._ready[rank] = member, ready
+
     def join(
         self,
         generation: int,

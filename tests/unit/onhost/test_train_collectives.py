@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
+from broken_rounds import DOOMED, await_fate
 
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
@@ -11,6 +14,7 @@ from testbed.collectives.schedule import to_json
 from testbed.onhost.exchange import Exchange
 from testbed.onhost.model import Model, Shape
 from testbed.onhost.optimiser import Adam
+from testbed.onhost.parts import Program
 from testbed.onhost.state import State
 from testbed.onhost.text import batch
 
@@ -120,3 +124,38 @@ def test_a_schedule_for_other_ranks_is_refused(gang):
     job.join(1)
     for refused in job.hear("refused", generation=1):
         assert "a schedule of 4 ranks cannot serve 3" in refused["why"]
+
+
+def break_first_step(job, name, rank, number, fate):
+    """Lose a rank in a round of the first step, and let all do it again, and two more."""
+    doom = ("--round", str(number), "--share", "0.5", "--fate", fate)
+    doomed = job.start([DOOMED, *doom])
+    job.tell("finish", after_step=2)
+    with job.taken(rank, doomed):
+        job.join(1)
+        await_fate(doomed)
+        survivors = [member for member in job.members if member is not doomed]
+        for member in survivors:
+            member.tell("leave", generation=1)
+        assert {member.hear("left")["committed"] for member in survivors} <= {0, 1}
+    job.join(2)
+    state, _ = on_paper([name] * 3)
+    assert {done["digest"] for done in job.hear("done")} == {state.sha256()}
+
+
+def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
+    part = Program.of(to_json(all_reduce("stragglar", RANKS, 1)), 3).sends[2]
+    job = gang("train", options("stragglar"), RANKS)
+    break_first_step(job, "stragglar", 3, part.round, "SIGSTOP")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["ring", "rhd", "direct", "stragglar"])
+@pytest.mark.parametrize("fate", ["SIGKILL", "SIGSTOP"])
+def test_nothing_of_any_broken_step_is_in_the_parameters_afterwards(gang, name, fate):
+    schedule = to_json(all_reduce(name, RANKS, 1))
+    for rank in range(RANKS):
+        part = random.Random(rank).choice(Program.of(schedule, rank).sends)
+        job = gang("train", options(name), RANKS)
+        break_first_step(job, name, rank, part.round, fate)
+        job.close()

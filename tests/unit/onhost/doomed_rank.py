@@ -1,0 +1,74 @@
+"""A rank that does all that a rank does until a round of its first collective, and is gone then.
+
+Run in the place of `testbed.onhost.rank`. By its own hand it is killed, or stops without dying, in
+the middle of the message that it sends in that round; from outside nobody could aim so well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from importlib import import_module
+
+from testbed.onhost.control import Control
+from testbed.onhost.layout import MAGIC, OPENING
+from testbed.onhost.lines import Lines
+from testbed.onhost.meeting import Seat, meet_everybody
+from testbed.onhost.schedule import Group
+from testbed.onhost.sockets import Port, listen
+
+
+class DoomedLines(Lines):
+    """Lines on which a share of the message of one round goes out, and nothing after it."""
+
+    def doom(self, number: int, share: float, fate: int) -> None:
+        self._round, self._share, self._fate = number, share, fate
+        self._left: int | None = None
+
+    def send(self, rank: int, pieces: Sequence[memoryview | bytes]) -> int:
+        if self._left is None and bytes(pieces[0][:4]) == MAGIC:
+            opening = OPENING.unpack(pieces[0])
+            if opening[4] == self._round:
+                self._left = round(self._share * (OPENING.size + opening[-1]))
+        if self._left is None:
+            return super().send(rank, pieces)
+        if not self._left:
+            os.kill(os.getpid(), self._fate)
+        whole = b"".join(pieces)
+        sent = super().send(rank, [whole[: self._left]])
+        self._left -= sent
+        return sent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--control", type=int)
+    parser.add_argument("--round", type=int)
+    parser.add_argument("--share", type=float)
+    parser.add_argument("--fate", type=lambda name: signal.Signals[name])
+    given = parser.parse_args()
+    control = Control(socket.socket(fileno=given.control))
+    told = control.next()
+    program = import_module(f"testbed.onhost.{told['job']['kind']}")
+    job = program.Job(told["job"]["options"], told["seed"], told["ranks"])
+    port = Port(**told["to_next"])
+    listener = listen(port)
+    address, number = listener.getsockname()
+    control.emit("ready", address=address, port=number)
+    join = control.next()
+    while job.state.step < join["step"]:
+        job.state.commit()
+    rank, generation = join["rank"], join["generation"]
+    peers = {m["rank"]: (m["address"], m["port"]) for m in join["members"] if m["rank"] != rank}
+    seat = Seat(told["token"], generation, rank, len(peers) + 1)
+    lines = meet_everybody(listener, port, peers, seat, control.leave)
+    doomed = DoomedLines(lines, generation, control.leave)
+    doomed.doom(given.round, given.share, given.fate)
+    job.run(Group(rank, seat.ranks, doomed), control)
+
+
+if __name__ == "__main__":
+    main()
