@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.samples import size_name
+from testbed.analysis.samples import bus_factor, size_name
 from testbed.analysis.straggler import find_straggler
 from testbed.events import Event
+
+LIBRARIES = ("gloo", "nccl")
+"""Algorithms that are somebody else's AllReduce."""
 
 Times = Mapping[str, tuple[float, float]]
 """By algorithm, its total and its exposed time in seconds."""
@@ -63,6 +66,8 @@ def collective_values(
         for algorithm, (total, exposed) in times.items():
             values[f"total_{algorithm}_{size_name(size)}"] = total
             values[f"exposed_{algorithm}_{size_name(size)}"] = exposed
+            values[f"busbw_{algorithm}_{size_name(size)}"] = size * 8 * bus_factor(ranks) / exposed
+        values |= over_libraries(size, times)
     if runs:
         values |= speedups(times)
         values["skew"] = statistics.median(run.skew for run in runs)
@@ -71,6 +76,17 @@ def collective_values(
         if found := find_straggler([run.arrivals for run in runs]):
             values |= {"straggler": found.rank, "straggler_confidence": found.confidence}
     return values
+
+
+def over_libraries(size: int, times: Times) -> dict[str, float]:
+    """Return the exposed time of each of our algorithms over that of each library's AllReduce."""
+    return {
+        f"over_{library}_{algorithm}_{size_name(size)}": times[algorithm][1] / times[library][1]
+        for library in LIBRARIES
+        if library in times
+        for algorithm in times
+        if algorithm not in LIBRARIES
+    }
 
 
 def speedups(times: Times) -> dict[str, float]:
@@ -82,7 +98,7 @@ def speedups(times: Times) -> dict[str, float]:
     for name, (other_total, other_exposed) in times.items():
         if name == "ring":
             values |= {"speedup": other_total / total, "exposed_speedup": other_exposed / exposed}
-        elif name != "stragglar":
+        elif name not in ("stragglar", *LIBRARIES):
             values[f"speedup_over_{name}"] = other_total / total
     return values
 

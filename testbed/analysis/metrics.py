@@ -57,11 +57,13 @@ _BY_SIZE = {
     "busbw": Meaning("bit/s", "higher", "bus bandwidth at this size"),
     "total": Meaning("s", "lower", "from when all ranks but the last were there, at this size"),
     "exposed": Meaning("s", "lower", "from when the last rank was there, at this size"),
+    "over": Meaning("1", "lower", "exposed time over that of a library's own AllReduce"),
 }
 
 _SIZED = re.compile(
     r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
-    r"|(total|exposed)_(?:ring|rhd|direct|stragglar)_[1-9][0-9]*(?:b|kib|mib|gib))"
+    r"|(total|exposed|busbw|over_(?:gloo|nccl))_(?:ring|rhd|direct|stragglar|gloo|nccl)"
+    r"_[1-9][0-9]*(?:b|kib|mib|gib))"
 )
 
 
@@ -72,7 +74,7 @@ def meaning(metric: str) -> Meaning:
     sized = _SIZED.fullmatch(metric)
     if sized is None:
         raise KeyError(metric)
-    return _BY_SIZE[sized[1] or sized[2]]
+    return _BY_SIZE[(sized[1] or sized[2]).partition("_")[0]]
 
 
 def is_of_size(metric: str) -> bool:

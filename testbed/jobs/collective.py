@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.analysis.collectives import critical, speedups
 from testbed.analysis.samples import size_name
-from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.cost import Links, cost
 from testbed.collectives.schedule import to_json
 from testbed.jobs.collective_cards import CollectiveOptions
@@ -26,17 +26,25 @@ class Collective:
         self.ranks = options.ranks
         straggler = options.ranks - 1 if options.straggler is None else options.straggler
         self._schedules = {
-            name: all_reduce(name, options.ranks, straggler) for name in options.algorithms
+            name: all_reduce(name, options.ranks, straggler)
+            for name in ALGORITHMS
+            if name in options.algorithms
         }
 
     def for_rank(self) -> Mapping[str, Any]:
-        """Return the sizes and the schedules, as plain data."""
+        """Return the sizes and the schedules, as plain data; what libraries do has none."""
         options = self._options
+        schedules = {
+            name: to_json(self._schedules[name]) if name in self._schedules else None
+            for name in options.algorithms
+        }
         return {
             "kind": "collective",
             "options": {
                 "sizes": list(options.sizes),
-                "schedules": {name: to_json(s) for name, s in self._schedules.items()},
+                "schedules": schedules,
+                "library": next(iter(options.libraries), None),
+                "through_library": options.executor != "sockets",
                 "iterations": options.iterations,
                 "warmup": options.warmup,
             },

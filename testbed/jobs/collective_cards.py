@@ -9,7 +9,10 @@ from typing import Literal, get_args
 from testbed.plugins import Kind
 from testbed.units import SIZE, Bytes
 
-Algorithm = Literal["ring", "rhd", "direct", "stragglar"]
+Library = Literal["gloo", "nccl"]
+"""What torch.distributed can be told to carry bytes with; each has an AllReduce of its own."""
+
+Algorithm = Literal["ring", "rhd", "direct", "stragglar", "gloo", "nccl"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +21,14 @@ class CollectiveOptions:
 
     ranks: int
     sizes: tuple[Bytes, ...]
-    algorithms: tuple[Algorithm, ...] = get_args(Algorithm)
+    algorithms: tuple[Algorithm, ...] = ("ring", "rhd", "direct", "stragglar")
     iterations: int = 5
     """Timed iterations of each size by each algorithm."""
     warmup: int = 1
     straggler: int | None = None
     """The rank that stragglar and direct expect last; without it, the last rank."""
+    executor: Literal["sockets"] | Library = "sockets"
+    """What runs the schedules; the libraries run them as point-to-point operations."""
 
     def __post_init__(self) -> None:
         """Refuse what gives no sample, and ranks that an algorithm cannot serve."""
@@ -39,6 +44,14 @@ class CollectiveOptions:
             raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
         if self.straggler is not None and not 0 <= self.straggler < self.ranks:
             raise ValueError(f"rank {self.straggler} is none of the {self.ranks} ranks")
+        if len(self.libraries) > 1:
+            raise ValueError("a rank can be in one library at a time, in gloo or in nccl")
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Return the libraries that its ranks need."""
+        named = {self.executor, *self.algorithms}
+        return tuple(library for library in get_args(Library) if library in named)
 
 
 def _check_list(name: str, items: Sequence[str]) -> None:

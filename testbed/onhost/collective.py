@@ -1,17 +1,25 @@
-"""The job `collective`: schedules run in turn over message sizes, every value verified."""
+"""The job `collective`: AllReduces in turn over message sizes, every value verified.
+
+Schedules run on the connections of the group, or through a library; and beside them may run what a
+library has of its own.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from .allreduce import Pattern
 from .control import Control
-from .parts import Program
+from .errors import Refused
+from .parts import Program, Record
 from .schedule import Group
-from .state import State
+from .state import Numbers, State
+
+if TYPE_CHECKING:
+    from .distributed import Distributed
 
 
 @dataclass(frozen=True)
@@ -19,10 +27,14 @@ class Options:
     """`sizes` in bytes; `schedules` as plain data, by the name of the algorithm.
 
     Each size is run `iterations` times by all algorithms in turn, and before that `warmup` times.
+    An algorithm without a schedule is what the `library` has of its own.
     """
 
     sizes: Sequence[int]
-    schedules: Mapping[str, Mapping[str, Any]]
+    schedules: Mapping[str, Optional[Mapping[str, Any]]]
+    library: Optional[str] = None
+    through_library: bool = False
+    """The schedules are run by the library, too."""
     iterations: int = 5
     warmup: int = 1
 
@@ -36,6 +48,32 @@ class Turn:
     iteration: int
 
 
+@dataclass(frozen=True)
+class Run:
+    """One algorithm, ready to run: a schedule or what a library has of its own, and who does it."""
+
+    group: Group
+    program: Program | None
+    library: Distributed | None
+
+    def prepare(self, vector: Numbers) -> None:
+        """Hand a vector to the library."""
+        if self.library is not None:
+            self.library.take(vector)
+
+    def run(self, vector: Numbers) -> Record:
+        """Do it."""
+        if self.library is not None:
+            return self.library.run(self.program) if self.program else self.library.all_reduce()
+        assert self.program is not None
+        return self.group.run(self.program, vector)
+
+    def finish(self, vector: Numbers) -> None:
+        """Have back from the library what became of the vector."""
+        if self.library is not None:
+            self.library.give(vector)
+
+
 class Job:
     """Run through all sizes and end; what is run follows from the number of the step."""
 
@@ -44,6 +82,8 @@ class Job:
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
         self._pattern = Pattern(0)
+        if self._options.library is not None:
+            _load(self._options.library)
         self.state = State(0)
         self.loss: float | None = None
 
@@ -52,8 +92,29 @@ class Job:
 
     def run(self, group: Group, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""
-        schedules = self._options.schedules
-        programs = {name: Program.of(data, group.rank) for name, data in schedules.items()}
+        library = self._connected(group, control)
+        try:
+            self._take_turns(self._runs(group, library), group, control)
+        finally:
+            if library is not None:
+                library.close()
+
+    def _connected(self, group: Group, control: Control) -> Distributed | None:
+        if self._options.library is None:
+            return None
+        from .distributed import Distributed  # brings torch, seconds of it
+
+        return Distributed(group, self._options.library, control.leave)
+
+    def _runs(self, group: Group, library: Distributed | None) -> dict[str, Run]:
+        runs = {}
+        for name, data in self._options.schedules.items():
+            program = None if data is None else Program.of(data, group.rank)
+            through = library if program is None or self._options.through_library else None
+            runs[name] = Run(group, program, through)
+        return runs
+
+    def _take_turns(self, runs: Mapping[str, Run], group: Group, control: Control) -> None:
         while True:
             step = self.state.step
             assert step is not None
@@ -63,9 +124,9 @@ class Job:
             if self._pattern.vector.nbytes != turn.size:
                 self._pattern = Pattern(turn.size // 4)
                 for number in range(self._options.warmup):
-                    for program in programs.values():
-                        self._exchange(program, group, step + number, None)
-            told = self._exchange(programs[turn.algorithm], group, step, control)
+                    for run in runs.values():
+                        self._exchange(run, group, step + number, None)
+            told = self._exchange(runs[turn.algorithm], group, step, control)
             self.state.commit()
             control.emit(
                 "sample",
@@ -90,16 +151,18 @@ class Job:
         return Turn(algorithms[place], options.sizes[index], iteration)
 
     def _exchange(
-        self, program: Program, group: Group, step: int, control: Control | None
+        self, run: Run, group: Group, step: int, control: Control | None
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
         pattern = self._pattern
         pattern.fill(group.rank, step, group.checkpoint)
+        run.prepare(pattern.vector)
         group.barrier()
         delayed = 0.0 if control is None else control.hold_back(group.generation)
         begin = time.monotonic()
-        record = group.run(program, pattern.vector)
+        record = run.run(pattern.vector)
         end = time.monotonic()
+        run.finish(pattern.vector)
         pattern.verify(group.ranks, step, group.checkpoint)
         return {
             "begin": begin,
@@ -110,3 +173,13 @@ class Job:
             "rounds": sorted([number, *times] for number, times in record.rounds.items()),
             "wire": group.links.bytes_on_wire(),
         }
+
+
+def _load(library: str) -> None:
+    """Import what takes seconds before anybody waits for it; raise Refused where it is missing."""
+    try:
+        from . import distributed  # noqa: F401
+    except ImportError as error:
+        raise Refused(
+            f"{library} comes with torch, which cannot be loaded here: {error}"
+        ) from error

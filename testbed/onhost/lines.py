@@ -10,10 +10,11 @@ import contextlib
 import select
 import socket
 from collections.abc import Mapping, Sequence
+from typing import Optional
 
 from .control import LeaveOrder
 from .errors import PeerLost
-from .links import bytes_sent_by
+from .links import bytes_sent_by, interface_of
 from .sockets import discard
 
 _TCP_NOTSENT_LOWAT = 25  # Python knows it from 3.12 on
@@ -103,6 +104,17 @@ class Lines:
         for descriptor, events in ready.items():
             if events & _BROKEN and not events & select.POLLIN and descriptor in self._ranks:
                 raise PeerLost(f"rank {self._ranks[descriptor]}", "the connection was closed")
+
+    def interface(self) -> str:
+        """Return the one interface that all connections are bound to, or an empty string."""
+        names = {interface_of(line) for line in self._lines.values()}
+        return names.pop() if len(names) == 1 else ""
+
+    def address_of(self, rank: Optional[int]) -> str:
+        """Return the address of another rank's end of our connection, or of our own ends."""
+        if rank is None:
+            return str(next(iter(self._lines.values())).getsockname()[0])
+        return str(self._lines[rank].getpeername()[0])
 
     def bytes_on_wire(self) -> int | None:
         """Return what the ports of all connections have sent; None where one has no port."""

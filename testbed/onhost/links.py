@@ -125,13 +125,13 @@ def bytes_sent_by(lines: list[socket.socket]) -> int | None:
 
     None where a connection is bound to no port.
     """
-    names = {_interface(line) for line in lines}
+    names = {interface_of(line) for line in lines}
     if not all(names):
         return None
     counters = [Path(f"/sys/class/net/{name}/statistics/tx_bytes") for name in names]
     return sum(int(counter.read_text()) for counter in counters)
 
 
-def _interface(line: socket.socket) -> str:
+def interface_of(line: socket.socket) -> str:
     """Return the name of the interface that a socket is bound to, or an empty string."""
     return line.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16).rstrip(b"\0").decode()
