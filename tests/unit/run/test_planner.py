@@ -48,7 +48,13 @@ def test_the_plan_of_every_experiment_is_the_one_that_was_read_and_approved(name
     Only its last line, which holds the digest, is left out.
     """
     console = Console(file=io.StringIO(), width=80)
-    lab = LABS[{"nccl-tests": "example-lab", "stragglar": "packet-rack"}.get(name, "rack")]
+    lab = LABS[
+        {
+            "nccl-tests": "example-lab",
+            "stragglar": "packet-rack",
+            "gloo": "packet-quad",
+        }.get(name, "rack")
+    ]
     print_plan(make_plan(shipped(name), lab, seed=7), console)
     lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
     assert lines[:-1] == (PLANS / f"{name}.txt").read_text().splitlines()
