@@ -42,6 +42,7 @@ KINDS: dict[str, str] = {
     "recovery.decided": "the policy decided what failed and what replaces it",
     "recovery.fenced": "the victim can no longer take part",
     "recovery.failed": "the policy gave up, with the reason",
+    "collective.chosen": "which AllReduce suits the job now, and why; ranks are told of a new one",
     "rank.ready": "a rank's process is up and its imports are done",
     "rank.left": "a rank left the broken generation, with the last step it committed",
     "rank.exit": "a rank's process ended",

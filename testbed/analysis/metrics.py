@@ -45,6 +45,12 @@ METRICS: dict[str, Meaning] = {
         "1", "higher", "one less the chance that some rank is last so often where all are alike"
     ),
     "rounds": Meaning("1", "lower", "rounds of a schedule from the straggler's arrival on"),
+    "straggling_step_time": Meaning("s", "lower", "median time of a step while a rank comes late"),
+    "communication_share": Meaning(
+        "1", "neither", "of a step, what its collective took before another was chosen"
+    ),
+    "collective_gain": Meaning("1", "higher", "share of a collective's time that a choice saved"),
+    "step_gain": Meaning("1", "higher", "share of a step's time that a choice saved"),
     "steps": Meaning("1", "neither", "steps finished when the trial ended"),
     "loss": Meaning("1", "neither", "training loss of the last step"),
     "digest": Meaning("", "neither", "SHA-256 of model, optimiser, step and data position"),

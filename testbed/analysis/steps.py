@@ -27,8 +27,12 @@ class Step:
     digest: str
     collective: float
     """Seconds from the last rank's entry into the AllReduce to the last one's exit."""
+    skew: float
+    """Seconds from the entry of the rank before the last one to that of the last."""
     bytes_sent: int
     """Bytes that each rank sent in the AllReduce."""
+    choice: int = 0
+    """The number of the choice that the AllReduce followed, 0 for none."""
 
 
 def rank_count(events: Iterable[Event]) -> int:
@@ -56,6 +60,7 @@ def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Ste
     ends = _known(clocks.instant(r, r.data["end"]) for r in reports)
     if len(begins) < len(reports) or len(ends) < len(reports):
         return None
+    arrived = sorted(at.middle for at in _known(entries))
     digests = {report.data["digest"] for report in reports}
     return Step(
         generation=key[0],
@@ -65,8 +70,10 @@ def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Ste
         is_verified=len(digests) == 1 and all(report.data["verified"] for report in reports),
         loss=reports[0].data["loss"],
         digest=reports[0].data["digest"],
-        collective=max(e.middle for e in _known(exits)) - max(e.middle for e in _known(entries)),
+        collective=max(e.middle for e in _known(exits)) - arrived[-1],
+        skew=arrived[-1] - arrived[-2] if len(arrived) > 1 else 0.0,
         bytes_sent=max(report.data["bytes"] for report in reports),
+        choice=reports[0].data.get("choice", 0),
     )
 
 

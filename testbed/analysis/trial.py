@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from testbed.analysis.clocks import Clocks
+from testbed.analysis.choices import choice_values
+from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.collectives import collective_values
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.meaning import Meaning
@@ -87,8 +88,11 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     finder = MarkFinder(events, clocks, steps)
     faulty = any(e.kind == "fault.inject" and e.data.get("breaks", True) for e in events)
     marks = finder.find() if faulty else None
-    values = _job_values(events, steps, clocks, marks, ranks)
-    values |= collective_values(events, clocks, ranks, finder.fault())
+    fault = finder.fault()
+    values = _job_values(events, steps, clocks, marks.at.get("t0") if marks else fault, ranks)
+    values |= collective_values(events, clocks, ranks, fault)
+    if fault is not None and not faulty:
+        values |= choice_values(steps, fault)
     if marks is not None:
         values |= _recovery_values(finder, steps, marks)
     return TrialResult(
@@ -123,9 +127,13 @@ def _recovered(marks: Marks | None, end: Event | None) -> bool:
 
 
 def _predictions(events: Sequence[Event]) -> dict[str, float]:
-    """Return what the log predicted, by the name of the value that it is about."""
-    terms = next((dict(e.data) for e in events if e.kind == "prediction"), {})
-    values: dict[str, float] = terms.get("values", {})
+    """Return what the log predicted, by the name of the value: its last word about each."""
+    terms: dict[str, Any] = {}
+    values: dict[str, float] = {}
+    for event in events:
+        if event.kind == "prediction":
+            terms |= event.data
+            values |= event.data.get("values", {})
     return values | {name: terms[term] for name, term in _PREDICTED.items() if term in terms}
 
 
@@ -158,10 +166,9 @@ def _dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
 
 
 def _job_values(
-    events: Sequence[Event], steps: Sequence[Step], clocks: Clocks, marks: Marks | None, ranks: int
+    events: Sequence[Event], steps: Sequence[Step], clocks: Clocks, zero: Instant | None, ranks: int
 ) -> dict[str, float | str]:
     """Return what the job itself did, before the fault where there was one."""
-    zero = marks.at.get("t0") if marks else None
     quiet = [step for step in steps if zero is None or step.end.late < zero.early]
     values: dict[str, float | str] = dict(bandwidths(events, clocks, ranks))
     values |= {name: value for name, (value, _) in _readings(events).items()}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.cost import Links, cost
 from testbed.collectives.schedule import to_json
 from testbed.jobs.cards import AllReduceOptions, TrainOptions
 
@@ -22,15 +23,33 @@ class Train:
         self.topology = options.topology if options.collective == "ring" else "all"
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
+        first = "ring" if options.collective == "auto" else options.collective
+        self._schedule = all_reduce(first, options.ranks, options.straggler)
+        self.chooses = self._schedule if options.collective == "auto" else None
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the model, its batches, and a schedule unless the ranks' own ring sums."""
-        options = self._options
-        told = {key: getattr(options, key) for key in _MODEL}
-        if options.collective != "ring":
-            schedule = all_reduce(options.collective, options.ranks, options.straggler)
-            told["schedule"] = to_json(schedule)
+        told = {key: getattr(self._options, key) for key in _MODEL}
+        if self._options.collective != "ring":
+            told["schedule"] = to_json(self._schedule)
         return {"kind": "train", "options": told}
+
+    def gradient_bytes(self, state_bytes: int) -> int:
+        """Return a third of the state, which is the parameters and both moments of Adam."""
+        return state_bytes // 3
+
+    def predict_steps(
+        self, links: Links, late: Mapping[int, float], step: float, state_bytes: int
+    ) -> dict[str, float]:
+        """Return by how much steps take longer; what a choice changes is expected when it is made.
+
+        A rank that is late holds the collective up, but for what that does without it meanwhile.
+        """
+        if self.chooses is not None:
+            return {}
+        size = self.gradient_bytes(state_bytes)
+        on_time, held_up = (cost(self._schedule, size, links, who).total for who in ({}, late))
+        return {"straggling_step_time": step + held_up - on_time}
 
 
 class AllReduce:

@@ -11,6 +11,7 @@ from testbed.units import SIZE, BitRate, Bytes, Seconds
 
 Topology = Literal["ring"]
 Algorithm = Literal["ring", "rhd", "direct", "stragglar"]
+Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
 
 _MOST_RANKS = 4096
 """Of a model: a schedule of so many has 17 million sends."""
@@ -26,8 +27,9 @@ class TrainOptions:
     ranks: int
     spares: int = 0
     topology: Topology = "ring"
-    collective: Algorithm = "ring"
-    """What sums the gradients: the ring, which needs its neighbours only, or a schedule."""
+    collective: Collective = "ring"
+    """What sums the gradients: the ring, which needs its neighbours only, or a schedule; with auto
+    the one that suits who comes late, by the cost model."""
     straggler: int | None = None
     """The rank that stragglar and direct expect last; without it, the last rank."""
     steps: int | None = None

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from testbed.analysis.meaning import Better, Meaning
 from testbed.collectives.cost import Links
+from testbed.collectives.schedule import Schedule
 from testbed.schema import Host
 
 
@@ -32,6 +33,25 @@ class Predicting(Protocol):
 
     def predict(self, links: Links, late: Mapping[int, float]) -> Mapping[str, float]:
         """Return what is expected of its metrics, with some ranks `late` by seconds."""
+
+
+@runtime_checkable
+class Stepping(Protocol):
+    """A job of steps that end with an AllReduce; it is a `Job` besides."""
+
+    chooses: Schedule | None
+    """What it begins with where it leaves the choice of the AllReduce to us."""
+
+    def gradient_bytes(self, state_bytes: int) -> int:
+        """Return the size of what is summed, for ranks with so much state."""
+
+    def predict_steps(
+        self, links: Links, late: Mapping[int, float], step: float, state_bytes: int
+    ) -> Mapping[str, float]:
+        """Return what is expected of its metrics with some ranks `late` by seconds.
+
+        `step` is what a step took before that.
+        """
 
 
 class Model(Protocol):

@@ -8,6 +8,7 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
+from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError
 from testbed.jobs.words import Job, ProgramJob
 from testbed.run.inbox import Inbox, Report
@@ -135,6 +136,12 @@ class RunningJob:
         for rank in sorted(ranks):
             host = self.hosts[rank]
             self.bench.hosts[host].tell(SLOT, {"do": "leave", "generation": generation})
+
+    def choose(self, number: int, schedule: Schedule) -> None:
+        """Tell every rank to follow a schedule, once all have heard of it; choices are numbered."""
+        for host in self.hosts:
+            message = {"do": "choose", "number": number, "schedule": to_json(schedule)}
+            self.bench.hosts[host].tell(SLOT, message)
 
     def _finish(self, step: int) -> None:
         """Tell every rank to end after a step, long before it comes."""

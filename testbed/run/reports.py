@@ -16,6 +16,7 @@ from testbed.control.words import (
     StepDone,
     ValuesCorrupt,
 )
+from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
 from testbed.run.inbox import Report
@@ -35,8 +36,11 @@ _FROM_RANK = {
 }
 
 
-def record(report: Report, rank: int | None, log: EventLog) -> None:
-    """Write a report to the event log; its own stamp is the host's."""
+def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
+    """Write a report to the event log and return the event; its own stamp is the host's.
+
+    What a program prints is no event: it goes to logs/, where there is room for it.
+    """
     message = dict(report.message)
     event = message.pop("event")
     subject = report.host if rank is None else f"rank {rank}"
@@ -45,17 +49,15 @@ def record(report: Report, rank: int | None, log: EventLog) -> None:
         said = dict(message["said"])
         name = said.pop("event")
         if name == "output":
-            return  # goes to logs/, where there is room for it
+            return None
         if name in _FROM_RANK:
-            log.append(_FROM_RANK[name], subject, at=report.received, **stamp, **said)
-        else:
-            log.append("symptom", subject, at=report.received, source=name, **stamp, **said)
-    elif event == "lost":
-        log.append("host.lost", report.host, at=report.received, reason=message["reason"])
-    elif event == "exit":
-        log.append("rank.exit", subject, at=report.received, **stamp, **message)
-    else:
-        log.append("symptom", subject, at=report.received, source=event, **stamp, **message)
+            return log.append(_FROM_RANK[name], subject, at=report.received, **stamp, **said)
+        return log.append("symptom", subject, at=report.received, source=name, **stamp, **said)
+    if event == "lost":
+        return log.append("host.lost", report.host, at=report.received, reason=message["reason"])
+    if event == "exit":
+        return log.append("rank.exit", subject, at=report.received, **stamp, **message)
+    return log.append("symptom", subject, at=report.received, source=event, **stamp, **message)
 
 
 def observation(report: Report, job: RunningJob) -> Observation | None:

@@ -12,9 +12,11 @@ from testbed.clock import Deadline, now
 from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
-from testbed.jobs.words import Predicting
+from testbed.jobs.words import Predicting, Stepping
 from testbed.plugins import kind
+from testbed.run.chooser import Chooser
 from testbed.run.circuits import make_circuits
+from testbed.run.expectation import expected
 from testbed.run.far_end_plan import breaks
 from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Report
@@ -89,7 +91,8 @@ class Stage:
         job = self._suitable_job(arm)
         self._prepare_spare(arm, job)
         recovery = self._recovery(arm, job)
-        trial = Trial(plan, arm.experiment, job, recovery, self._predictor(arm), self._around)
+        predict, chooser = self._predictor(arm), self._chooser(job)
+        trial = Trial(plan, arm.experiment, job, recovery, predict, self._around, chooser)
         trial.run()
         if not last:
             boot = arm.experiment.limits.boot
@@ -199,16 +202,20 @@ class Stage:
         around = self._around
         return Recovery(policy, around.bench, job, around.inbox, around.log)
 
+    def _chooser(self, job: RunningJob) -> Chooser | None:
+        if not isinstance(job.job, Stepping) or job.job.chooses is None:
+            return None
+        size = job.job.gradient_bytes(job.state_bytes)
+        return Chooser(job.job.chooses, size, self._cost, self._around.log, job.choose)
+
     def _predictor(self, arm: Arm) -> Predict:
         policy = arm.experiment.policy
         cold = getattr(policy and policy.options, "standby", "cold") == "cold"
         physics = self._physics(arm)
 
         def terms(fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
-            if isinstance(job.job, Predicting):
-                return self._expected(job.job, arm, fault)
-            if fault is None or not breaks(fault.kind):
-                return {}
+            if isinstance(job.job, Predicting) or fault is None or not breaks(fault.kind):
+                return expected(job, arm, fault, self._cost, step)
             return predict(
                 fault.kind,
                 physics,
@@ -221,21 +228,6 @@ class Stage:
             )
 
         return terms
-
-    def _expected(self, job: Predicting, arm: Arm, fault: FaultPlan | None) -> Mapping[str, Any]:
-        """Return what the cost model expects of the job's metrics, from the probed lines.
-
-        Nothing where a rank comes late by nobody knows how much.
-        """
-        late: dict[int, float] = {}
-        if fault is not None:
-            made = kind("faults", fault.kind).load()(arm.experiment.faults[0].options)
-            seconds = getattr(made, "late", None)
-            if seconds is None:
-                return {}
-            late[fault.rank] = seconds
-        alpha, beta = self._cost.alpha, self._cost.beta
-        return {"values": job.predict(self._cost, late), "alpha": alpha, "beta": beta}
 
     def _physics(self, arm: Arm) -> Physics:
         """Return the delays of the twin, or on hardware those that the switches declare."""

@@ -10,11 +10,13 @@ from testbed.bench.bench import Bench, side_by_side
 from testbed.clock import Deadline, now
 from testbed.control.words import AgentLost
 from testbed.errors import LabError
+from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.faults.words import Fault, Injected, Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
+from testbed.run.chooser import Chooser
 from testbed.run.cleanup import Cleanup, Promise
 from testbed.run.far_end_plan import breaks
 from testbed.run.far_ends import FarEndDoor, FarEndFaults
@@ -62,12 +64,14 @@ class Trial:
         recovery: Recovery | None,
         predict: Predict,
         around: Around,
+        chooser: Chooser | None = None,
     ) -> None:
         self._plan = plan
         self._experiment = experiment
         self._job = job
         self._recovery = recovery
         self._predict = predict
+        self._chooser = chooser
         self._around = around
         self._inbox, self._log = around.inbox, around.log
         self._pace = Pace(len(job.hosts))
@@ -278,7 +282,9 @@ class Trial:
 
     def _hear_report(self, report: Report) -> None:
         rank = self._job.rank_of(report.host)
-        record(report, rank, self._log)
+        event = record(report, rank, self._log)
+        if self._chooser and event and event.kind == "step":
+            self._chooser.hear(event)
         seen = observation(report, self._job)
         self._job.hear(report)
         said = report.message.get("said", {})
@@ -302,6 +308,7 @@ class Trial:
         """Measure every answering host's clock; one that does not answer is left out, and said."""
         hosts = self._around.bench.hosts
         deadline = Deadline.after(_CLOCK_LIMIT)
+        offsets: list[Event] = []
 
         def measure(name: str) -> None:
             try:
@@ -310,7 +317,11 @@ class Trial:
                 self._log.append("note", name, text=f"its clock was not measured: {error}")
                 return
             ahead = found.offset + self._log.started
-            self._log.append("clock.offset", name, at=found.at, ahead=ahead, bound=found.bound)
+            offsets.append(
+                self._log.append("clock.offset", name, at=found.at, ahead=ahead, bound=found.bound)
+            )
 
         future = self._inbox.submit(lambda: side_by_side(measure, list(hosts)))
         self._inbox.result(future, deadline, "measuring the clocks")
+        if self._chooser:
+            self._chooser.set_clocks(offsets)

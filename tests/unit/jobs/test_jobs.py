@@ -6,9 +6,11 @@ from importlib import import_module
 
 import pytest
 
+from testbed.collectives.cost import Links
 from testbed.errors import FileError
 from testbed.jobs.builtin import AllReduce, Train
 from testbed.jobs.cards import AllReduceOptions, TrainOptions
+from testbed.jobs.words import Stepping
 from testbed.plugins import kinds
 from testbed.schema import load_experiment
 
@@ -134,3 +136,26 @@ def test_a_refusal_is_found_in_the_file(tmp_path, monkeypatch):
     )
     with pytest.raises(FileError, match=r"e\.yaml:5:9: jobs\.main: .*heads must be at least 1"):
         load_experiment("e.yaml")
+
+
+def test_what_a_straggler_costs_a_step_depends_on_what_goes_on_without_it():
+    links, state = Links(1e-3, 8 / 100e6), 3 * (7 << 20)
+    reduced = 7 * (1 << 20) * links.beta  # the whole gradient on one line
+
+    def slower(collective, delay):
+        job = Train(TrainOptions(ranks=8, collective=collective))
+        assert isinstance(job, Stepping)
+        return job.predict_steps(links, {7: delay}, 2.0, state)["straggling_step_time"] - 2.0
+
+    assert slower("ring", 0.3) == pytest.approx(0.3)
+    assert slower("stragglar", 0.3) == pytest.approx(0.0)
+    hidden = 6 / 7 * reduced + 6e-3
+    assert slower("stragglar", 1.0) == pytest.approx(1.0 - hidden)
+
+
+def test_a_job_that_leaves_the_choice_to_us_begins_with_a_ring_among_all():
+    job = Train(TrainOptions(ranks=8, collective="auto"))
+    assert job.chooses.name == job.for_rank()["options"]["schedule"]["name"] == "ring"
+    assert job.topology == "all"
+    assert not job.predict_steps(Links(1e-3, 1e-8), {7: 1.0}, 2.0, 1 << 20)
+    assert Train(TrainOptions(ranks=8)).chooses is None

@@ -1,0 +1,37 @@
+"""Steps while a rank comes late, and what it saved them to sum their gradients in another way."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from testbed.analysis.clocks import Instant
+from testbed.analysis.steps import Step, step_time
+
+
+def choice_values(steps: Sequence[Step], fault: Instant) -> dict[str, float]:
+    """Return the metrics of steps that began after a fault which slows a rank down.
+
+    Where the collective was chosen meanwhile they are of the last choice, and of what it changed
+    from the one before it.
+    """
+    late = [step for step in steps if step.begin.early > fault.late]
+    if not late:
+        return {}
+    last = late[-1].choice
+    after = [step for step in late if step.choice == last]
+    before = [step for step in late if step.choice == last - 1]
+    values = {}
+    if (now := step_time(after)) is not None:
+        values["straggling_step_time"] = now
+        if (then := step_time(before)) is not None:
+            collective = _total(before)
+            values["communication_share"] = collective / then
+            values["collective_gain"] = 1 - _total(after) / collective
+            values["step_gain"] = 1 - now / then
+    return values
+
+
+def _total(steps: Sequence[Step]) -> float:
+    """Return what their collectives take from when all ranks but the last are ready: the median."""
+    return statistics.median(step.collective + step.skew for step in steps)

@@ -1,0 +1,100 @@
+"""Chooses the AllReduce of a job that leaves the choice to us, while it runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.steps import finished_steps, step_time
+from testbed.collectives.cost import Links
+from testbed.collectives.schedule import Schedule
+from testbed.control.choice import WINDOW, Choice, choose
+from testbed.events import Event
+from testbed.record.log import EventLog
+
+Reports = Mapping[int, Event]
+"""What each rank said of one step."""
+
+
+class Chooser:
+    """Watch the steps of a job that begins with a schedule; tell its ranks what suits them better.
+
+    Its gradients have `size` bytes. `tell` brings choices, numbered from 1 on, to all ranks, who
+    follow one once everybody has heard of it. Only steps after the last change count.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        size: int,
+        links: Links,
+        log: EventLog,
+        tell: Callable[[int, Schedule], None],
+    ) -> None:
+        self._schedule, self._size, self._links = schedule, size, links
+        self._log, self._tell = log, tell
+        self._number = 0
+        self._said = ""
+        self._clocks = Clocks(())
+        self._open: dict[int, dict[int, Event]] = {}
+        self._window: deque[Reports] = deque(maxlen=WINDOW)
+
+    def set_clocks(self, offsets: Sequence[Event]) -> None:
+        """Take what was measured of the hosts' clocks."""
+        self._clocks = Clocks(offsets)
+
+    def hear(self, step: Event) -> None:
+        """Take one rank's word on one step; when the last rank has spoken, choose anew."""
+        data = step.data
+        if data["choice"] != self._number:
+            return  # begun before the last change
+        reports = self._open.setdefault(data["step"], {})
+        reports[data["rank"]] = step
+        if len(reports) == self._schedule.ranks:
+            self._window.append(self._open.pop(data["step"]))
+            arrivals = [found for reports in self._window if (found := self._arrivals(reports))]
+            if len(arrivals) == WINDOW:
+                self._decide(choose(arrivals, self._schedule, self._size, self._links))
+
+    def _arrivals(self, reports: Reports) -> dict[int, Instant] | None:
+        """Return when each rank entered the collective; None where a clock was not measured."""
+        found = {
+            rank: self._clocks.instant(report, report.data["collective"][0])
+            for rank, report in reports.items()
+        }
+        known = {rank: at for rank, at in found.items() if at is not None}
+        return known if len(known) == len(found) else None
+
+    def _decide(self, choice: Choice) -> None:
+        """Write down what is new, and tell the ranks what has changed."""
+        changes = choice.schedule is not self._schedule
+        straggler = choice.straggler and choice.straggler.rank
+        what = f"{choice.schedule.name} {straggler}"
+        if what == self._said:
+            return
+        self._said = what
+        self._log.append(
+            "collective.chosen",
+            choice.schedule.name,
+            choice=self._number + changes,
+            because=choice.because,
+            straggler=straggler,
+            expected=choice.expected,
+            present=choice.present,
+        )
+        if changes:
+            self._predict(choice)  # before anything changes
+            self._number += 1
+            self._schedule = choice.schedule
+            self._window.clear()
+            self._open.clear()
+            self._tell(self._number, choice.schedule)
+
+    def _predict(self, choice: Choice) -> None:
+        events = [report for reports in self._window for report in reports.values()]
+        before = step_time(finished_steps(events, self._clocks, self._schedule.ranks))
+        if before:
+            links = {"alpha": self._links.alpha, "beta": self._links.beta}
+            values = choice.predict(before)
+            self._log.append("prediction", choice.schedule.name, values=values, **links)
