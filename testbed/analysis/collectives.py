@@ -14,6 +14,9 @@ from testbed.events import Event
 LIBRARIES = ("gloo", "nccl")
 """Algorithms that are somebody else's AllReduce."""
 
+_HEADERS = 66
+"""Bytes of a frame that are no payload: Ethernet 14, IPv4 20, TCP with time stamps 32."""
+
 Times = Mapping[str, tuple[float, float]]
 """By algorithm, its total and its exposed time in seconds."""
 
@@ -28,6 +31,9 @@ class Run:
     """By rank, when it entered."""
     end: Instant
     """When the last rank was done."""
+    sent: float | None
+    """Bytes that the busiest port sent for it, without the headers of frames; None where ports do
+    not count."""
 
     @property
     def total(self) -> float:
@@ -67,7 +73,7 @@ def collective_values(
             values[f"total_{algorithm}_{size_name(size)}"] = total
             values[f"exposed_{algorithm}_{size_name(size)}"] = exposed
             values[f"busbw_{algorithm}_{size_name(size)}"] = size * 8 * bus_factor(ranks) / exposed
-        values |= over_libraries(size, times)
+        values |= over_libraries(size, times) | _sent_bytes(size, runs)
     if runs:
         values |= speedups(times)
         values["skew"] = statistics.median(run.skew for run in runs)
@@ -114,6 +120,14 @@ def critical(times: Times) -> dict[str, float]:
     return {"critical_delay": times["stragglar"][0] - times["ring"][1]}
 
 
+def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for run in runs:
+        if run.size == size and run.sent is not None:
+            found.setdefault(f"sent_{run.algorithm}_{size_name(size)}", []).append(run.sent)
+    return {name: statistics.median(sent) for name, sent in found.items()}
+
+
 def _times(runs: Sequence[Run]) -> dict[str, tuple[float, float]]:
     algorithms = sorted({run.algorithm for run in runs})
     mine = {name: [run for run in runs if run.algorithm == name] for name in algorithms}
@@ -144,4 +158,10 @@ def _run(group: Sequence[Event], clocks: Clocks, since: float) -> Run | None:
     if len(known) < len(group) or len(done) < len(group):
         return None
     last = max(done, key=lambda end: end.middle)
-    return Run(group[0].data["size"], group[0].data["algorithm"], known, last)
+    return Run(group[0].data["size"], group[0].data["algorithm"], known, last, _sent(group))
+
+
+def _sent(group: Sequence[Event]) -> float | None:
+    counted = [event.data.get("counted") for event in group]
+    sent = [float(pair[0] - _HEADERS * pair[1]) for pair in counted if pair]
+    return max(sent) if len(sent) == len(group) else None

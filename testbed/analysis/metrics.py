@@ -63,12 +63,13 @@ _BY_SIZE = {
     "busbw": Meaning("bit/s", "higher", "bus bandwidth at this size"),
     "total": Meaning("s", "lower", "from when all ranks but the last were there, at this size"),
     "exposed": Meaning("s", "lower", "from when the last rank was there, at this size"),
+    "sent": Meaning("B", "lower", "bytes of the busiest port, without headers of frames"),
     "over": Meaning("1", "lower", "exposed time over that of a library's own AllReduce"),
 }
 
 _SIZED = re.compile(
     r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
-    r"|(total|exposed|busbw|over_(?:gloo|nccl))_(?:ring|rhd|direct|stragglar|gloo|nccl)"
+    r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))_(?:ring|rhd|direct|stragglar|gloo|nccl)"
     r"_[1-9][0-9]*(?:b|kib|mib|gib))"
 )
 

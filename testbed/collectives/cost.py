@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from testbed.collectives.schedule import Pair, Round, Schedule
 
@@ -74,6 +75,14 @@ def cost(
         clock = max(clock, float(there)) + duration
     total = max(clock, float(arrivals.max(initial=0.0)))
     return Cost(total, total - float(arrivals.max(initial=0.0)), early, moves)
+
+
+def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
+    """Return the bytes that the busiest rank sends of buffers of `size`, from a round on."""
+    sent = np.zeros(schedule.ranks, np.int64)
+    for step in schedule.rounds[since:]:
+        np.add.at(sent, step.source, _sizes(step, size, schedule.chunks))
+    return int(sent.max())
 
 
 def critical_delay(
@@ -147,11 +156,9 @@ def _timed(
     lit: Iterable[Pair],
     changes: Collection[int] | None = None,
 ) -> Iterator[Timed]:
-    short, longer = divmod(size, schedule.chunks)
     there = set(lit)
     for number, step in enumerate(schedule.rounds):
-        first, behind = step.chunk, step.chunk + step.count
-        sizes = step.count * short + np.minimum(behind, longer) - np.minimum(first, longer)
+        sizes = _sizes(step, size, schedule.chunks)
         if links.rates:
             ends = zip(step.source.tolist(), step.destination.tolist(), strict=True)
             per_byte = [
@@ -172,3 +179,12 @@ def _timed(
 
 def _pair(one: int, other: int) -> Pair:
     return (one, other) if one < other else (other, one)
+
+
+def _sizes(step: Round, size: int, chunks: int) -> npt.NDArray[np.int64]:
+    """Return the bytes of each send of a round, where the first chunks are longer by one."""
+    short, longer = divmod(size, chunks)
+    first, count = step.chunk.astype(np.int64), step.count.astype(np.int64)
+    sizes: npt.NDArray[np.int64] = np.minimum(first + count, longer) - np.minimum(first, longer)
+    sizes += count * short
+    return sizes

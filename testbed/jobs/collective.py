@@ -8,7 +8,7 @@ from typing import Any
 from testbed.analysis.collectives import critical, speedups
 from testbed.analysis.samples import size_name
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
-from testbed.collectives.cost import Links, cost
+from testbed.collectives.cost import Links, cost, most_sent
 from testbed.collectives.schedule import to_json
 from testbed.jobs.collective_cards import CollectiveOptions
 
@@ -57,6 +57,9 @@ class Collective:
         for size in sorted(self._options.sizes):
             costs = {name: cost(s, size, links, late) for name, s in self._schedules.items()}
             times = {name: (found.total, found.exposed) for name, found in costs.items()}
+            for schedule in self._schedules.values():
+                sent = most_sent(schedule, size)
+                values[f"sent_{schedule.name}_{size_name(size)}"] = float(sent)
             for name, (total, exposed) in times.items():
                 values[f"total_{name}_{size_name(size)}"] = total
                 values[f"exposed_{name}_{size_name(size)}"] = exposed

@@ -157,12 +157,15 @@ class Job:
         pattern = self._pattern
         pattern.fill(group.rank, step, group.checkpoint)
         run.prepare(pattern.vector)
+        before = _on_wire(group)
         group.barrier()
         delayed = 0.0 if control is None else control.hold_back(group.generation)
         begin = time.monotonic()
         record = run.run(pattern.vector)
         end = time.monotonic()
         run.finish(pattern.vector)
+        group.barrier()  # by then all that was sent for it has left
+        counted = [now - then for now, then in zip(_on_wire(group), before)]  # noqa: B905 - Python 3.9
         pattern.verify(group.ranks, step, group.checkpoint)
         return {
             "begin": begin,
@@ -171,8 +174,14 @@ class Job:
             "bytes": record.sent,
             "waits": record.waits,
             "rounds": sorted([number, *times] for number, times in record.rounds.items()),
-            "wire": group.links.bytes_on_wire(),
+            "counted": counted,
         }
+
+
+def _on_wire(group: Group) -> list[int]:
+    """Return bytes and frames that the ports of a group have sent; nothing where none counts."""
+    counted = (group.links.bytes_on_wire(), group.links.frames_on_wire())
+    return [count for count in counted if count is not None]
 
 
 def _load(library: str) -> None:

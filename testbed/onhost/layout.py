@@ -57,6 +57,10 @@ class Layout:
             way.after = tuple(r for r in earlier if r.overlaps(way))
         for way, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
             way.turns = way.part.peer != before.part.peer
+        self.peers = {way.part.peer for way in self.sends}
+        """Whom it sends to."""
+        self.stays = len(self.peers) == 1 and len(self.sends) > 1
+        """It sends to one peer round after round, as in a ring."""
         for way in self.receives:
             owed = (s for s in self.sends if s.part.round <= way.part.round)
             way.after = tuple(s for s in owed if s.overlaps(way))

@@ -14,17 +14,23 @@ from typing import Optional
 
 from .control import LeaveOrder
 from .errors import PeerLost
-from .links import bytes_sent_by, interface_of
-from .sockets import discard
+from .links import bytes_sent_by, frames_sent_by, interface_of
+from .sockets import SEND_BUFFER, discard
 
 _TCP_NOTSENT_LOWAT = 25  # Python knows it from 3.12 on
 _UNSENT = 2.5e-3
 """Seconds' worth of bytes that may wait in a connection before they are on their way. What waits
 there while we turn to the next peer would still share the port with what that one gets."""
 
+_NO_LIMIT = 0x7FFFFFFF
+
 _ROOM = 10e-3
 """Seconds' worth of receive buffer; Linux grants twice as much. What a rank sends that is ahead of
 us takes the rate of our port from who is to be heard first, so no more of it is let in."""
+
+_AHEAD = 30e-3
+"""Seconds' worth of send buffer towards the only peer of a schedule: a busy machine may give us no
+processor for so long, and the line is to carry something all the same."""
 
 _LARGEST_ROOM = 2 << 20
 """Bytes of receive buffer above which the kernel's own choice is as good."""
@@ -44,6 +50,8 @@ class Lines:
     ) -> None:
         self.generation = generation
         self._lines, self._leave = dict(lines), leave
+        self._unsent = _NO_LIMIT
+        self._limits: dict[int, int] = {}
         self._ranks = {line.fileno(): rank for rank, line in lines.items()}
         self._poll = select.poll()
         self._poll.register(leave, select.POLLIN)
@@ -52,12 +60,27 @@ class Lines:
 
     def suit(self, rate: float) -> None:
         """Let buffers be no larger than lines of `rate` bytes a second are kept busy by."""
-        room, unsent = int(rate * _ROOM), int(rate * _UNSENT)
-        for line in self._lines.values():
+        room, ahead = int(rate * _ROOM), int(rate * _AHEAD)
+        self._unsent = int(rate * _UNSENT)
+        for rank, line in self._lines.items():
             if room <= _LARGEST_ROOM:
                 line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(SEND_BUFFER, ahead))
+            self._limit(rank, self._unsent)
+
+    def stay(self, rank: int, stays: bool) -> None:
+        """Say whether all that we send goes to this rank; others would be kept waiting by it.
+
+        Then as much may wait in the connection as there is room for, and the line is busy although
+        we are not given a processor in time.
+        """
+        self._limit(rank, _NO_LIMIT if stays else self._unsent)
+
+    def _limit(self, rank: int, unsent: int) -> None:
+        if self._limits.get(rank, _NO_LIMIT) != unsent:
+            self._limits[rank] = unsent
             with contextlib.suppress(OSError):  # a kernel without it sends as fast, less in order
-                line.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent)
+                self._lines[rank].setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent)
 
     def checkpoint(self) -> None:
         """Raise Left when this generation must be left."""
@@ -119,6 +142,10 @@ class Lines:
     def bytes_on_wire(self) -> int | None:
         """Return what the ports of all connections have sent; None where one has no port."""
         return bytes_sent_by(list(self._lines.values()))
+
+    def frames_on_wire(self) -> int | None:
+        """Return how many frames the same ports have sent."""
+        return frames_sent_by(list(self._lines.values()))
 
     def close(self) -> None:
         """Discard every connection."""

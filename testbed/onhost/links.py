@@ -125,11 +125,20 @@ def bytes_sent_by(lines: list[socket.socket]) -> int | None:
 
     None where a connection is bound to no port.
     """
+    return _counted(lines, "tx_bytes")
+
+
+def frames_sent_by(lines: list[socket.socket]) -> int | None:
+    """Return how many frames the ports of connections have sent, as `bytes_sent_by` does."""
+    return _counted(lines, "tx_packets")
+
+
+def _counted(lines: list[socket.socket], counter: str) -> int | None:
     names = {interface_of(line) for line in lines}
     if not all(names):
         return None
-    counters = [Path(f"/sys/class/net/{name}/statistics/tx_bytes") for name in names]
-    return sum(int(counter.read_text()) for counter in counters)
+    counters = [Path(f"/sys/class/net/{name}/statistics/{counter}") for name in names]
+    return sum(int(path.read_text()) for path in counters)
 
 
 def interface_of(line: socket.socket) -> str:

@@ -66,6 +66,8 @@ class Group:
         if layout is None:
             layout = self._layouts[key] = Layout(program, vector.size, vector.itemsize)
         layout.reset((self.generation, self._epoch, self._number))
+        for peer in layout.peers:
+            self.links.stay(peer, layout.stays)
         return _Run(self.links, layout, vector, self._staging).run()
 
     def barrier(self) -> None:

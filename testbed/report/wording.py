@@ -45,7 +45,7 @@ CLAIMS = {
 CONFIDENCE = "95 % interval of the median"
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_FORMATS = {"s": TIME, "bit/s": RATE}
+_FORMATS = {"s": TIME, "bit/s": RATE, "B": SIZE}
 _SIZE_UNITS = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _BY_SIZE = re.compile(r"(time|algbw|busbw)_(\d+)(b|kib|mib|gib)")
 

@@ -11,7 +11,7 @@ from testbed.analysis.trial import analyse_trial
 class Collectives(Log):
     """A trial of a job `collective` on four hosts."""
 
-    def run(self, step, at, algorithm, total, late=0.0, size=1 << 20):
+    def run(self, step, at, algorithm, total, late=0.0, size=1 << 20, counted=False):
         """Write one collective: all but the last rank arrive at `at`, the last one `late` later."""
         for rank in range(4):
             host = f"h{rank}"
@@ -21,6 +21,7 @@ class Collectives(Log):
             stamps = {"begin": begin + ahead, "end": end + ahead}
             data = {"rank": rank, "generation": 1, "step": step, "iteration": step // 2}
             about = {"size": size, "algorithm": algorithm}
+            about |= {"counted": [1_000_000 + rank, 500]} if counted else {}
             self.on(host, end, "sample", f"rank {rank}", **data, **about, **stamps)
 
     def analysed(self):
@@ -62,6 +63,30 @@ def test_the_median_is_over_the_runs_and_comparisons_are_about_the_largest_size(
     assert values["total_ring_4kib"] == pytest.approx(50.0)
     assert values["speedup"] == pytest.approx(0.5)
     assert values["speedup_over_rhd"] == pytest.approx(0.75)
+
+
+def test_a_library_is_compared_with_at_every_size_and_is_no_rival_of_stragglar(log):
+    for number, (size, ours, theirs) in enumerate(((4096, 0.25, 1.0), (1 << 20, 3.0, 2.0))):
+        log.run(2 * number, 20.0 * number, "ring", ours, size=size)
+        log.run(2 * number + 1, 20.0 * number + 10, "gloo", theirs, size=size)
+    log.run(90, 60.0, "stragglar", 1.0)
+    log.end(100.0)
+    values = log.analysed().values
+    assert values["over_gloo_ring_4kib"] == pytest.approx(0.25)
+    assert values["over_gloo_ring_1mib"] == pytest.approx(1.5)
+    assert values["over_gloo_stragglar_1mib"] == pytest.approx(0.5)
+    assert values["busbw_gloo_1mib"] == pytest.approx(8 * 2**20 * 1.5 / 2.0)
+    assert "speedup_over_gloo" not in values
+    assert all(meaning(name) for name in values)
+
+
+def test_what_the_busiest_port_sent_is_without_headers_and_known_only_where_all_count(log):
+    log.run(0, 0.0, "ring", 1.0, counted=True)
+    log.run(1, 2.0, "rhd", 1.0)
+    log.end(5.0)
+    values = log.analysed().values
+    assert values["sent_ring_1mib"] == 1_000_003 - 500 * (14 + 20 + 32)
+    assert "sent_rhd_1mib" not in values
 
 
 def test_the_critical_delay_is_known_only_from_trials_without_a_delay(log):

@@ -14,6 +14,7 @@ from testbed.collectives.cost import (
     cost,
     critical_delay,
     fastest,
+    most_sent,
     speed_up,
 )
 from testbed.collectives.exchanges import all_to_all
@@ -148,6 +149,21 @@ def test_an_odd_number_of_ranks_has_no_stragglar_to_choose() -> None:
     assert [schedule.name for schedule in candidates(1)] == ["ring"]
 
 
+@given(st.sampled_from([2, 4, 7, 8]), st.integers(0, 10**6))
+@settings(deadline=None, max_examples=30)
+def test_the_busiest_rank_of_a_ring_sends_all_chunks_but_one_twice(ranks: int, size: int) -> None:
+    smallest, longer = divmod(size, ranks)
+    spared = 2 * smallest + (1 if longer == ranks - 1 else 0)
+    assert most_sent(ring(ranks), size) == 2 * size - spared
+
+
+def test_after_the_straggler_has_come_a_rank_sends_no_more_than_the_bound() -> None:
+    for ranks, bound in ((4, 4 / 3), (8, 9 / 7), (16, 18 / 15)):
+        size = 420 * (ranks - 1)
+        schedule = stragglar(ranks)
+        assert 0.9 * bound * size < most_sent(schedule, size, schedule.early) <= bound * size
+
+
 # The papers' figures
 
 
@@ -221,6 +237,21 @@ def test_s4_the_sweep_of_delays_on_the_twin(delay: float, expected: float) -> No
 def test_s4_it_loses_where_nobody_is_late() -> None:
     for ranks in (4, 8):
         assert speed_up(stragglar(ranks), ring(ranks), 7 << 20, TWIN) < 0.95
+
+
+@given(
+    st.sampled_from([4, 6, 8, 16]),
+    st.dictionaries(st.integers(0, 15), st.floats(0, 3), max_size=3),
+    st.sampled_from([1 << 10, 7 << 20]),
+)
+@settings(deadline=None, max_examples=60)
+def test_s7_whoever_is_late_it_loses_no_more_than_where_nobody_is(
+    ranks: int, late: dict[int, float], size: int
+) -> None:
+    """A wrong straggler, several of them, any delays: the loss at no delay is the bound."""
+    delays = {rank: delay for rank, delay in late.items() if rank < ranks}
+    at_once = speed_up(stragglar(ranks), ring(ranks), size, TWIN)
+    assert speed_up(stragglar(ranks), ring(ranks), size, TWIN, delays) >= at_once - 1e-9
 
 
 def test_s5_the_ideal_point() -> None:

@@ -56,6 +56,7 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
         ({"sizes": (6,)}, "6 bytes are no whole number of float32"),
         ({"sizes": (4096, 4096)}, "4 KiB is listed twice"),
         ({"algorithms": ("ring", "ring")}, "ring is listed twice"),
+        ({"executor": "gloo", "algorithms": ("nccl",)}, "in one library at a time"),
         ({"straggler": 8}, "rank 8 is none of the 8 ranks"),
     ],
 )
@@ -66,3 +67,24 @@ def test_what_cannot_be_run_is_refused(changes, error):
 
 def test_an_odd_number_of_ranks_is_served_by_the_others():
     assert job(ranks=5, algorithms=("ring", "rhd", "direct")).ranks == 5
+
+
+def test_what_a_library_does_by_itself_has_no_schedule_and_no_prediction():
+    mixed = job(algorithms=("ring", "gloo"))
+    told = mixed.for_rank()["options"]
+    assert list(told["schedules"]) == ["ring", "gloo"]
+    assert told["schedules"]["gloo"] is None
+    assert told["library"] == "gloo" and not told["through_library"]
+    assert not [name for name in mixed.predict(TWIN, {}) if "gloo" in name]
+
+
+def test_without_a_library_nobody_needs_torch():
+    assert job().for_rank()["options"]["library"] is None
+    through = job(executor="gloo").for_rank()["options"]
+    assert through["library"] == "gloo" and through["through_library"]
+
+
+def test_what_the_ports_will_send_is_predicted():
+    expected = job().predict(TWIN, {})
+    assert expected["sent_ring_7mib"] == pytest.approx(2 * 7 / 8 * 7 * MIB, rel=1e-3)
+    assert expected["sent_stragglar_7mib"] <= (6 + 9) * MIB

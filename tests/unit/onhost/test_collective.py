@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
+from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
 
@@ -64,3 +67,33 @@ def test_a_straggler_that_is_told_to_leave_does_not_sleep_on(gang):
     members.members[0].hear("generation")
     members.tell("leave", generation=1)
     assert all(said["generation"] == 1 for said in members.hear("left"))
+
+
+def test_s7_values_are_right_whoever_comes_late(gang):
+    """The schedules expect rank 3; nobody, another one, two, and one after the other are late."""
+    schedules = {name: to_json(all_reduce(name, 4)) for name in ALGORITHMS}
+    members = gang("collective", options(4, schedules=schedules, sizes=[4096], iterations=4), 4)
+    first, _, third, _ = members.members
+    members.join(1)
+    first.hear("sample", step=3)
+    first.tell("straggle", seconds=0.02)
+    first.hear("sample", step=7)
+    third.tell("straggle", seconds=0.03)
+    first.hear("sample", step=11)
+    first.tell("straggle", seconds=0)
+    members.hear("done", step=16)
+    late = [{s["step"] for s in m.of_kind("sample") if s["delayed"]} for m in (first, third)]
+    assert late[0] - late[1] and late[0] & late[1] and late[1] - late[0]
+    assert all(s["verified"] for m in members.members for s in m.of_kind("sample"))
+
+
+def test_a_library_that_is_not_there_is_refused_with_a_reason(gang):
+    if find_spec("torch"):
+        pytest.skip("torch is there")
+    members = gang("collective", options(1), 1)
+    members.job["options"]["library"] = "gloo"
+    refused = members.start()
+    with pytest.raises((AssertionError, ConnectionError)):  # it says why, and ends
+        members.configure(refused, 0)
+    (failed,) = refused.of_kind("failed")
+    assert "gloo comes with torch, which cannot be loaded here" in failed["why"]
