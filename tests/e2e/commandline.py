@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "testbed.cli"]
+
+
+def _hear_signals() -> None:
+    """Start as from a terminal, even where these tests run in the background and ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 
 _MODEL = {"dim": 64, "layers": 2, "heads": 2, "hidden": 128}
 SMALL_MODEL = [part for k, v in _MODEL.items() for part in ("-S", f"jobs.main.{k}={v}")]
@@ -46,7 +53,7 @@ class Started:
             return []
         return [json.loads(line) for line in log.read_text().splitlines(True) if line[-1] == "\n"]
 
-    def await_event(self, wanted: Callable[[dict[str, Any]], bool], limit: float = 40.0) -> Any:
+    def await_event(self, wanted: Callable[[dict[str, Any]], bool], limit: float = 90.0) -> Any:
         """Return the first event that satisfies `wanted`; fail when none comes in time."""
         end = time.monotonic() + limit
         while time.monotonic() < end:
@@ -63,7 +70,7 @@ class Started:
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
 
-    def finish(self, limit: float = 60.0) -> Finished:
+    def finish(self, limit: float = 120.0) -> Finished:
         out, err = self.process.communicate(timeout=limit)
         return Finished(self.process.returncode, out, err)
 
@@ -101,6 +108,7 @@ class CommandLine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_hear_signals,
         )
         self.running.append(process)
         return Started(process, self.results)

@@ -57,7 +57,7 @@ def test_a_switch_that_misbehaves_during_the_recovery(
 ) -> None:
     wrong, words = FAULTS[fault]
     late = ["-S", "faults.0.at.step=200"]
-    run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK, *late)
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
     assert testbed("twin", "fault", rack, "ocs", *wrong).code == 0
     try:
