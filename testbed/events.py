@@ -28,6 +28,8 @@ KINDS: dict[str, str] = {
     "clock.offset": "one host's clock against the orchestrator's: offset and error bound",
     "fabric.change": "cross-connects were removed and added; when commanded, read back, verified",
     "fabric.failed": "a change failed; why, and whether all of it was rolled back",
+    "circuits.asked": "a rank is through with a round and asks for the circuits of the next",
+    "circuits.lit": "they are made and proved, and the ranks told so; how long that took",
     "link.good": "light and link are back on a circuit and both identities were verified",
     "link.probe": "delivered rate of one circuit: long messages, and short ones after a pause",
     "prediction": "what the model expects of a trial, written before its fault",

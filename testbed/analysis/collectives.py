@@ -17,6 +17,9 @@ LIBRARIES = ("gloo", "nccl")
 _HEADERS = 66
 """Bytes of a frame that are no payload: Ethernet 14, IPv4 20, TCP with time stamps 32."""
 
+REPOINTED, FORWARDED = "repointed", "forwarded"
+"""How an algorithm was run on a circuit switch, behind its name where that is given."""
+
 Times = Mapping[str, tuple[float, float]]
 """By algorithm, its total and its exposed time in seconds."""
 
@@ -126,6 +129,30 @@ def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:
         if run.size == size and run.sent is not None:
             found.setdefault(f"sent_{run.algorithm}_{size_name(size)}", []).append(run.sent)
     return {name: statistics.median(sent) for name, sent in found.items()}
+
+
+def beside_the_model(
+    values: Mapping[str, float | str], predicted: Mapping[str, float]
+) -> dict[str, float]:
+    """Return how far the total times are from the model, and how often its choice was right.
+
+    The choice is that between re-pointing and forwarding, at each size by each algorithm.
+    """
+    totals = {
+        name: (value, predicted[name])
+        for name, value in values.items()
+        if name.startswith("total_") and name in predicted and not isinstance(value, str)
+    }
+    found: dict[str, float] = {}
+    if totals:
+        found["model_error"] = max(abs(value / model - 1) for value, model in totals.values())
+    right = [
+        (measured < other[0]) == (model < other[1])
+        for name, (measured, model) in totals.items()
+        if (other := totals.get(name.replace(f"_{REPOINTED}_", f"_{FORWARDED}_")))
+        and f"_{REPOINTED}_" in name
+    ]
+    return found | ({"right_choices": sum(right) / len(right)} if right else {})
 
 
 def _times(runs: Sequence[Run]) -> dict[str, tuple[float, float]]:

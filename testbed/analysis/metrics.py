@@ -39,6 +39,12 @@ METRICS: dict[str, Meaning] = {
     "speedup_over_direct": Meaning("1", "higher", "total time of direct over that of stragglar"),
     "exposed_speedup": Meaning("1", "higher", "the same of the exposed times"),
     "critical_delay": Meaning("s", "lower", "the straggler's delay from which on it is faster"),
+    "model_error": Meaning(
+        "1", "lower", "the largest distance of a total time from its prediction, as a share of it"
+    ),
+    "right_choices": Meaning(
+        "1", "higher", "share of sizes and algorithms at which the better way was expected to be"
+    ),
     "skew": Meaning("s", "lower", "by how much the last rank came later than the one before it"),
     "straggler": Meaning("", "neither", "the rank that came last most often"),
     "straggler_confidence": Meaning(
@@ -69,7 +75,8 @@ _BY_SIZE = {
 
 _SIZED = re.compile(
     r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
-    r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))_(?:ring|rhd|direct|stragglar|gloo|nccl)"
+    r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))"
+    r"_(?:(?:ring|rhd|direct|stragglar)(?:_repointed|_forwarded)?|gloo|nccl)"
     r"_[1-9][0-9]*(?:b|kib|mib|gib))"
 )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from testbed.analysis.choices import choice_values
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.collectives import collective_values
+from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.meaning import Meaning
 from testbed.analysis.samples import bandwidths
@@ -93,6 +93,8 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     values |= collective_values(events, clocks, ranks, fault)
     if fault is not None and not faulty:
         values |= choice_values(steps, fault)
+    predicted = _predictions(events)
+    values |= beside_the_model(values, predicted)
     if marks is not None:
         values |= _recovery_values(finder, steps, marks)
     return TrialResult(
@@ -102,7 +104,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         recovered=_recovered(marks, end) if faulty else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",
         values=values,
-        predicted=_predictions(events),
+        predicted=predicted,
         marks=marks,
         lost_steps=_lost_steps(finder) if faulty else None,
         receipt=_receipt(events, finder),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching, matching
 
@@ -31,6 +31,19 @@ def ring(hosts: Sequence[str], ports: Ports) -> Matching:
 def ring_link(host: str, successor: str, ports: Ports) -> tuple[HostPort, HostPort]:
     """Return the two ends of a ring's circuit, the sender's first."""
     return HostPort(host, ports[host][-1]), HostPort(successor, ports[successor][0])
+
+
+def between_ranks(
+    joints: Iterable[tuple[tuple[int, int], tuple[int, int]]], hosts: Sequence[str], ports: Ports
+) -> Matching:
+    """Return the circuits that joints of ranks are on hosts, given in the order of their ranks.
+
+    A joint names a rank and its port at either end: 0 for a host's first port, 1 for its last.
+    """
+    return matching(
+        Circuit.between(*(HostPort(hosts[rank], ports[hosts[rank]][-port]) for rank, port in ends))
+        for ends in joints
+    )
 
 
 def neighbours(hosts: Sequence[str]) -> list[tuple[str, str]]:

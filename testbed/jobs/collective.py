@@ -9,7 +9,8 @@ from testbed.analysis.collectives import critical, speedups
 from testbed.analysis.samples import size_name
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.cost import Links, cost, most_sent
-from testbed.collectives.schedule import to_json
+from testbed.collectives.schedule import Schedule, to_json
+from testbed.jobs.circuit_collective import CircuitCollective
 from testbed.jobs.collective_cards import CollectiveOptions
 
 
@@ -25,11 +26,18 @@ class Collective:
         self._options = options
         self.ranks = options.ranks
         straggler = options.ranks - 1 if options.straggler is None else options.straggler
-        self._schedules = {
+        self._schedules: dict[str, Schedule] = {
             name: all_reduce(name, options.ranks, straggler)
             for name in ALGORITHMS
             if name in options.algorithms
         }
+
+    def on_circuits(self) -> CircuitCollective:
+        """Return the job for a circuit switch, whose hosts have two ports each."""
+        if self._options.libraries:
+            library = self._options.libraries[0]
+            raise ValueError(f"{library} connects everybody at once, which takes a packet switch")
+        return CircuitCollective(self._options, self._schedules)
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the sizes and the schedules, as plain data; what libraries do has none."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from testbed.analysis.meaning import Better, Meaning
 from testbed.collectives.cost import Links
+from testbed.collectives.repointing import Joint
 from testbed.collectives.schedule import Schedule
 from testbed.schema import Host
 
@@ -52,6 +53,25 @@ class Stepping(Protocol):
 
         `step` is what a step took before that.
         """
+
+
+@runtime_checkable
+class Versatile(Protocol):
+    """A job that is another one on a circuit switch than on a packet switch."""
+
+    def on_circuits(self) -> Job:
+        """Return what it is on circuits; raise ValueError where it cannot be run on any."""
+
+
+@runtime_checkable
+class Repointing(Protocol):
+    """A job whose ranks ask for circuits while it runs; it is a `Predicting` job besides."""
+
+    circuits: Sequence[Sequence[Joint]]
+    """All that they ask for, by number; 0 are those that it begins with."""
+
+    def choices(self, links: Links) -> Mapping[str, Mapping[str, str]]:
+        """Return, by algorithm and size, which schedule to run; nothing where no choice is left."""
 
 
 class Model(Protocol):

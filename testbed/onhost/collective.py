@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
 from .allreduce import Pattern
+from .circuits import Circuits, Leg, legs
 from .control import Control
 from .errors import Refused
 from .parts import Program, Record
@@ -28,15 +29,25 @@ class Options:
 
     Each size is run `iterations` times by all algorithms in turn, and before that `warmup` times.
     An algorithm without a schedule is what the `library` has of its own.
+    On a circuit switch a schedule is in stages, `circuits` says what `Circuits` must know, and
+    `choices` of which algorithms one schedule will be chosen for each size, and from which.
     """
 
     sizes: Sequence[int]
-    schedules: Mapping[str, Optional[Mapping[str, Any]]]
+    schedules: Mapping[str, Any]
     library: Optional[str] = None
     through_library: bool = False
     """The schedules are run by the library, too."""
     iterations: int = 5
     warmup: int = 1
+    circuits: Mapping[str, Any] | None = None
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def turns(self) -> list[str]:
+        """Return the algorithms that take turns."""
+        chosen = {name for names in self.choices.values() for name in names}
+        return [*(name for name in self.schedules if name not in chosen), *self.choices]
 
 
 @dataclass(frozen=True)
@@ -52,9 +63,11 @@ class Turn:
 class Run:
     """One algorithm, ready to run: a schedule or what a library has of its own, and who does it."""
 
-    group: Group
-    program: Program | None
-    library: Distributed | None
+    group: Group | Circuits
+    program: Program | None = None
+    library: Distributed | None = None
+    legs: tuple[Leg, ...] = ()
+    """The schedule in parts, on circuits."""
 
     def prepare(self, vector: Numbers) -> None:
         """Hand a vector to the library."""
@@ -65,6 +78,8 @@ class Run:
         """Do it."""
         if self.library is not None:
             return self.library.run(self.program) if self.program else self.library.all_reduce()
+        if isinstance(self.group, Circuits):
+            return self.group.run(self.legs, vector)
         assert self.program is not None
         return self.group.run(self.program, vector)
 
@@ -90,8 +105,13 @@ class Job:
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Do nothing: every size warms up its own buffer, over the connections."""
 
-    def run(self, group: Group, control: Control) -> None:
+    def run(self, group: Group | Circuits, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""
+        if isinstance(group, Circuits):
+            schedules = self._options.schedules.items()
+            runs = {name: Run(group, legs=legs(data, group.rank)) for name, data in schedules}
+            self._take_turns(runs, group, control)
+            return
         library = self._connected(group, control)
         try:
             self._take_turns(self._runs(group, library), group, control)
@@ -114,7 +134,10 @@ class Job:
             runs[name] = Run(group, program, through)
         return runs
 
-    def _take_turns(self, runs: Mapping[str, Run], group: Group, control: Control) -> None:
+    def _take_turns(
+        self, runs: Mapping[str, Run], group: Group | Circuits, control: Control
+    ) -> None:
+        chosen = self._chosen(control, group.generation)
         while True:
             step = self.state.step
             assert step is not None
@@ -124,9 +147,10 @@ class Job:
             if self._pattern.vector.nbytes != turn.size:
                 self._pattern = Pattern(turn.size // 4)
                 for number in range(self._options.warmup):
-                    for run in runs.values():
+                    for name in self._options.turns:
+                        run = runs[chosen(Turn(name, turn.size, 0))]
                         self._exchange(run, group, step + number, None)
-            told = self._exchange(runs[turn.algorithm], group, step, control)
+            told = self._exchange(runs[chosen(turn)], group, step, control)
             self.state.commit()
             control.emit(
                 "sample",
@@ -143,15 +167,27 @@ class Job:
     def _turn(self, step: int) -> Turn | None:
         """Return what a step runs; None after the last one."""
         options = self._options
-        algorithms = list(options.schedules)
+        algorithms = options.turns
         number, place = divmod(step, len(algorithms))
         index, iteration = divmod(number, options.iterations)
         if index == len(options.sizes):
             return None
         return Turn(algorithms[place], options.sizes[index], iteration)
 
+    def _chosen(self, control: Control, generation: int) -> Callable[[Turn], str]:
+        """Return what names the schedule of a turn, once all choices are made."""
+        if not self._options.choices:
+            return lambda turn: turn.algorithm
+        control.wait_until(lambda: control.choice is not None, generation)
+        assert control.choice is not None
+        schedules = control.choice["schedules"]
+        names = self._options.choices
+        return lambda turn: (
+            schedules[turn.algorithm][str(turn.size)] if turn.algorithm in names else turn.algorithm
+        )
+
     def _exchange(
-        self, run: Run, group: Group, step: int, control: Control | None
+        self, run: Run, group: Group | Circuits, step: int, control: Control | None
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
         pattern = self._pattern
@@ -178,7 +214,7 @@ class Job:
         }
 
 
-def _on_wire(group: Group) -> list[int]:
+def _on_wire(group: Group | Circuits) -> list[int]:
     """Return bytes and frames that the ports of a group have sent; nothing where none counts."""
     counted = (group.links.bytes_on_wire(), group.links.frames_on_wire())
     return [count for count in counted if count is not None]

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from .errors import Left, ProtocolError
@@ -39,6 +40,10 @@ class LeaveOrder:
     def give(self, generation: int) -> None:
         """Order everybody out of `generation` and of those before it."""
         self._generation = max(self._generation, generation)
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Let whoever waits look up: something else than an order has come."""
         os.write(self._told, b"!")
 
     def check(self, generation: int) -> None:
@@ -76,6 +81,8 @@ class Control:
         """Seconds that this rank must come late to every collective."""
         self.choice: Message | None = None
         """The newest choice of a schedule: its `number`, from 1 on, and the `schedule`."""
+        self.lit = (0, 0)
+        """The newest circuits that are said to be lit: their generation and number."""
         self._line = line
         self._sending = threading.Lock()
         self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -111,6 +118,20 @@ class Control:
                 self.leave.settle()
                 self.leave.check(generation)
         return time.monotonic() - begin if lateness else 0.0
+
+    def ask_for_circuits(self, generation: int, number: int, **which: Any) -> None:
+        """Ask for other circuits and wait until they are lit. Raise Left on the way."""
+        self.emit("circuits", generation=generation, number=number, **which)
+        self.wait_until(lambda: self.lit >= (generation, number), generation)
+
+    def wait_until(self, there: Callable[[], bool], generation: int) -> None:
+        """Wait for what the agent will say. Raise Left when the generation must be left."""
+        poll = select.poll()
+        poll.register(self.leave, select.POLLIN)
+        while not there():
+            poll.poll()
+            self.leave.settle()
+            self.leave.check(generation)
 
     def ends_before(self, step: int) -> bool:
         """Tell whether the agent wants the job to end before `step`.
@@ -157,6 +178,11 @@ class Control:
             return
         if verb == "choose":
             self.choice = command
+            self.leave.nudge()
+            return
+        if verb == "lit":
+            self.lit = (command["generation"], command["number"])
+            self.leave.nudge()
             return
         if verb == "straggle":
             self.lateness = command["seconds"]

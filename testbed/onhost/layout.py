@@ -29,9 +29,13 @@ class Way:
         self.turns = False
         """It goes to another peer than the one before."""
         self.begun: float | None = None
+        self.memory: memoryview | None = None
+        """Where its bytes are, when not in the vector."""
 
     def limit(self) -> int:
         """Return the element up to which it may go now."""
+        if self.part.held is not None:  # what we pass on we have whole
+            return self.stop if all(o.done == o.stop for o in self.after) else self.start
         least = self.stop
         for other in self.after:  # what one of them has not done stops us only where it begins
             if other.done < least and other.done < other.stop:
@@ -39,8 +43,9 @@ class Way:
         return max(self.start, least)
 
     def overlaps(self, other: Way) -> bool:
-        """Tell whether both are about the same elements, some of them."""
-        return self.start < other.stop and other.start < self.stop
+        """Tell whether both are about the same elements of the vector, some of them."""
+        mine = self.part.held is None and other.part.held is None
+        return mine and self.start < other.stop and other.start < self.stop
 
 
 class Layout:
@@ -64,6 +69,17 @@ class Layout:
         for way in self.receives:
             owed = (s for s in self.sends if s.part.round <= way.part.round)
             way.after = tuple(s for s in owed if s.overlaps(way))
+        self._hold()
+
+    def _hold(self) -> None:
+        """Give what passes through this rank a place apart, whole before it goes on."""
+        coming = {way.part.held: way for way in self.receives if way.part.held is not None}
+        for way in coming.values():
+            way.memory = memoryview(bytearray((way.stop - way.start) * self._itemsize))
+        for way in self.sends:
+            if way.part.held is not None:
+                source = coming[way.part.held]
+                way.after, way.memory = (source,), source.memory
 
     def reset(self, number: tuple[int, int, int]) -> None:
         """Make it ready for a run: by its generation, its epoch and its number in that."""

@@ -14,7 +14,7 @@ import hmac
 import selectors
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -75,7 +75,8 @@ def meet(
     Tries until it succeeds or is told to leave (Left): how long is too long only the control plane
     can know. `port` is where the connection to `peer`, the next rank, starts.
     """
-    meeting = _Meeting(listener, port, {seat.next: peer}, {seat.previous}, seat, leave)
+    calls = {seat.next: (port, peer)}
+    meeting = _Meeting((listener,), calls, {seat.previous}, seat, leave)
     called, came = meeting.hold()
     return called[seat.next], came[seat.previous]
 
@@ -87,8 +88,22 @@ def meet_everybody(
 
     Tries as long as `meet` does. `peers` are all other ranks.
     """
-    above = {rank: address for rank, address in peers.items() if rank > seat.rank}
-    meeting = _Meeting(listener, port, above, set(peers) - set(above), seat, leave)
+    ways = {rank: (port, address) for rank, address in peers.items()}
+    return meet_some((listener,), ways, seat, leave)
+
+
+def meet_some(
+    listeners: Sequence[socket.socket],
+    peers: Mapping[int, tuple[Port, Address]],
+    seat: Seat,
+    leave: LeaveOrder,
+) -> dict[int, socket.socket]:
+    """Return one connection to each of some ranks, which all call this for one another.
+
+    Of two ranks the lower one calls, from the port that is named beside the other's address.
+    """
+    above = {rank: way for rank, way in peers.items() if rank > seat.rank}
+    meeting = _Meeting(listeners, above, set(peers) - set(above), seat, leave)
     called, came = meeting.hold()
     return {**called, **came}
 
@@ -167,18 +182,17 @@ class _Meeting:
 
     def __init__(
         self,
-        listener: socket.socket,
-        port: Port,
-        peers: Mapping[int, Address],
+        listeners: Sequence[socket.socket],
+        peers: Mapping[int, tuple[Port, Address]],
         awaited: set[int],
         seat: Seat,
         leave: LeaveOrder,
     ) -> None:
-        self._listener, self._seat, self._leave = listener, seat, leave
+        self._listeners, self._seat, self._leave = listeners, seat, leave
         self._selector = selectors.DefaultSelector()
         self._calls = {
             rank: _Call(self._selector, port, seat, rank, address)
-            for rank, address in peers.items()
+            for rank, (port, address) in peers.items()
         }
         self._awaited = awaited
         self._callers: set[socket.socket] = set()
@@ -199,7 +213,8 @@ class _Meeting:
 
     def _hold(self) -> tuple[dict[int, socket.socket], dict[int, socket.socket]]:
         self._selector.register(self._leave, selectors.EVENT_READ, self._leave.settle)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        for listener in self._listeners:
+            self._selector.register(listener, selectors.EVENT_READ, partial(self._accept, listener))
         while True:
             self._leave.check(self._seat.generation)
             called = {rank: call.line for rank, call in self._calls.items() if call.line}
@@ -229,9 +244,9 @@ class _Meeting:
         due = [call.again_at for call in self._calls.values() if call.again_at is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            caller, _ = self._listener.accept()
+            caller, _ = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
         prepare(caller)

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any, Protocol
 
+from .circuits import Circuits, Doors
 from .control import Control
 from .errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from .frames import Message
@@ -16,7 +17,7 @@ from .lines import Lines
 from .links import Links
 from .meeting import Seat, meet, meet_everybody
 from .ping_pong import ping_pong
-from .probe import probe
+from .probe import LinkProbe, probe
 from .ring import Ring
 from .schedule import Group
 from .sockets import Port, listen
@@ -29,7 +30,9 @@ class Job(Protocol):
     state: State
     loss: float | None
     meets: str
-    """Whom its ranks talk to: their `neighbours` in a ring, or `everybody` of a group."""
+    """Whom its ranks talk to: their `neighbours` in a ring, or `everybody` of a group.
+
+    Where its options tell of `circuits`, whom those lead to."""
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Make the first step as fast as later ones; what `checkpoint` raises ends it."""
@@ -49,15 +52,19 @@ class Member:
         job, ranks, seed = configuration["job"], configuration["ranks"], configuration["seed"]
         module = import_module(f".{job['kind']}", __package__)
         self._job: Job = module.Job(job["options"], seed, ranks)
-        self._listener = listen(Port(**configuration["from_previous"]))
-        self._together: Ring | Group | None = None
+        self._from_previous = Port(**configuration["from_previous"])
+        self._listener = listen(self._from_previous)
+        self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
+        self._second = None if self._circuits is None else listen(self._to_next)
+        self._together: Ring | Group | Circuits | None = None
         self._is_running = False
 
     def serve(self) -> None:
         """Announce the listener, warm up, and obey until told to exit."""
         address, port = self._listener.getsockname()
         state_bytes = len(self._job.state.outgoing())
-        self._control.emit("ready", address=address, port=port, state_bytes=state_bytes)
+        second = {"second": self._second.getsockname()} if self._second else {}
+        self._control.emit("ready", address=address, port=port, state_bytes=state_bytes, **second)
         with suppress(Left):
             self._job.warm_up(self._until_commanded)
         while True:
@@ -91,8 +98,7 @@ class Member:
             self._control.emit("generation", generation=generation)
             self._restore(together, command["step"], command["restore"])
             if command["probe"]:
-                found = probe(together) if isinstance(together, Ring) else ping_pong(together)
-                self._control.emit("probe", generation=generation, **asdict(found))
+                self._control.emit("probe", generation=generation, **_probed(together))
             self._is_running = True
             self._job.run(together, self._control)
         except Left:
@@ -109,7 +115,7 @@ class Member:
         else:
             self._report_end(generation)
 
-    def _connect(self, command: Message) -> Ring | Group:
+    def _connect(self, command: Message) -> Ring | Group | Circuits:
         rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
         members = {member["rank"]: member for member in command["members"]}
         if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
@@ -117,6 +123,9 @@ class Member:
         seat = Seat(self._token, command["generation"], rank, len(members))
         leave = self._control.leave
         peers = {other: (m["address"], m["port"]) for other, m in members.items()}
+        if self._circuits is not None and self._second is not None:
+            doors = Doors((self._from_previous, self._to_next), (self._listener, self._second))
+            return Circuits.meet(doors, members, seat, self._circuits, self._control)
         if self._job.meets == "everybody":
             del peers[rank]
             lines = meet_everybody(self._listener, self._to_next, peers, seat, leave)
@@ -124,7 +133,9 @@ class Member:
         pair = meet(self._listener, self._to_next, peers[seat.next], seat, leave)
         return Ring(rank, seat.ranks, Links(*pair, seat.generation, leave))
 
-    def _restore(self, ring: Ring | Group, step: int, restore: Mapping[str, int]) -> None:
+    def _restore(
+        self, ring: Ring | Group | Circuits, step: int, restore: Mapping[str, int]
+    ) -> None:
         """Come to the state before `step`: by stepping back, or from the previous rank.
 
         That rank is the source because the ring has no other link to a newcomer; it hands its
@@ -168,7 +179,18 @@ class Member:
             self._together = None
 
 
-def _may_restore(ring: Ring | Group, source: int, restore: Mapping[str, int]) -> bool:
+def _probed(together: Ring | Group | Circuits) -> dict[str, Any]:
+    """Measure the links, and what it takes to change them where that is asked for."""
+    if isinstance(together, Ring):
+        return asdict(probe(together))
+    if isinstance(together, Group):
+        return asdict(ping_pong(together))
+    found: LinkProbe = ping_pong(together.home)
+    together.suit(found.long_bytes / found.long_seconds)
+    return {**asdict(found), "changes": together.time_changes()}
+
+
+def _may_restore(ring: Ring | Group | Circuits, source: int, restore: Mapping[str, int]) -> bool:
     """Tell whether a rank can have its state from `source`: only its predecessor hands it on."""
     if not isinstance(ring, Ring):
         return False

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Optional
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one rank sends or receives in one round: chunks, and whether they are added."""
+    """What one rank sends or receives in one round: chunks, and whether they are added.
+
+    Where `held` is the number of a message, this rank is on its way: it is none of its own chunks.
+    """
 
     round: int
     peer: int
     chunk: int
     count: int
     adds: bool
+    held: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -28,15 +32,19 @@ class Program:
 
     @classmethod
     def of(cls, schedule: Mapping[str, Any], rank: int) -> Program:
-        """Return a rank's part of a schedule, given as `collectives` writes it."""
+        """Return a rank's part of a schedule, given as `collectives` writes it.
+
+        It may begin with another round than 0, which is its `first`.
+        """
         sends, receives = [], []
-        for number, step in enumerate(schedule["rounds"]):
-            for source, destination, chunk, count, operation in step:
-                adds = operation == "reduce"
+        for number, step in enumerate(schedule["rounds"], schedule.get("first", 0)):
+            for source, destination, chunk, count, operation, *hop in step:
+                passed_on, held = hop or (None, None)
+                adds = operation == "reduce" and held is None
                 if source == rank:
-                    sends.append(Part(number, destination, chunk, count, adds))
+                    sends.append(Part(number, destination, chunk, count, adds, passed_on))
                 if destination == rank:
-                    receives.append(Part(number, source, chunk, count, adds))
+                    receives.append(Part(number, source, chunk, count, adds, held))
         return cls(schedule["chunks"], tuple(sends), tuple(receives))
 
 
@@ -50,6 +58,13 @@ class Record:
     """By number, when this rank's part of a round began and ended."""
     waits: dict[int, float] = field(default_factory=dict)
     """By rank, the longest from when this one was ready to hear it until its first byte."""
+
+    def add(self, other: Record) -> None:
+        """Take in what was seen of later rounds of the same collective."""
+        self.sent += other.sent
+        self.rounds.update(other.rounds)
+        for rank, seconds in other.waits.items():
+            self.waits[rank] = max(self.waits.get(rank, 0.0), seconds)
 
     def part_of(self, number: int, begin: float, end: float) -> None:
         """Take one send or receive of a round into its times."""

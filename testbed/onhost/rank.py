@@ -15,11 +15,13 @@ host's monotonic clock at the instant it happened.
     finish     after_step: end the job after a step that no rank can have passed yet
                → done, or refused by a rank that has
     choose     number, schedule: follow this schedule once all ranks of the job have heard of it
-               → the `choice` of a step
+               → the `choice` of a step; or number, schedules by algorithm and size
+    lit        generation, number: the circuits that were asked for under this number are lit
     straggle   seconds: come that much late to every collective, until told otherwise → straggling
     exit       end the process → exit code 0
 
-On its own a rank sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or `refused`
+On its own a rank asks for circuits (`circuits`: number, which, and the ranks `of` whom all must
+have asked), and sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or `refused`
 it waits for `leave`. It never decides that a neighbour is dead: silence it endures.
 """
 

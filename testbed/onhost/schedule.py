@@ -28,7 +28,7 @@ from .parts import Program, Record
 
 Vector = npt.NDArray[Any]
 
-_SYNC = struct.Struct("!4sIII")  # magic, generation, epoch, distance
+_SYNC = struct.Struct("!4sIII")  # magic, generation, epoch, turn
 _TOGETHER = b"sync"
 
 STAGING = 256 << 10
@@ -38,13 +38,17 @@ STAGING = 256 << 10
 class Group:
     """All ranks of one generation, each connected to every other; all call the same in order.
 
+    Ranks `around` a ring need be connected to their neighbours only, unless a program says more.
+
     A receiver that expects another message raises WrongGeneration or ProtocolError; Left and
     PeerLost may come from any call. After any of them the buffers hold garbage. Runs are counted
     from the last barrier, so that between two of them pairs may run what concerns them alone.
     """
 
-    def __init__(self, rank: int, ranks: int, links: Lines) -> None:
+    def __init__(self, rank: int, ranks: int, links: Lines, *, around: bool = False) -> None:
         self.rank, self.ranks, self.links = rank, ranks, links
+        doubling = [1 << bit for bit in range((ranks - 1).bit_length())]
+        self._distances = [1] * (ranks - 1) if around else doubling
         self._epoch = self._number = 0
         self._staging = memoryview(bytearray(STAGING))
         self._layouts: dict[tuple[int, int, int], Layout] = {}
@@ -73,13 +77,11 @@ class Group:
     def barrier(self) -> None:
         """Return when every rank has called this."""
         self._epoch, self._number = self._epoch + 1, 0
-        distance = 1
-        while distance < self.ranks:
-            word = _SYNC.pack(_TOGETHER, self.generation, self._epoch, distance)
+        for turn, distance in enumerate(self._distances):
+            word = _SYNC.pack(_TOGETHER, self.generation, self._epoch, turn)
             self._exchange(
                 word, (self.rank + distance) % self.ranks, (self.rank - distance) % self.ranks
             )
-            distance *= 2
 
     def _exchange(self, word: bytes, to: int, source: int) -> None:
         unsent, heard = memoryview(word), bytearray(len(word))
@@ -145,8 +147,14 @@ class _Run:
         if way.turns and self._in and self._in[-1].part.round < way.part.round:
             return []
         left = way.opening[way.opened :]
-        data = self._bytes[way.start * self._size + self._position : way.limit() * self._size]
+        data = self._memory(way)[self._position : (way.limit() - way.start) * self._size]
         return [piece for piece in (left, data) if piece]
+
+    def _memory(self, way: Way) -> memoryview:
+        """Return the bytes that it is about: of the vector, or of what only passes through."""
+        if way.memory is not None:
+            return way.memory
+        return self._bytes[way.start * self._size : way.stop * self._size]
 
     def _send(self) -> int:
         if not self._out:
@@ -181,12 +189,11 @@ class _Run:
         rooms = []
         if way.opened < len(way.opening):
             rooms.append(memoryview(way.heading)[way.opened :])
-        first = way.start * self._size
         if way.part.adds:
             left = (way.stop - way.start) * self._size - self._taken
             data = self._staging[self._held : self._held + left]
         else:
-            data = self._bytes[first + self._taken : way.limit() * self._size]
+            data = self._memory(way)[self._taken : (way.limit() - way.start) * self._size]
         if data:
             rooms.append(data)
         return rooms or None

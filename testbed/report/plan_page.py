@@ -83,12 +83,14 @@ def _details(step: PlainStep) -> Iterator[Text]:
                 yield Text(f"+ {light.cross}  {light.source} to {light.sink}", "green")
         case VerifyPaths(ports):
             yield Text(_named("ports", tuple(map(str, ports))))
-        case StartJob(_, _, hosts, spares, commands):
+        case StartJob(_, _, hosts, spares, commands, asked):
             yield Text("ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts)))
             yield Text(_named("spares", spares))
             for host, words in zip(hosts, commands, strict=False):
                 if words:
                     yield Text(f"on {host}: {shlex.join(words)}")
+            for number, circuits in enumerate(asked[1:], start=1):
+                yield Text(f"asked for by ranks, {number}: {', '.join(map(str, circuits))}")
         case Restore(keep):
             end = "stay as the last trial leaves them" if keep else "go back to what was found"
             yield Text(f"faults undone, ranks ended, addresses removed; circuits {end}")

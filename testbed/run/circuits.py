@@ -91,10 +91,22 @@ def _hear(
     return LinkVerdict(circuit, False, detail)
 
 
-def make_circuits(bench: Bench, wanted: Matching, log: EventLog, deadline: Deadline) -> None:
-    """Make a job's circuits and verify each from both ends; raise LabError for one that is dark."""
+def make_circuits(
+    bench: Bench,
+    wanted: Matching,
+    log: EventLog,
+    deadline: Deadline,
+    verify: Matching | None = None,
+) -> None:
+    """Make a job's circuits and verify each from both ends, or only those of `verify`.
+
+    Raise LabError for one that is dark.
+    """
     verdicts = verify_links(
-        bench, wanted, log, lambda: bench.fabric.change(wanted, "job", deadline)
+        bench,
+        wanted if verify is None else verify,
+        log,
+        lambda: bench.fabric.change(wanted, "job", deadline),
     )
     for verdict in verdicts:
         if not verdict.good:

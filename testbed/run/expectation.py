@@ -34,4 +34,8 @@ def expected(
         values = job.job.predict_steps(links, late, step, job.state_bytes)
     else:
         values = {}
-    return {"values": values, "alpha": links.alpha, "beta": links.beta} if values else {}
+    terms = {"alpha": links.alpha, "beta": links.beta}
+    if changes := job.changes:
+        terms["delta"] = links.reconfiguration
+        terms |= {"changes": len(changes), "fastest": min(changes), "slowest": max(changes)}
+    return {"values": values, **terms} if values else {}

@@ -13,6 +13,7 @@ from testbed.errors import HostError
 from testbed.jobs.words import Job, ProgramJob
 from testbed.run.inbox import Inbox, Report
 from testbed.run.programs import Programs
+from testbed.run.repointing import Requests
 from testbed.schema import FabricKind
 
 SLOT = 0
@@ -29,6 +30,8 @@ class Seat:
 
     address: str = ""
     port: int = 0
+    second: tuple[str, int] | None = None
+    """Where it listens on its other port, if it does."""
     state_bytes: int = 0
     committed: int | None = None
     generation: int = 0
@@ -61,6 +64,10 @@ class RunningJob:
     """Why the job cannot go on, when it cannot."""
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
+    requests: Requests | None = None
+    """What the ranks ask the switch for, where they do."""
+    changes: list[float] = field(default_factory=list)
+    """The seconds of each change of circuits that they have timed."""
 
     def __post_init__(self) -> None:
         """Be ready to hear programs."""
@@ -114,7 +121,7 @@ class RunningJob:
         """Tell every rank to form a generation and go on after `committed` steps."""
         self.generation = generation
         members = [
-            {"rank": rank, "address": seat.address, "port": seat.port}
+            {"rank": rank, "address": seat.address, "port": seat.port, "second": seat.second}
             for rank, seat in enumerate(self.seats[host] for host in self.hosts)
         ]
         for rank, host in enumerate(self.hosts):
@@ -167,6 +174,7 @@ class RunningJob:
         match said["event"]:
             case "ready":
                 seat.address, seat.port = said["address"], said["port"]
+                seat.second = said.get("second")
                 seat.state_bytes = said["state_bytes"]
             case "left":
                 seat.committed = said["committed"]
@@ -179,8 +187,27 @@ class RunningJob:
                 self.failed[host] = said["why"]
             case "refused" | "corrupt":
                 self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
+            case "circuits" if self.requests and rank is not None:
+                self._serve(self.requests, rank, said)
             case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
                 self.programs.hear(rank, said)
+
+    def _serve(self, requests: Requests, rank: int, said: Mapping[str, Any]) -> None:
+        """Have circuits made that all ranks concerned have asked for, in a worker."""
+
+        def meet() -> None:
+            try:
+                requests.meet(said)
+            except Exception as error:  # a bug must end the trial, not leave the ranks waiting
+                self.failure = f"{type(error).__name__}: {error}"
+            self.failure = self.failure or requests.failure
+
+        if requests.hear(rank, said):
+            self.inbox.submit(meet)
+
+    def tell(self, rank: int, message: Mapping[str, Any]) -> None:
+        """Pass a message on to a rank."""
+        self.bench.hosts[self.hosts[rank]].tell(SLOT, message)
 
     @property
     def completed(self) -> int:

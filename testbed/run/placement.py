@@ -7,8 +7,8 @@ from itertools import permutations
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import Circuit, HostPort, Matching, cross_connects
-from testbed.fabric.topology import ring, ring_link
-from testbed.jobs.words import Job
+from testbed.fabric.topology import between_ranks, ring, ring_link
+from testbed.jobs.words import Job, Repointing, Versatile
 from testbed.plugins import kind, nearest
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 
@@ -24,6 +24,8 @@ class Placement:
     spares: tuple[str, ...]
     circuits: Matching
     fabric: FabricKind = "circuit"
+    asked: tuple[Matching, ...] = ()
+    """All circuits that the ranks will ask for while they run, by number."""
 
     def ports(self, lab: Lab) -> tuple[HostPort, ...]:
         """Return the ports that its hosts use on their fabric."""
@@ -58,9 +60,20 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
     ranks, spares = hosts[: job.ranks], hosts[job.ranks :]
     if _fabric(experiment, lab) == "packet":
         _check_plugs(experiment, lab, name, hosts)
+        if getattr(spec.options, "circuits", "auto") != "auto":
+            raise FileError(
+                experiment.source.where("jobs", name, "circuits"),
+                "a packet switch has no circuits to re-point or to forward over",
+            )
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
+    if isinstance(job, Versatile):
+        try:
+            job = job.on_circuits()
+        except ValueError as error:
+            raise FileError(experiment.source.where("jobs", name), str(error)) from None
     circuits = _circuits(experiment, lab, name, hosts, job)
-    return Placement(name, job, spec.kind, ranks, spares, circuits)
+    asked = _asked(experiment, lab, name, ranks, job) if isinstance(job, Repointing) else ()
+    return Placement(name, job, spec.kind, ranks, spares, circuits, asked=asked)
 
 
 def _fabric(experiment: Experiment, lab: Lab) -> FabricKind:
@@ -169,3 +182,25 @@ def _circuits(
             f"the fibres of lab {lab.lab} cannot make this {job.topology}: {error}",
         ) from None
     return circuits
+
+
+def _asked(
+    experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: Repointing
+) -> tuple[Matching, ...]:
+    """Return the circuits that a job's ranks will ask for, having checked that all can be made."""
+    if experiment.policy is not None:
+        raise FileError(
+            experiment.source.where("policy", "kind"),
+            f"{experiment.policy.kind} re-points circuits, and so do the ranks of job {name}",
+            hint="leave the policy out",
+        )
+    ports, wiring = lab.ports(), lab.wiring()
+    try:
+        asked = tuple(between_ranks(joints, ranks, ports) for joints in job.circuits)
+        cross_connects(frozenset[Circuit]().union(*asked), wiring)
+    except ValueError as error:
+        raise FileError(
+            experiment.source.where("jobs", name, "kind"),
+            f"the fibres of lab {lab.lab} cannot make the circuits of job {name}: {error}",
+        ) from None
+    return asked

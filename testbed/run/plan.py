@@ -72,6 +72,8 @@ class StartJob:
     spares: tuple[str, ...]
     commands: tuple[tuple[str, ...], ...] = ()
     """By rank, the command line of an ordinary program; empty where the ranks are our own."""
+    asked: tuple[tuple[Circuit, ...], ...] = ()
+    """All circuits that the ranks will ask for while they run, by number."""
 
 
 @dataclass(frozen=True, slots=True)

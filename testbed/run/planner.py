@@ -56,6 +56,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         StartJob(
             *(first.name, first.kind, first.hosts, first.spares),
             command_lines(arms[0].experiment, lab, first),
+            tuple(tuple(sorted(circuits)) for circuits in first.asked),
         ),
         *_trials(arms, lab, placements, random.Random(seed), count),
         Restore(experiment.keep),

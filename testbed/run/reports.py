@@ -30,6 +30,7 @@ _FROM_RANK = {
     "probe": "link.probe",
     "step": "step",
     "sample": "sample",
+    "circuits": "circuits.asked",
     "program.begin": "program.begin",
     "program.end": "program.end",
     "done": "job.done",

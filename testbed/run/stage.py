@@ -12,7 +12,7 @@ from testbed.clock import Deadline, now
 from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
-from testbed.jobs.words import Predicting, Stepping
+from testbed.jobs.words import Predicting, Repointing, Stepping
 from testbed.plugins import kind
 from testbed.run.chooser import Chooser
 from testbed.run.circuits import make_circuits
@@ -25,6 +25,7 @@ from testbed.run.placement import Placement, place
 from testbed.run.plan import FaultPlan, RunTrial
 from testbed.run.prediction import LinkRate, Physics, predict
 from testbed.run.recovery import Recovery
+from testbed.run.repointing import Requests
 from testbed.run.reports import record
 from testbed.run.trial import Around, Predict, Trial
 from testbed.schema import Arm, Experiment, Lab
@@ -80,6 +81,8 @@ class Stage:
     def start_first_job(self) -> None:
         """Start the job of the first arm, whose circuits are programmed already."""
         arm = next(iter(self._arms.values()))
+        if self._twin:
+            self._twin.retune(arm.of(self._lab))
         self._around.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
 
@@ -128,6 +131,8 @@ class Stage:
             placement.spares,
             placement.fabric,
         )
+        if placement.asked:
+            job.requests = Requests(around.bench, around.log, placement.asked, job.tell)
         self._job, self._made_for = job, _makings(arm)
         probes: list[Mapping[str, Any]] = []
         around.inbox.handler = lambda item: self._hear(item, job, probes)
@@ -140,6 +145,10 @@ class Stage:
         if job.failure or not ready:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
         self._link, self._cost = _slowest(probes), _usual(probes)
+        job.changes = _changes(probes)
+        if isinstance(job.job, Repointing) and (choices := job.job.choices(self._cost)):
+            for rank in range(len(job.hosts)):
+                job.tell(rank, {"do": "choose", "number": 1, "schedules": choices})
         self._note_slow_links(arm)
         return job
 
@@ -309,7 +318,15 @@ def _usual(probes: list[Mapping[str, Any]]) -> Links:
     """Return what messages cost between neighbours, by the median of the probes."""
     there_and_back = statistics.median(probe["short_seconds"] for probe in probes)
     per_byte = [probe["long_seconds"] / probe["long_bytes"] for probe in probes]
-    return Links(there_and_back / 2, statistics.median(per_byte))
+    changes = _changes(probes)
+    delta = statistics.median(changes) if changes else 0.0
+    return Links(there_and_back / 2, statistics.median(per_byte), delta)
+
+
+def _changes(probes: list[Mapping[str, Any]]) -> list[float]:
+    """Return what each change of circuits that the ranks timed took, by the median of the ranks."""
+    timed = [probe.get("changes", []) for probe in probes]
+    return [statistics.median(one) for one in zip(*timed, strict=True)]
 
 
 def _slowest(probes: list[Mapping[str, Any]]) -> LinkRate:

@@ -99,12 +99,17 @@ class RankProcess:
                     return message
             if not select.select([self.line], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise AssertionError(f"no {event} {fields} after {self.events[-3:]}")
-            data = self.line.recv(65536)
-            if not data:
-                raise AssertionError(f"the rank closed its line after {self.events[-3:]}")
-            messages = self._decoder.feed(data)
-            self.events += messages
-            self._unread += messages
+            self.listen()
+
+    def listen(self) -> list[Message]:
+        """Wait for what the rank says next, and return it."""
+        data = self.line.recv(65536)
+        if not data:
+            raise AssertionError(f"the rank closed its line after {self.events[-3:]}")
+        messages = self._decoder.feed(data)
+        self.events += messages
+        self._unread += messages
+        return messages
 
     def of_kind(self, event: str) -> list[Message]:
         """Return what was heard so far of one kind."""
@@ -169,7 +174,7 @@ class Gang:
     ) -> None:
         """Tell every member to join, except those that are absent."""
         members = [
-            {"rank": rank, "address": ready["address"], "port": ready["port"]}
+            {"rank": rank, **{key: ready.get(key) for key in ("address", "port", "second")}}
             for rank, ready in enumerate(self._ready)
         ]
         for rank, member in enumerate(self.members):

@@ -1,0 +1,138 @@
+"""The job `collective` on a circuit switch: re-point between rounds, or forward over a ring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.analysis.collectives import FORWARDED, REPOINTED
+from testbed.analysis.samples import size_name
+from testbed.collectives.cost import Cost, Links, cost
+from testbed.collectives.forwarding import forwarded
+from testbed.collectives.repointing import Joint, Stage, changes, pair_of, ring_joints, stages
+from testbed.collectives.schedule import Schedule, to_json
+from testbed.jobs.collective_cards import CollectiveOptions
+
+Circuits = frozenset[Joint]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to run an algorithm: what ranks are told, and what it costs."""
+
+    stages: tuple[tuple[Circuits, Mapping[str, Any]], ...]
+    schedule: Schedule
+    changes: tuple[int, ...]
+
+    def cost(self, size: int, links: Links, late: Mapping[int, float]) -> Cost:
+        """Return what it takes."""
+        return cost(self.schedule, size, links, late, changes=self.changes)
+
+
+class CircuitCollective:
+    """Run through all sizes and end. Every collective begins on the circuits of a ring.
+
+    Other traffic would find them there, and what is forwarded uses them.
+    """
+
+    topology = "ring"
+    spares = 0
+    last_step = None
+    endless = False
+
+    def __init__(self, options: CollectiveOptions, schedules: Mapping[str, Schedule]) -> None:
+        self._options = options
+        self.ranks = options.ranks
+        self._home = ring_joints(options.ranks)
+        self._ways: dict[str, _Way] = {}
+        self._alternatives: dict[str, tuple[str, ...]] = {}
+        """By algorithm, the names of its ways where one is to be chosen."""
+        for name, schedule in schedules.items():
+            self._add(name, schedule)
+        self.circuits: tuple[Circuits, ...] = (self._home,)
+        for way in self._ways.values():
+            for lit, _ in way.stages:
+                self.circuits += () if lit in self.circuits else (lit,)
+
+    def _add(self, name: str, schedule: Schedule) -> None:
+        found = stages(schedule, self._home)
+        moves = changes(found, self._home)
+        repointed = _Way(tuple(_told(schedule, found)), schedule, moves)
+        if not moves:
+            self._ways[name] = repointed
+            return
+        hops = forwarded(schedule, map(pair_of, self._home))
+        stay = _Way(((self._home, hops.to_json()),), hops.as_sends(), ())
+        both = {f"{name}_{REPOINTED}": repointed, f"{name}_{FORWARDED}": stay}
+        only = {"re-point": REPOINTED, "forward": FORWARDED}.get(self._options.circuits, "")
+        self._ways |= {way: made for way, made in both.items() if way.endswith(only)}
+        if self._options.circuits == "auto":
+            self._alternatives[name] = tuple(both)
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the sizes, the schedules in stages, and all circuits, as plain data."""
+        options = self._options
+        return {
+            "kind": "collective",
+            "options": {
+                "sizes": list(options.sizes),
+                "schedules": {
+                    name: [{**told, "circuits": self._number(lit)} for lit, told in way.stages]
+                    for name, way in self._ways.items()
+                },
+                "iterations": options.iterations,
+                "warmup": options.warmup,
+                "circuits": {
+                    "circuits": [sorted(joints) for joints in self.circuits],
+                    "tour": list(self._tour()),
+                },
+                "choices": {name: list(ways) for name, ways in self._alternatives.items()},
+            },
+        }
+
+    def predict(self, links: Links, late: Mapping[int, float]) -> dict[str, float]:
+        """Return what the cost model expects of every total and exposed time."""
+        values = {}
+        for size in self._options.sizes:
+            for name, way in self._turns(size, links).items():
+                found = way.cost(size, links, late)
+                values[f"total_{name}_{size_name(size)}"] = found.total
+                values[f"exposed_{name}_{size_name(size)}"] = found.exposed
+        return values
+
+    def choices(self, links: Links) -> dict[str, dict[str, str]]:
+        """Return, by algorithm and size, the way that the model expects to be faster."""
+        return {
+            name: {str(size): self._faster(ways, size, links) for size in self._options.sizes}
+            for name, ways in self._alternatives.items()
+        }
+
+    def _turns(self, size: int, links: Links) -> dict[str, _Way]:
+        """Return what runs at one size, by the name under which it is reported."""
+        alternatives = {n for names in self._alternatives.values() for n in names}
+        turns = {name: way for name, way in self._ways.items() if name not in alternatives}
+        for name, ways in self._alternatives.items():
+            turns[name] = self._ways[self._faster(ways, size, links)]
+        return turns
+
+    def _faster(self, ways: tuple[str, ...], size: int, links: Links) -> str:
+        return min(ways, key=lambda name: self._ways[name].cost(size, links, {}).total)
+
+    def _number(self, lit: Circuits) -> int:
+        return self.circuits.index(lit)
+
+    def _tour(self) -> Iterator[int]:
+        """Yield the circuits after every change that a collective makes, and home after each."""
+        for way in self._ways.values():
+            numbers = [self._number(lit) for lit, _ in way.stages]
+            if numbers != [0]:
+                yield from (numbers[1:] if numbers[0] == 0 else numbers)
+                yield 0
+
+
+def _told(
+    schedule: Schedule, found: tuple[Stage, ...]
+) -> Iterator[tuple[Circuits, Mapping[str, Any]]]:
+    for stage in found:
+        yield stage.circuits, {**to_json(stage.of(schedule)), "first": stage.first}

@@ -1,0 +1,62 @@
+"""Circuits that ranks ask for: made through the one door, proved from both ends, and said to them.
+
+A request counts when all ranks that it names have made it: each of them is through with what it
+had to send over the circuits that go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline, now
+from testbed.errors import TestbedError
+from testbed.fabric.circuits import Matching
+from testbed.record.log import EventLog
+from testbed.run.circuits import make_circuits
+
+_LIMIT = 10.0
+
+Tell = Callable[[int, Mapping[str, Any]], object]
+
+
+class Requests:
+    """What the ranks of one job ask for; `circuits` are all that they may ask for, by number."""
+
+    def __init__(
+        self, bench: Bench, log: EventLog, circuits: Sequence[Matching], tell: Tell
+    ) -> None:
+        """Take what passes a message on to a rank as `tell`."""
+        self._bench, self._log = bench, log
+        self._circuits = circuits
+        self._tell = tell
+        self._asked: dict[tuple[int, int], set[int]] = {}
+        self.failure = ""
+        """Why a request could not be met, when one could not."""
+
+    def hear(self, rank: int, said: Mapping[str, Any]) -> bool:
+        """Take what a rank asks for; tell whether all whom it names have asked now."""
+        key = (said["generation"], said["number"])
+        asked = self._asked.setdefault(key, set())
+        asked.add(rank)
+        if not asked >= set(said["of"]):
+            return False
+        del self._asked[key]
+        return True
+
+    def meet(self, said: Mapping[str, Any]) -> None:
+        """Make what was asked for and tell those who did; blocks. `failure` says what failed."""
+        began, wanted = now(), self._circuits[said["circuits"]]
+        there = self._bench.fabric.circuits
+        try:
+            make_circuits(
+                self._bench, wanted, self._log, Deadline.after(_LIMIT), verify=wanted - there
+            )
+        except TestbedError as error:
+            self.failure = f"circuits that the ranks asked for could not be made: {error}"
+            return
+        answer = {key: said[key] for key in ("generation", "number")}
+        for rank in said["of"]:
+            self._tell(rank, {"do": "lit", **answer})
+        self._log.append("circuits.lit", seconds=now() - began, circuits=said["circuits"], **answer)

@@ -1,0 +1,93 @@
+"""Collectives on a circuit switch: real packets over circuits that really move under them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import ROOT, CommandLine
+
+EXPERIMENT = """\
+experiment: move
+question: Do sums survive a switch that moves between the rounds?
+lab: rack
+needs: {hosts: 4, fabric: circuit}
+jobs:
+  main:
+    kind: collective
+    ranks: 4
+    sizes: [64 KiB]
+    algorithms: [ring, rhd, stragglar]
+    circuits: both
+    iterations: 1
+    warmup: 0
+"""
+SETTLE_AND_LINK_UP = 0.035
+"""Seconds: what `configs/rack.yaml` says of its twin."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
+    directory = tmp_path_factory.mktemp("circuits")
+    (directory / "move.yaml").write_text(EXPERIMENT)
+    line = CommandLine(directory / "results")
+    lab = str(ROOT / "configs" / "rack.yaml")
+    where = ("--lab", lab, "--twin", "--results", str(line.results))
+    done = line("run", str(directory / "move.yaml"), *where, "--json")
+    assert done.code == 0, done.err
+    log: Path = line.results / "latest" / "events.jsonl"
+    return done.json(), [json.loads(row) for row in log.read_text().splitlines()]
+
+
+def of_kind(events: list[dict], kind: str) -> list[dict]:
+    return [event for event in events if event["kind"] == kind]
+
+
+def test_every_way_comes_to_the_right_sums_and_all_is_taken_back(
+    finished: tuple[dict, list[dict]],
+) -> None:
+    summary, events = finished
+    assert summary["cleanup"] == "verified"
+    samples = [event["data"] for event in of_kind(events, "sample")]
+    assert {sample["algorithm"] for sample in samples} == {
+        "ring",
+        *(f"{name}_{way}" for name in ("rhd", "stragglar") for way in ("repointed", "forwarded")),
+    }
+    assert len(samples) == 5 * 4 and all(sample["verified"] for sample in samples)
+
+
+def test_nothing_moves_before_all_concerned_have_asked_and_all_are_told_after_the_proof(
+    finished: tuple[dict, list[dict]],
+) -> None:
+    _, events = finished
+    missing: dict[int, set[int]] = {}
+    proved: list[str] = []
+    answered = 0
+    for event in events:
+        data = event["data"]
+        if event["kind"] == "circuits.asked":
+            missing.setdefault(data["number"], set(data["of"])).remove(data["rank"])
+        elif event["kind"] == "fabric.change" and missing:
+            assert not missing[answered + 1]
+            proved = []
+        elif event["kind"] == "link.good":
+            proved.append(event["subject"])
+        elif event["kind"] == "circuits.lit":
+            answered += 1
+            assert data["number"] == answered
+            assert proved and all(proved.count(circuit) == 2 for circuit in proved)
+    assert len(missing) == answered > 20
+
+
+def test_what_a_change_costs_is_measured_and_expected(finished: tuple[dict, list[dict]]) -> None:
+    summary, events = finished
+    (prediction,) = [event["data"] for event in of_kind(events, "prediction")]
+    assert prediction["delta"] >= prediction["fastest"] >= SETTLE_AND_LINK_UP
+    assert prediction["changes"] >= 20
+    metrics = summary["metrics"]
+    for name, changes in (("rhd", 1), ("stragglar", 4)):
+        found = metrics[f"only.total_{name}_repointed_64kib"]
+        assert found["median"] >= changes * SETTLE_AND_LINK_UP
+        assert found["predicted"] >= changes * prediction["delta"]
+    assert 0 <= metrics["only.right_choices"]["median"] <= 1

@@ -1,0 +1,75 @@
+"""The job `collective` on a circuit switch: what its ranks are told, and what the model expects."""
+
+import pytest
+
+from testbed.analysis.metrics import meaning
+from testbed.collectives.cost import Links
+from testbed.jobs.collective import Collective
+from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.words import Predicting, Repointing
+
+MIB = 1 << 20
+SMALL, LARGE = MIB // 4, 16 * MIB
+TWIN = Links(3e-4, 8 / 480e6, reconfiguration=40e-3)
+
+
+def job(**changes):
+    given = {"ranks": 4, "sizes": (SMALL, LARGE), "algorithms": ("ring", "rhd")} | changes
+    return Collective(CollectiveOptions(**given)).on_circuits()
+
+
+def test_the_ring_is_where_every_collective_begins_and_it_needs_no_other_circuits():
+    found = job(algorithms=("ring",))
+    assert isinstance(found, Predicting) and isinstance(found, Repointing)
+    assert len(found.circuits) == 1
+    told = found.for_rank()["options"]
+    assert told["circuits"]["tour"] == [] and told["choices"] == {}
+    assert [stage["circuits"] for stage in told["schedules"]["ring"]] == [0]
+
+
+def test_ranks_are_told_both_ways_and_all_circuits_of_them():
+    told = job(circuits="both").for_rank()["options"]
+    assert list(told["schedules"]) == ["ring", "rhd_repointed", "rhd_forwarded"]
+    assert [stage["circuits"] for stage in told["schedules"]["rhd_repointed"]] == [1]
+    assert [stage["circuits"] for stage in told["schedules"]["rhd_forwarded"]] == [0]
+    assert told["circuits"]["tour"] == [1, 0]
+    assert len(told["circuits"]["circuits"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("circuits", "names"),
+    [
+        ("re-point", {"ring", "rhd_repointed"}),
+        ("forward", {"ring", "rhd_forwarded"}),
+        ("both", {"ring", "rhd_repointed", "rhd_forwarded"}),
+        ("auto", {"ring", "rhd"}),
+    ],
+)
+def test_the_model_expects_a_time_of_everything_that_runs(circuits, names):
+    expected = job(circuits=circuits).predict(TWIN, {})
+    assert set(expected) == {
+        f"{what}_{name}_{size}"
+        for what in ("total", "exposed")
+        for name in names
+        for size in ("256kib", "16mib")
+    }
+    assert all(meaning(metric) for metric in expected)
+
+
+def test_what_is_small_is_forwarded_and_what_is_large_is_worth_a_change():
+    found = job()
+    assert found.choices(TWIN) == {
+        "rhd": {str(SMALL): "rhd_forwarded", str(LARGE): "rhd_repointed"}
+    }
+    both, auto = job(circuits="both").predict(TWIN, {}), found.predict(TWIN, {})
+    assert auto["total_rhd_256kib"] == both["total_rhd_forwarded_256kib"]
+    assert auto["total_rhd_16mib"] == both["total_rhd_repointed_16mib"]
+    assert job(circuits="both").choices(TWIN) == {}
+
+
+def test_a_change_costs_what_it_was_measured_to_cost():
+    """Halving and doubling of four ranks: four rounds and one change, or six rounds and none."""
+    expected = job(circuits="both").predict(TWIN, {})
+    byte = LARGE * TWIN.beta
+    assert expected["total_rhd_repointed_16mib"] == pytest.approx(4 * 3e-4 + 1.5 * byte + 40e-3)
+    assert expected["total_rhd_forwarded_16mib"] == pytest.approx(6 * 3e-4 + 2.5 * byte)
