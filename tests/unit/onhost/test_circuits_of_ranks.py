@@ -61,7 +61,7 @@ def test_every_change_of_a_collective_is_asked_for_and_then_the_way_home(gang):
     everybody = [0, 1, 2, 3]
     meeting, each = [(1, everybody), (0, everybody)], [(1, everybody), (0, everybody)]
     asked = serve(members, all_said(members, "done"))
-    assert asked == meeting + (each * 4)[:-1]
+    assert asked == meeting + each * 4
 
 
 def test_who_has_no_part_yet_is_not_waited_for(gang):
