@@ -63,6 +63,7 @@ class Lines:
         self._poll.register(leave, select.POLLIN)
         for line in lines.values():
             self._poll.register(line, select.POLLRDHUP)
+        self._asked: dict[int, int] = {}
 
     def suit(self, rate: float) -> None:
         """Let buffers be no larger than lines of `rate` bytes a second are kept busy by."""
@@ -118,15 +119,16 @@ class Lines:
 
     def wait(self, reading: int | None, writing: int | None) -> None:
         """Wait until there are bytes from one rank, or room towards another."""
-        asked: dict[int, int] = {}
-        for rank, event in ((reading, select.POLLIN), (writing, select.POLLOUT)):
-            if rank is not None:
-                asked[rank] = asked.get(rank, select.POLLRDHUP) | event
-        for rank, events in asked.items():
-            self._poll.modify(self._lines[rank], events)
+        asked = {rank: select.POLLRDHUP for rank in (reading, writing) if rank is not None}
+        if reading is not None:
+            asked[reading] |= select.POLLIN
+        if writing is not None:
+            asked[writing] |= select.POLLOUT
+        if asked != self._asked:
+            for rank in {*asked, *self._asked}:
+                self._poll.modify(self._lines[rank], asked.get(rank, select.POLLRDHUP))
+            self._asked = asked
         ready = dict(self._poll.poll())
-        for rank in asked:
-            self._poll.modify(self._lines[rank], select.POLLRDHUP)
         if self._leave.fileno() in ready:
             self._leave.settle()
         self.checkpoint()

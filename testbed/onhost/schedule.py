@@ -112,6 +112,7 @@ class _Run:
         self._links, self._vector, self._staging = links, vector, staging
         self._bytes = vector.view(np.uint8).data
         self._size = vector.itemsize
+        self._staged = np.frombuffer(staging, vector.dtype)
         self._out, self._in = layout.sends[::-1], layout.receives[::-1]
         self._position = 0  # bytes of the current send that are gone
         self._held = 0  # bytes in the staging that are not applied
@@ -146,9 +147,13 @@ class _Run:
         """Return what may go out now, of its opening and of its bytes."""
         if way.turns and self._in and self._in[-1].part.round < way.part.round:
             return []
-        left = way.opening[way.opened :]
         data = self._memory(way)[self._position : (way.limit() - way.start) * self._size]
-        return [piece for piece in (left, data) if piece]
+        if way.opened == len(way.opening):
+            return [data] if data else []
+        if not data and way.start < way.stop:
+            return []  # an opening alone would wake the peer for nothing
+        left = way.opening[way.opened :]
+        return [left, data] if data else [left]
 
     def _memory(self, way: Way) -> memoryview:
         """Return the bytes that it is about: of the vector, or of what only passes through."""
@@ -229,9 +234,8 @@ class _Run:
             whole = min(self._held // self._size, way.limit() - way.done)
             if whole > 0:
                 used = whole * self._size
-                arrived = np.frombuffer(self._staging[:used], self._vector.dtype)
                 own = self._vector[way.done : way.done + whole]
-                np.add(own, arrived, out=own)
+                np.add(own, self._staged[:whole], out=own)
                 self._held -= used
                 if self._held:
                     rest = bytes(self._staging[used : used + self._held])
