@@ -86,7 +86,7 @@ class Progress:
                 self._settle(event.t)
             case "cleanup.begin" if event.trial is None:
                 self.phase = f"taking back {event.subject}"
-            case "prediction":
+            case "prediction" if not self.is_disturbed:
                 self.marks = {}
             case "fault.inject":
                 self.marks["t0"] = data.get("sent", event.t)
@@ -170,6 +170,8 @@ class Progress:
                 again = data["replacement"] == subject
                 what = "it is made again" if again else f"{data['replacement']} takes its place"
                 return f"{data['because']}; {what}", "plain"
+            case "collective.chosen":
+                return f"{data['because']}; {subject} suits the job", "plain"
             case "recovery.failed":
                 return f"the recovery failed: {data['reason']}", "bad"
             case "trial.end":

@@ -218,6 +218,20 @@ def test_each_message_size_of_an_allreduce_is_told_once(allreduce):
     assert "timing  AllReduce of 16 MiB" in shown(progress, 9.0, 80)[2]
 
 
+def test_a_choice_is_told_and_what_it_predicts_forgets_no_fault():
+    because = {"because": "rank 7 comes 0.400 s after the others"}
+    inject = {"fault": "straggler", "note": "it sleeps"}
+    lines, progress = told(
+        [
+            Event(0, 1.0, "fault.inject", "h7", 0, inject),
+            Event(1, 5.0, "collective.chosen", "stragglar", 0, because),
+            Event(2, 5.0, "prediction", "stragglar", 0, {"values": {}}),
+        ]
+    )
+    assert lines[1].text.startswith("rank 7 comes 0.400 s after the others; stragglar suits")
+    assert progress.marks["t0"] == 1.0
+
+
 def test_clean_up_that_failed_is_told():
     data = {"verified": False, "problem": "ocs does not answer"}
     lines, _ = told([Event(0, 1.0, "cleanup.end", "circuits", None, data)])
