@@ -119,8 +119,7 @@ def test_when_the_straggler_has_recovered_nothing_waits_for_it_any_longer(watche
     assert watched.told[-1][1].straggler is None
 
 
-def test_without_the_clock_of_a_host_nothing_is_concluded(tmp_path):
-    watched = Watched(tmp_path)
+def test_without_the_clock_of_a_host_nothing_is_concluded(watched):
     watched.chooser.set_clocks([])
     watched.steps(10, {3: 0.6})
     assert not watched.told and not watched.written("collective.chosen")

@@ -223,8 +223,7 @@ def test_a_switch_that_does_not_answer_costs_no_other_step(run):
     assert run.promised() == ["circuits"]
 
 
-def test_a_host_that_does_not_answer_costs_no_other_host(run, monkeypatch):
-    monkeypatch.setattr("testbed.run.recover._HOST_LIMIT", 1.0)
+def test_a_host_that_does_not_answer_costs_no_other_host(run):
     run.begin()
     processes = run.start_agent("h0")
     run.journal.promise("agent", host="h9")
