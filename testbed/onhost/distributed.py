@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,7 @@ class Distributed:
         self._device = torch.device("cuda", 0) if backend == "nccl" else torch.device("cpu")
         if interface := group.links.interface():
             os.environ["GLOO_SOCKET_IFNAME"] = interface
+        others = _open_sockets()
         with self._breaking():
             dist.init_process_group(
                 backend,
@@ -58,8 +61,9 @@ class Distributed:
                 world_size=group.ranks,
                 timeout=_FOR_EVER,
             )
+        self._sockets = _open_sockets() - others
         self._ended, self._end = os.pipe()
-        self._watch = threading.Thread(target=self._abort_when_told, name="abort", daemon=True)
+        self._watch = threading.Thread(target=self._break_when_told, name="leave", daemon=True)
         self._watch.start()
         self.take(np.zeros(group.ranks, np.float32))
         self.all_reduce()  # what the library puts off until it is first used
@@ -129,8 +133,11 @@ class Distributed:
         group.run(_from_the_first(group), number)
         return dist.TCPStore(host, int(number[0]), is_master=False)
 
-    def _abort_when_told(self) -> None:
-        """Break what is under way when the generation must be left, until the end."""
+    def _break_when_told(self) -> None:
+        """Break what is under way when the generation must be left, until the end.
+
+        No library can be told so: `abort` of gloo does nothing. A line that ends it understands.
+        """
         poll = select.poll()
         for descriptor in (self._leave.fileno(), self._ended):
             poll.register(descriptor, select.POLLIN)
@@ -138,7 +145,10 @@ class Distributed:
             try:
                 self._group.checkpoint()
             except Left:
-                dist.group.WORLD.abort()
+                for descriptor in self._sockets:
+                    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
+                        line.getpeername()  # a listener has none, and may not be shut
+                        line.shutdown(socket.SHUT_RDWR)
                 return
             time.sleep(_STALE)
 
@@ -177,6 +187,16 @@ class _Message:
         else:
             self.own.copy_(self.room)
         return 0
+
+
+def _open_sockets() -> set[int]:
+    """Return the descriptors of this process that are sockets."""
+    found = set()
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the listing itself is closed by now
+            if path.is_socket():
+                found.add(int(path.name))
+    return found
 
 
 def _from_the_first(group: Group) -> Program:
