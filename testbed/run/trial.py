@@ -116,12 +116,12 @@ class Trial:
             return
         self._note_prediction(plan, step_time)
         fault: Fault = kind("faults", plan.kind).load()(self._experiment.faults[0].options)
-        self._inbox.pause(Deadline.after(plan.phase * step_time))
+        self._inbox.pause(deadline.within(plan.phase * step_time))
         victim = self._aimed(plan)
         if victim is None:
             return
         undo = self._promise_undo(plan.kind, fault, victim)
-        self._inject(fault, victim)
+        self._inject(fault, victim, deadline.within(_FAULT_LIMIT))
         if plan.hold is not None:
             self._inbox.pause(deadline.within(plan.hold))
             self._around.cleanup.keep(undo)
@@ -188,13 +188,12 @@ class Trial:
 
         return self._around.cleanup.push(f"{name} of {victim.host}", take_back, _UNDO_LIMIT)
 
-    def _inject(self, fault: Fault, victim: Victim) -> None:
+    def _inject(self, fault: Fault, victim: Victim, deadline: Deadline) -> None:
         # From here on, and no earlier: what is noticed and repaired counts as this fault's doing.
         self._fault, self._victim = fault, victim
         if self._recovery:
             self._recovery.await_fault()
         bench = self._around.bench
-        deadline = Deadline.after(_FAULT_LIMIT)
         future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
         injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
         self._log.append("fault.inject", victim.host, rank=victim.rank, **self._stamps(injected))
