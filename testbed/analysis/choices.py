@@ -25,11 +25,15 @@ def choice_values(steps: Sequence[Step], fault: Instant) -> dict[str, float]:
     if (now := step_time(after)) is not None:
         values["straggling_step_time"] = now
         if (then := step_time(before)) is not None:
-            collective = _total(before)
-            values["communication_share"] = collective / then
-            values["collective_gain"] = 1 - _total(after) / collective
-            values["step_gain"] = 1 - now / then
+            values |= _gains(_total(before), _total(after), then, now)
     return values
+
+
+def _gains(collective: float, another: float, then: float, now: float) -> dict[str, float]:
+    """Return what was saved when `another` took the place of a collective, and steps `now`."""
+    share, gain = collective / then, 1 - another / collective
+    values = {"communication_share": share, "collective_gain": gain, "step_gain": 1 - now / then}
+    return values | ({"gain_agreement": values["step_gain"] / (share * gain)} if gain else {})
 
 
 def _total(steps: Sequence[Step]) -> float:

@@ -57,6 +57,9 @@ METRICS: dict[str, Meaning] = {
     ),
     "collective_gain": Meaning("1", "higher", "share of a collective's time that a choice saved"),
     "step_gain": Meaning("1", "higher", "share of a step's time that a choice saved"),
+    "gain_agreement": Meaning(
+        "1", "neither", "step_gain over communication_share times collective_gain"
+    ),
     "steps": Meaning("1", "neither", "steps finished when the trial ended"),
     "loss": Meaning("1", "neither", "training loss of the last step"),
     "digest": Meaning("", "neither", "SHA-256 of model, optimiser, step and data position"),

@@ -66,6 +66,7 @@ def test_what_a_choice_saved_is_the_product_of_its_parts(log):
     assert values["communication_share"] == pytest.approx(0.8)
     assert values["collective_gain"] == pytest.approx(0.25)
     assert values["step_gain"] == pytest.approx(0.2)
+    assert values["gain_agreement"] == pytest.approx(1.0)
 
 
 def test_of_several_predictions_the_last_word_on_each_value_counts(log):
