@@ -16,7 +16,7 @@ from commandline import SMALL_MODEL, CommandLine, Started
 pytestmark = pytest.mark.alone
 
 ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
-COUNTS = [pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(1500)])]
+COUNTS = [pytest.param(300, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])]
 GROWTH = 6 << 20
 """Bytes that a process may grow by from the first third of its trials to the last."""
 
