@@ -81,3 +81,16 @@ def test_no_circuit_is_made_and_every_path_is_proved(finished: tuple[dict, Path]
     assert len(set(proved)) == len(proved) == 4 * 3
     samples = [e["data"] for e in events if e["kind"] == "sample"]
     assert samples and all(sample["verified"] for sample in samples)
+
+
+def test_s3_ports_send_what_the_schedules_say(finished: tuple[dict, Path]) -> None:
+    """By the counters of the interfaces, without the headers of frames."""
+    summary, _ = finished
+    mib, metrics = 1 << 20, summary["metrics"]
+    sent = {name: metrics[f"on-time.sent_{name}_1mib"]["median"] for name in ("ring", "stragglar")}
+    early = 2 / 3 * mib  # what the other three send each other while they wait
+    late = sent["stragglar"] - early
+    print(f"ring: {sent['ring'] / mib:.3f} of the buffer, 2(n-1)/n is 1.5")
+    print(f"after the straggler has come: {late / mib:.3f}, the paper at most {4 / 3:.3f}")
+    assert sent["ring"] == pytest.approx(1.5 * mib, rel=0.05)
+    assert 0.95 * mib < late < 1.05 * 4 / 3 * mib
