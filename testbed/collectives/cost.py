@@ -8,7 +8,7 @@ until one of their ends is needed for another.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,18 +54,16 @@ def cost(
     links: Links,
     late: Mapping[int, float] | None = None,
     lit: Iterable[Pair] = (),
-    changes: Collection[int] | None = None,
 ) -> Cost:
     """Return what a schedule takes for buffers of `size` bytes.
 
     `late` says which ranks arrive after the others, and by how many seconds; `lit` which circuits
-    there are before. Where re-pointing costs nothing, nobody counts it. `changes` names the rounds
-    that the switch is re-pointed for, where that is known (`repointing.stages`).
+    there are before. Where re-pointing costs nothing, nobody counts it.
     """
     arrivals = np.zeros(schedule.ranks)
     for rank, delay in (late or {}).items():
         arrivals[rank] = delay
-    timed = list(_timed(schedule, size, links, lit, changes))
+    timed = list(_timed(schedule, size, links, lit))
     early = 0.0 if schedule.straggler is None else _parts(timed, links, schedule.straggler)[0]
     clock, moves = 0.0, 0
     for step, duration, moved in timed:
@@ -81,7 +79,7 @@ def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
     """Return the bytes that the busiest rank sends of buffers of `size`, from a round on."""
     sent = np.zeros(schedule.ranks, np.int64)
     for step in schedule.rounds[since:]:
-        np.add.at(sent, step.source, _sizes(step, size, schedule.chunks))
+        np.add.at(sent, step.source, sizes_of(step, size, schedule.chunks))
     return int(sent.max())
 
 
@@ -149,16 +147,10 @@ def _parts(timed: Iterable[Timed], links: Links, rank: int) -> tuple[float, floa
     return before, after
 
 
-def _timed(
-    schedule: Schedule,
-    size: int,
-    links: Links,
-    lit: Iterable[Pair],
-    changes: Collection[int] | None = None,
-) -> Iterator[Timed]:
+def _timed(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> Iterator[Timed]:
     there = set(lit)
-    for number, step in enumerate(schedule.rounds):
-        sizes = _sizes(step, size, schedule.chunks)
+    for step in schedule.rounds:
+        sizes = sizes_of(step, size, schedule.chunks)
         if links.rates:
             ends = zip(step.source.tolist(), step.destination.tolist(), strict=True)
             per_byte = [
@@ -167,8 +159,8 @@ def _timed(
             duration = links.alpha + float((sizes * np.array(per_byte)).max())
         else:
             duration = links.seconds(float(sizes.max()))
-        moved = changes is not None and number in changes
-        if changes is None and links.reconfiguration:
+        moved = False
+        if links.reconfiguration:
             pairs = set(step.pairs)
             moved = not pairs <= there
             if moved:
@@ -181,7 +173,7 @@ def _pair(one: int, other: int) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
-def _sizes(step: Round, size: int, chunks: int) -> npt.NDArray[np.int64]:
+def sizes_of(step: Round, size: int, chunks: int) -> npt.NDArray[np.int64]:
     """Return the bytes of each send of a round, where the first chunks are longer by one."""
     short, longer = divmod(size, chunks)
     first, count = step.chunk.astype(np.int64), step.count.astype(np.int64)

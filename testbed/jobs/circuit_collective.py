@@ -8,8 +8,9 @@ from typing import Any
 
 from testbed.analysis.collectives import FORWARDED, REPOINTED
 from testbed.analysis.samples import size_name
-from testbed.collectives.cost import Cost, Links, cost
+from testbed.collectives.cost import Links
 from testbed.collectives.forwarding import forwarded
+from testbed.collectives.own_pace import seconds_at_own_pace
 from testbed.collectives.repointing import Joint, Stage, changes, pair_of, ring_joints, stages
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.jobs.collective_cards import CollectiveOptions
@@ -25,9 +26,9 @@ class _Way:
     schedule: Schedule
     changes: tuple[int, ...]
 
-    def cost(self, size: int, links: Links, late: Mapping[int, float]) -> Cost:
-        """Return what it takes."""
-        return cost(self.schedule, size, links, late, changes=self.changes)
+    def seconds(self, size: int, links: Links, late: Mapping[int, float]) -> tuple[float, float]:
+        """Return what it takes in all, and from when the last rank has arrived."""
+        return seconds_at_own_pace(self.schedule, size, links, late, self.changes)
 
 
 class CircuitCollective:
@@ -96,9 +97,9 @@ class CircuitCollective:
         values = {}
         for size in self._options.sizes:
             for name, way in self._turns(size, links).items():
-                found = way.cost(size, links, late)
-                values[f"total_{name}_{size_name(size)}"] = found.total
-                values[f"exposed_{name}_{size_name(size)}"] = found.exposed
+                total, exposed = way.seconds(size, links, late)
+                values[f"total_{name}_{size_name(size)}"] = total
+                values[f"exposed_{name}_{size_name(size)}"] = exposed
         return values
 
     def choices(self, links: Links) -> dict[str, dict[str, str]]:
@@ -117,7 +118,7 @@ class CircuitCollective:
         return turns
 
     def _faster(self, ways: tuple[str, ...], size: int, links: Links) -> str:
-        return min(ways, key=lambda name: self._ways[name].cost(size, links, {}).total)
+        return min(ways, key=lambda name: self._ways[name].seconds(size, links, {}))
 
     def _number(self, lit: Circuits) -> int:
         return self.circuits.index(lit)

@@ -97,7 +97,7 @@ def test_what_is_near_stays_as_it_is() -> None:
 def test_partners_at_two_hops_cost_their_round_twice() -> None:
     found = forwarded(halving_doubling(4), around(4))
     assert len(found.rounds) == 6
-    took = cost(found.as_sends(), 4000, Links(1.0, 1e-3), changes=())
+    took = cost(found.as_sends(), 4000, Links(1.0, 1e-3))
     assert took.total == pytest.approx(6 + 2.5 * 4)
 
 

@@ -1,0 +1,61 @@
+"""What a schedule costs by the α-β model where ranks wait for nobody but their peers.
+
+In `cost` a round begins when the one before has ended everywhere. Ranks on hosts go on as soon as
+they can: one sends when it is through with what it has sent and received before, and hears the next
+message when it has heard the one before, also while it still sends. Where all ranks have as much to
+do in every round, that is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from testbed.collectives.cost import Links, sizes_of
+from testbed.collectives.schedule import Round, Schedule
+
+
+def seconds_at_own_pace(
+    schedule: Schedule,
+    size: int,
+    links: Links,
+    late: Mapping[int, float] | None = None,
+    changes: Collection[int] = (),
+) -> tuple[float, float]:
+    """Return what buffers of `size` bytes take in all, and from when the last rank has arrived.
+
+    `late` is by how many seconds ranks arrive after the others. `changes` names the rounds that the
+    switch is re-pointed for: that begins when all are through that act between the change before
+    and the next one.
+    """
+    sends = np.zeros(schedule.ranks)
+    for rank, seconds in (late or {}).items():
+        sends[rank] = seconds
+    hears, arrived = sends.copy(), float(sends.max())
+    before: set[int] = set()
+    for first, behind in pairwise(sorted({0, *changes, len(schedule.rounds)})):
+        steps = schedule.rounds[first:behind]
+        acting = {rank for step in steps for pair in step.pairs for rank in pair}
+        if first in changes:
+            concerned = sorted(before | acting)
+            there = max(sends[concerned].max(), hears[concerned].max()) + links.reconfiguration
+            sends[concerned] = hears[concerned] = there
+        for step in steps:
+            sends, hears = _after(step, sizes_of(step, size, schedule.chunks), links, sends, hears)
+        before = acting
+    total = float(max(sends.max(), hears.max()))
+    return total, total - arrived
+
+
+def _after(
+    step: Round, sizes: np.ndarray, links: Links, sends: np.ndarray, hears: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return when each rank has sent and when it has heard all up to this round."""
+    here, peer = step.source, step.destination
+    ends = np.maximum.reduce([sends[here], hears[here], hears[peer]])
+    ends = ends + links.alpha + sizes * links.beta
+    sent, heard = sends.copy(), hears.copy()
+    sent[here], heard[peer] = ends, ends
+    return sent, heard
