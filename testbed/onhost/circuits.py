@@ -174,11 +174,6 @@ class Circuits:
             found.append(time.monotonic() - begin)
         return found
 
-    def suit(self, rate: float) -> None:
-        """Let buffers be no larger than lines of `rate` bytes a second are kept busy by."""
-        for group in self._groups.values():
-            group.links.suit(rate)
-
     def bytes_on_wire(self) -> int | None:
         """Return what both ports have sent since they exist, headers included."""
         return self.home.links.bytes_on_wire()

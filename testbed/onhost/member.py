@@ -17,7 +17,7 @@ from .lines import Lines
 from .links import Links
 from .meeting import Seat, meet, meet_everybody
 from .ping_pong import ping_pong
-from .probe import LinkProbe, probe
+from .probe import probe
 from .ring import Ring
 from .schedule import Group
 from .sockets import Port, listen
@@ -180,14 +180,18 @@ class Member:
 
 
 def _probed(together: Ring | Group | Circuits) -> dict[str, Any]:
-    """Measure the links, and what it takes to change them where that is asked for."""
+    """Measure the links, and what it takes to change them where that is asked for.
+
+    A group's buffers are suited to what was found. Circuits need not: on each there are but two,
+    and who runs ahead on one takes nothing from any other.
+    """
     if isinstance(together, Ring):
         return asdict(probe(together))
-    if isinstance(together, Group):
-        return asdict(ping_pong(together))
-    found: LinkProbe = ping_pong(together.home)
-    together.suit(found.long_bytes / found.long_seconds)
-    return {**asdict(found), "changes": together.time_changes()}
+    if isinstance(together, Circuits):
+        return {**asdict(ping_pong(together.home)), "changes": together.time_changes()}
+    found = ping_pong(together)
+    together.links.suit(found.long_bytes / found.long_seconds)
+    return asdict(found)
 
 
 def _may_restore(ring: Ring | Group | Circuits, source: int, restore: Mapping[str, int]) -> bool:

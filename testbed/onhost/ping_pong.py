@@ -26,7 +26,7 @@ _SHORTEST = 1e-6
 
 
 def ping_pong(group: Group) -> LinkProbe:
-    """Measure the way to the next rank and back, and suit the buffers to it; all must call this.
+    """Measure the way to the next rank and back; all must call this.
 
     The long message is what the larger one has more than the smaller one.
     """
@@ -38,9 +38,7 @@ def ping_pong(group: Group) -> LinkProbe:
                 seconds = _rallies(group, server, other)
                 found = seconds if group.rank == server else found
     long_seconds = max((found[LARGE[1]] - found[LARGE[0]]) / 2, _SHORTEST)
-    probe = LinkProbe(LARGE[1] - LARGE[0], long_seconds, SMALL, found[SMALL])
-    group.links.suit(probe.long_bytes / probe.long_seconds)
-    return probe
+    return LinkProbe(LARGE[1] - LARGE[0], long_seconds, SMALL, found[SMALL])
 
 
 def _turns(ranks: int) -> list[list[tuple[int, int]]]:

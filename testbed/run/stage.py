@@ -105,7 +105,7 @@ class Stage:
 
     def _suitable_job(self, arm: Arm) -> RunningJob:
         """Return the running job when it is what the arm wants, else a new one."""
-        if self._job is not None and self._made_for == _makings(arm):
+        if self._job is not None and self._made_for == self._makings(arm, self._job):
             return self._job
         self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
         placement = place(arm.experiment, self._lab)
@@ -133,7 +133,7 @@ class Stage:
         )
         if placement.asked:
             job.requests = Requests(around.bench, around.log, placement.asked, job.tell)
-        self._job, self._made_for = job, _makings(arm)
+        self._job = job
         probes: list[Mapping[str, Any]] = []
         around.inbox.handler = lambda item: self._hear(item, job, probes)
         self._time_a_start(job)
@@ -146,6 +146,7 @@ class Stage:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
         self._link, self._cost = _slowest(probes), _usual(probes)
         job.changes = _changes(probes)
+        self._made_for = self._makings(arm, job)
         if isinstance(job.job, Repointing) and (choices := job.job.choices(self._cost)):
             for rank in range(len(job.hosts)):
                 job.tell(rank, {"do": "choose", "number": 1, "schedules": choices})
@@ -162,6 +163,11 @@ class Stage:
                 "this machine is too busy, and its own slowness is in every number"
             )
             self._around.log.append("note", "links", text=text)
+
+    def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
+        """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
+        found = arm.of(self._lab).twin if job.changes else None
+        return arm.experiment.jobs, _heartbeat(arm), found
 
     def _time_a_start(self, job: RunningJob) -> None:
         """Start a rank on a spare host and end it again: how long a cold spare will take."""
@@ -307,11 +313,6 @@ def _heartbeat(arm: Arm) -> float:
         arm.experiment.policy and arm.experiment.policy.options, "heartbeat", _HEARTBEAT
     )
     return limit
-
-
-def _makings(arm: Arm) -> tuple[Any, ...]:
-    """Return all that the ranks of an arm are told at their start: arms alike in it share a job."""
-    return arm.experiment.jobs, _heartbeat(arm)
 
 
 def _usual(probes: list[Mapping[str, Any]]) -> Links:

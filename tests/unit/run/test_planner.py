@@ -56,6 +56,7 @@ def test_the_plan_of_every_experiment_is_the_one_that_was_read_and_approved(name
 
 NOT_ON_A_RACK = {
     "gloo": "packet-quad",
+    "reconfigure": "quad",
     "nccl-tests": "example-lab",
     "stragglar": "packet-rack",
     "stragglar-training": "packet-rack",
