@@ -143,3 +143,25 @@ def test_every_metric_of_a_collective_has_a_meaning(metric):
 def test_what_no_collective_measures_has_none(metric):
     with pytest.raises(KeyError):
         meaning(metric)
+
+
+def test_the_model_is_held_against_all_totals_and_its_choice_against_both_ways(log):
+    """At 1 MiB forwarding was expected to be faster, and was; at 2 MiB it was so against that."""
+    mib = 1 << 20
+    times = {("repointed", mib): 0.5, ("forwarded", mib): 0.4}
+    times |= {("repointed", 2 * mib): 0.8, ("forwarded", 2 * mib): 0.75}
+    for step, ((way, size), total) in enumerate(times.items()):
+        log.run(step, 2.0 * step, f"rhd_{way}", total, size=size)
+    expected = {"repointed_1mib": 0.5, "forwarded_1mib": 0.4}
+    expected |= {"repointed_2mib": 0.7, "forwarded_2mib": 0.75}
+    values = {f"total_rhd_{name}": seconds for name, seconds in expected.items()}
+    log.write(-0.5, "prediction", values=values)
+    found = log.analysed().values
+    assert found["right_choices"] == 0.5
+    assert found["model_error"] == pytest.approx(0.1 / 0.7, rel=1e-3)
+
+
+def test_without_a_prediction_nothing_is_said_of_the_model(log):
+    log.run(0, 0.0, "rhd_repointed", 1.0)
+    log.run(1, 2.0, "rhd_forwarded", 1.0)
+    assert not {"right_choices", "model_error"} & log.analysed().values.keys()
