@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
 import numpy as np
@@ -11,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_driver import open_rings
 
+from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
 from testbed.onhost.errors import Left, PeerLost, ProtocolError, WrongGeneration
+from testbed.onhost.layout import OPENING
 from testbed.onhost.parts import Program
 from testbed.onhost.ring import chunk_bounds
 from testbed.onhost.schedule import STAGING
@@ -127,6 +130,45 @@ def test_a_barrier_lets_nobody_go_before_the_last_one_came():
         assert max(came) <= min(went)
         came.clear()
         went.clear()
+
+
+def test_only_towards_a_peer_that_one_stays_with_may_much_wait_unsent():
+    """A ring has one peer; the second half of halving and doubling has others, who would wait."""
+    rate, lowat = 12.5e6, 25  # bytes a second; TCP_NOTSENT_LOWAT
+
+    def take_part(group):
+        group.links.suit(rate)
+        lines, found = group.links._lines, []
+        for name in ("ring", "rhd", "ring"):
+            program = Program.of(to_json(all_reduce(name, 4)), group.rank)
+            group.barrier()
+            group.run(program, np.zeros(400, np.float32))
+            limits = {lines[p.peer].getsockopt(socket.IPPROTO_TCP, lowat) for p in program.sends}
+            found.append(max(limits))
+        return found
+
+    with open_groups(4) as groups:
+        for one, other, again in groups.run(take_part):
+            assert one == again > rate
+            assert other < rate / 100
+
+
+def test_an_opening_goes_with_the_first_bytes_of_its_message_and_wakes_nobody_for_itself():
+    schedule, alone = to_json(ring(3)), []
+
+    def take_part(group):
+        send = group.links.send
+
+        def watched(rank, pieces):
+            alone.extend(len(p) for p in pieces if len(pieces) == 1 and len(p) == OPENING.size)
+            return send(rank, pieces)
+
+        group.links.send = watched
+        group.run(Program.of(schedule, group.rank), np.zeros(100_000, np.float32))
+
+    with open_groups(3) as groups:
+        groups.run(take_part)
+    assert not alone
 
 
 def test_a_message_of_another_generation_is_known():
