@@ -35,7 +35,7 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 
 test: setup ## run the tests, without the full counts
 	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --ignore tests/e2e --ignore tests/docs $(ARGS)
-	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 3 --dist loadfile tests/e2e tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 2 --dist loadfile tests/e2e tests/docs $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)
 
 test-lab: setup ## test the drivers of LAB's switches on spare, dark ports of the real boxes

@@ -18,7 +18,7 @@ jobs:
   main:
     kind: train
     ranks: 8
-    steps: 13
+    steps: 26
     collective: auto
     dim: 128
     layers: 1
@@ -62,7 +62,7 @@ def test_all_ranks_change_after_the_same_step_and_go_on_with_the_same_parameters
     for event in events:
         if event["kind"] == "step":
             by_step[event["data"]["step"]].append(event["data"])
-    assert sorted(by_step) == list(range(13))
+    assert sorted(by_step) == list(range(26))
     names = []
     for _, said in sorted(by_step.items()):
         assert len(said) == 8 and all(one["verified"] for one in said)

@@ -168,13 +168,10 @@ def test_killed_at_random_moments(lab: Lab, moments: int) -> None:
         lab.recover()
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [(2,), pytest.param(range(1, 20), marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],
-    ids=["sample", "full"],
-)
-def test_recovering_that_is_killed_itself_is_recovered_from(lab: Lab, numbers: list[int]) -> None:
-    for number in numbers:
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_recovering_that_is_killed_itself_is_recovered_from(lab: Lab) -> None:
+    for number in range(1, 20):
         assert lab.kill_trial("promised", 9)
         lab.kill_at("promised", number, "recover", str(lab.line.results / "latest"))
         lab.recover()

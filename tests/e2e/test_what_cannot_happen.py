@@ -72,6 +72,7 @@ def test_a_switch_that_misbehaves_during_the_recovery(
     assert circuits(testbed, rack) == []
 
 
+@pytest.mark.soak
 def test_a_switch_that_did_it_and_did_not_say_so_is_read_again(
     testbed: CommandLine, rack: str
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_foreign_circuit_elsewhere_is_left_alone(testbed: CommandLine, rack: s
     assert testbed("switch", "ocs", "disconnect", "15", "32", *by_hand).code == 0
 
 
+@pytest.mark.soak
 def test_a_second_client_that_meddles_between_trials_stops_the_run(
     testbed: CommandLine, rack: str
 ) -> None:
