@@ -28,6 +28,8 @@ class Links:
     alpha: float
     beta: float
     reconfiguration: float = 0.0
+    credit: float = 0.0
+    """Bytes that pass at once after a pause that was long enough for them (`own_pace`)."""
     rates: Mapping[Pair, float] = field(default_factory=dict)
 
     def seconds(self, size: float) -> float:

@@ -3,7 +3,7 @@
 In `cost` a round begins when the one before has ended everywhere. Ranks on hosts go on as soon as
 they can: one sends when it is through with what it has sent and received before, and hears the next
 message when it has heard the one before, also while it still sends. Where all ranks have as much to
-do in every round, that is the same.
+do in every round, that is the same, but for the credit that a line has after a pause.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def seconds_at_own_pace(
     for rank, seconds in (late or {}).items():
         sends[rank] = seconds
     hears, arrived = sends.copy(), float(sends.max())
+    busy = np.full((schedule.ranks, schedule.ranks), -np.inf)  # until when each line was
     before: set[int] = set()
     for first, behind in pairwise(sorted({0, *changes, len(schedule.rounds)})):
         steps = schedule.rounds[first:behind]
@@ -43,19 +44,27 @@ def seconds_at_own_pace(
             there = max(sends[concerned].max(), hears[concerned].max()) + links.reconfiguration
             sends[concerned] = hears[concerned] = there
         for step in steps:
-            sends, hears = _after(step, sizes_of(step, size, schedule.chunks), links, sends, hears)
+            sizes = sizes_of(step, size, schedule.chunks)
+            sends, hears = _after(step, sizes, links, sends, hears, busy)
         before = acting
     total = float(max(sends.max(), hears.max()))
     return total, total - arrived
 
 
 def _after(
-    step: Round, sizes: np.ndarray, links: Links, sends: np.ndarray, hears: np.ndarray
+    step: Round,
+    sizes: np.ndarray,
+    links: Links,
+    sends: np.ndarray,
+    hears: np.ndarray,
+    busy: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return when each rank has sent and when it has heard all up to this round."""
     here, peer = step.source, step.destination
-    ends = np.maximum.reduce([sends[here], hears[here], hears[peer]])
-    ends = ends + links.alpha + sizes * links.beta
+    begins = np.maximum.reduce([sends[here], hears[here], hears[peer]])
+    free = np.minimum(links.credit * links.beta, begins - busy[here, peer])
+    ends = begins + links.alpha + np.maximum(sizes * links.beta - free, 0)
+    busy[here, peer] = ends
     sent, heard = sends.copy(), hears.copy()
     sent[here], heard[peer] = ends, ends
     return sent, heard

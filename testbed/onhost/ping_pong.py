@@ -38,7 +38,10 @@ def ping_pong(group: Group) -> LinkProbe:
                 seconds = _rallies(group, server, other)
                 found = seconds if group.rank == server else found
     long_seconds = max((found[LARGE[1]] - found[LARGE[0]]) / 2, _SHORTEST)
-    return LinkProbe(LARGE[1] - LARGE[0], long_seconds, SMALL, found[SMALL])
+    latency, per_byte = found[SMALL] / 2, long_seconds / (LARGE[1] - LARGE[0])
+    credit = LARGE[0] - (found[LARGE[0]] / 2 - latency) / per_byte
+    credit = min(max(credit, 0.0), float(LARGE[0]))
+    return LinkProbe(LARGE[1] - LARGE[0], long_seconds, SMALL, found[SMALL], credit)
 
 
 def _turns(ranks: int) -> list[list[tuple[int, int]]]:

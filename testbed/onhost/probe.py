@@ -37,6 +37,8 @@ class LinkProbe:
     long_seconds: float
     short_bytes: int
     short_seconds: float
+    credit: float = 0.0
+    """Bytes that a line lets pass at once after a pause, where that was measured."""
 
 
 def probe(ring: Ring) -> LinkProbe:

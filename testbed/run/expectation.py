@@ -36,6 +36,6 @@ def expected(
         values = {}
     terms = {"alpha": links.alpha, "beta": links.beta}
     if changes := job.changes:
-        terms["delta"] = links.reconfiguration
+        terms |= {"delta": links.reconfiguration, "credit": links.credit}
         terms |= {"changes": len(changes), "fastest": min(changes), "slowest": max(changes)}
     return {"values": values, **terms} if values else {}

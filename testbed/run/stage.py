@@ -321,7 +321,8 @@ def _usual(probes: list[Mapping[str, Any]]) -> Links:
     per_byte = [probe["long_seconds"] / probe["long_bytes"] for probe in probes]
     changes = _changes(probes)
     delta = statistics.median(changes) if changes else 0.0
-    return Links(there_and_back / 2, statistics.median(per_byte), delta)
+    credit = statistics.median(probe.get("credit", 0.0) for probe in probes)
+    return Links(there_and_back / 2, statistics.median(per_byte), delta, credit)
 
 
 def _changes(probes: list[Mapping[str, Any]]) -> list[float]:

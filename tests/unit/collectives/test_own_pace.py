@@ -63,3 +63,13 @@ def test_what_is_forwarded_overlaps_with_what_is_near() -> None:
     hops = forwarded(all_reduce("stragglar", 4), map(pair_of, ring_joints(4))).as_sends()
     total, _ = seconds_at_own_pace(hops, 3_000_000, LINKS)
     assert total < 0.95 * cost(hops, 3_000_000, Links(1e-3, 1e-6)).total
+
+
+def test_a_line_that_paused_lets_some_bytes_pass_at_once_and_a_busy_one_none() -> None:
+    links = Links(0, 1.0, credit=10)
+    there = [[Send(0, 1, 0, "copy")]]
+    back = [[Send(1, 0, 0, "copy")]]
+    long_pause, none, short = there + back + there, there + there, there + back + there
+    for steps, size, seconds in ((long_pause, 100, 270), (none, 100, 190), (short, 12, 2 + 2 + 10)):
+        schedule = Schedule("by-hand", "chain", 2, 1, tuple(map(Round.of, steps)))
+        assert seconds_at_own_pace(schedule, size, links)[0] == seconds
