@@ -207,7 +207,7 @@ class Job:
             "begin": begin,
             "end": end,
             "delayed": delayed,
-            "bytes": record.sent,
+            "bytes": record.sent or None,  # a library does not say
             "waits": record.waits,
             "rounds": sorted([number, *times] for number, times in record.rounds.items()),
             "counted": counted,

@@ -66,7 +66,11 @@ class Distributed:
         self._watch = threading.Thread(target=self._break_when_told, name="leave", daemon=True)
         self._watch.start()
         self.take(np.zeros(group.ranks, np.float32))
-        self.all_reduce()  # what the library puts off until it is first used
+        try:
+            self.all_reduce()  # what the library puts off until it is first used
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Disconnect; whatever is under way elsewhere breaks."""
