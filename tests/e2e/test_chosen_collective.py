@@ -26,7 +26,7 @@ jobs:
     hidden: 256
     sequence: 8
     batch: 1
-faults: [{kind: straggler, target: rank 5, at: {step: 1}, delay: 200 ms}]
+faults: [{kind: straggler, target: rank 5, at: {step: 1}, delay: 250 ms}]
 variants: {auto: {}}
 """
 
