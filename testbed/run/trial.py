@@ -231,7 +231,7 @@ class Trial:
 
         def settled() -> bool:
             pace = self._pace
-            too_many = pace.steps(generation) >= _PATIENCE
+            too_many = self._job.has_ended or pace.steps(generation) >= _PATIENCE
             return pace.is_back(generation, step_time) or too_many or bool(self._broken)
 
         self._inbox.wait(settled, deadline)
