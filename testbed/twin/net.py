@@ -62,8 +62,13 @@ class Network:
         return self._index[name]
 
     def add_bridge(self, name: str) -> None:
-        """Add a bridge and bring it up."""
-        self._link(f"add bridge {name}", "add", ifname=name, kind="bridge")
+        """Add a bridge and bring it up.
+
+        Its hardware address is given: the kernel would take that of one of its ports, and when that
+        went with its host's power, all others would send to nobody until they asked anew.
+        """
+        address = _hardware_address(0)
+        self._link(f"add bridge {name}", "add", ifname=name, kind="bridge", address=address)
         self.set_up(name, True)
 
     def add_pair(self, name: str, peer: str, namespace: int, index: int) -> None:

@@ -35,6 +35,14 @@ def test_twins_that_are_up_are_listed_with_their_labs(testbed, rack):
     assert f"{rack}\t/" in testbed("twin", "list").out
 
 
+def test_the_controller_keeps_its_hardware_address_whatever_host_loses_power(rack, capfd):
+    """Else a host would go on sending to an address that was another host's."""
+    show = ["ip", "-json", "link", "show", "management"]
+    assert registry.find(rack).sandbox.run(show) == 0
+    (link,) = json.loads(capfd.readouterr().out)
+    assert link["address"] == "02:54:00:00:00:00"  # no port's, and given by us
+
+
 def test_whoever_is_inside_a_twin_knows_of_none_and_forgets_none(testbed, rack, capfd):
     assert registry.find(rack).sandbox.run([*COMMAND, "twin", "list", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == []
