@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testbed.collectives.catalogue import ALGORITHMS, all_reduce
+from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.schedule import Schedule
 from testbed.collectives.stragglar import stragglar
 from testbed.collectives.verify import verify
@@ -54,7 +54,7 @@ def test_stragglar_of_other_even_numbers(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_all_reduce_of_4096_ranks(algorithm: str) -> None:
-    took, schedule = seconds(lambda: all_reduce(algorithm, 4096))  # type: ignore[arg-type]
+def test_every_all_reduce_of_4096_ranks(algorithm: Algorithm) -> None:
+    took, schedule = seconds(lambda: all_reduce(algorithm, 4096))
     print(f"\n{algorithm}: {took:.2f} s for {len(schedule.rounds)} rounds")
     assert took < LIMIT[4096]

@@ -101,6 +101,19 @@ class CommandLine:
         assert done.returncode == 0, done.stderr
         return Finished(done.returncode, done.stdout, done.stderr)
 
+    def run_text(self, experiment: str, lab: str, *arguments: str) -> tuple[dict[str, Any], Path]:
+        """Run an experiment that is given as text on a twin of a lab of ours; it must pass.
+
+        Return its summary and its directory.
+        """
+        self.results.parent.mkdir(exist_ok=True)
+        file = self.results.with_name("experiment.yaml")
+        file.write_text(experiment)
+        where = ["--lab", str(ROOT / "configs" / f"{lab}.yaml"), "--results", str(self.results)]
+        done = self("run", str(file), *where, "--twin", "--json", *arguments)
+        assert done.code == 0, done.err
+        return done.json(), self.results / "latest"
+
     def start(self, *arguments: str) -> Started:
         process = subprocess.Popen(
             [*COMMAND, *arguments, "--results", str(self.results)],

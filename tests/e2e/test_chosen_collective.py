@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
-from commandline import ROOT, CommandLine
+from commandline import CommandLine
 
 EXPERIMENT = """\
 experiment: chosen
@@ -33,15 +32,10 @@ variants: {auto: {}}
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
-    directory = tmp_path_factory.mktemp("chosen")
-    (directory / "chosen.yaml").write_text(EXPERIMENT)
-    line = CommandLine(directory / "results")
-    lab = str(ROOT / "configs" / "packet-rack.yaml")
-    where = ("--lab", lab, "--twin", "--results", str(line.results))
-    done = line("run", str(directory / "chosen.yaml"), *where, "--seed", "7", "--json")
-    assert done.code == 0, done.err
-    log = Path(line.results / "latest" / "events.jsonl").read_text()
-    return done.json(), [json.loads(row) for row in log.splitlines()]
+    line = CommandLine(tmp_path_factory.mktemp("chosen") / "results")
+    summary, run = line.run_text(EXPERIMENT, "packet-rack", "--seed", "7")
+    log = (run / "events.jsonl").read_text()
+    return summary, [json.loads(row) for row in log.splitlines()]
 
 
 def test_the_late_rank_is_named_and_the_collective_that_expects_it_is_chosen(

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, CommandLine
+from commandline import CommandLine
 
 EXPERIMENT = """\
 experiment: late
@@ -31,14 +31,8 @@ variants:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
-    directory = tmp_path_factory.mktemp("packet")
-    (directory / "late.yaml").write_text(EXPERIMENT)
-    line = CommandLine(directory / "results")
-    lab = str(ROOT / "configs" / "packet-rack.yaml")
-    where = ("--lab", lab, "--twin", "--results", str(line.results))
-    done = line("run", str(directory / "late.yaml"), *where, "--seed", "7", "--json")
-    assert done.code == 0, done.err
-    return done.json(), line.results / "latest"
+    line = CommandLine(tmp_path_factory.mktemp("packet") / "results")
+    return line.run_text(EXPERIMENT, "packet-rack", "--seed", "7")
 
 
 def test_every_trial_counts_and_nothing_had_to_recover(finished: tuple[dict, Path]) -> None:

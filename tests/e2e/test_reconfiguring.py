@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
-from commandline import ROOT, CommandLine
+from commandline import CommandLine
 
 EXPERIMENT = """\
 experiment: move
@@ -29,15 +28,10 @@ SETTLE_AND_LINK_UP = 0.035
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]]:
-    directory = tmp_path_factory.mktemp("circuits")
-    (directory / "move.yaml").write_text(EXPERIMENT)
-    line = CommandLine(directory / "results")
-    lab = str(ROOT / "configs" / "rack.yaml")
-    where = ("--lab", lab, "--twin", "--results", str(line.results))
-    done = line("run", str(directory / "move.yaml"), *where, "--json")
-    assert done.code == 0, done.err
-    log: Path = line.results / "latest" / "events.jsonl"
-    return done.json(), [json.loads(row) for row in log.read_text().splitlines()]
+    line = CommandLine(tmp_path_factory.mktemp("circuits") / "results")
+    summary, run = line.run_text(EXPERIMENT, "rack")
+    log = (run / "events.jsonl").read_text()
+    return summary, [json.loads(row) for row in log.splitlines()]
 
 
 def of_kind(events: list[dict], kind: str) -> list[dict]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.collectives.catalogue import ALGORITHMS, all_reduce, candidates
+from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce, candidates
 from testbed.collectives.cost import (
     Links,
     cost,
@@ -106,9 +106,9 @@ def test_who_is_not_in_a_schedule_is_waited_for_all_the_same() -> None:
 @given(st.sampled_from([2, 4, 8, 16]), sizes, st.floats(0, 2), st.floats(0, 2))
 @settings(deadline=None, max_examples=15)
 def test_more_delay_never_makes_it_shorter_nor_more_exposed(
-    algorithm: str, ranks: int, size: int, one: float, other: float
+    algorithm: Algorithm, ranks: int, size: int, one: float, other: float
 ) -> None:
-    schedule = all_reduce(algorithm, ranks)  # type: ignore[arg-type]
+    schedule = all_reduce(algorithm, ranks)
     short, long = sorted((one, other))
     less, more = (cost(schedule, size, TWIN, {ranks - 1: delay}) for delay in (short, long))
     assert less.total <= more.total + 1e-9
@@ -117,8 +117,8 @@ def test_more_delay_never_makes_it_shorter_nor_more_exposed(
 
 @given(st.sampled_from([4, 6, 8, 16, 32]), st.integers(10**3, 10**9), st.sampled_from(ALGORITHMS))
 @settings(deadline=None, max_examples=40)
-def test_at_the_critical_delay_both_take_the_same(ranks: int, size: int, other: str) -> None:
-    schedule, rival = stragglar(ranks), all_reduce(other, ranks)  # type: ignore[arg-type]
+def test_at_the_critical_delay_both_take_the_same(ranks: int, size: int, other: Algorithm) -> None:
+    schedule, rival = stragglar(ranks), all_reduce(other, ranks)
     delay = critical_delay(schedule, rival, size, TWIN)
     late = {ranks - 1: delay}
     if 0 < delay < math.inf:

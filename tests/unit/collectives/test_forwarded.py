@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.cost import Links, cost
 from testbed.collectives.execute import execute
 from testbed.collectives.forwarding import forwarded
@@ -45,13 +45,13 @@ def carried_out(data: dict[str, Any], buffers: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "rhd", "direct", "stragglar"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(ranks=st.sampled_from([2, 4, 6, 8]), straggler=st.integers(0, 1), size=st.integers(0, 60))
 @settings(deadline=None, max_examples=25)
 def test_the_result_is_that_of_the_schedule_bit_for_bit(
-    algorithm: str, ranks: int, straggler: int, size: int
+    algorithm: Algorithm, ranks: int, straggler: int, size: int
 ) -> None:
-    schedule = all_reduce(algorithm, ranks, straggler)  # type: ignore[arg-type]
+    schedule = all_reduce(algorithm, ranks, straggler)
     found = forwarded(schedule, around(ranks))
     buffers = np.random.default_rng(ranks).integers(-1000, 1000, (ranks, size))
     assert (carried_out(found.to_json(), buffers) == execute(schedule, buffers)).all()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.collectives.broadcasts import broadcast, chain
-from testbed.collectives.catalogue import ALGORITHMS, all_reduce
+from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.exchanges import all_to_all, one_factorisation
 from testbed.collectives.halving import halving_doubling
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
@@ -111,8 +111,8 @@ def test_stragglar_of_large_powers_of_two(ranks: int) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks", [512, 1024])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_all_reduce_of_many_ranks(algorithm: str, ranks: int) -> None:
-    verify(all_reduce(algorithm, ranks))  # type: ignore[arg-type]
+def test_every_all_reduce_of_many_ranks(algorithm: Algorithm, ranks: int) -> None:
+    verify(all_reduce(algorithm, ranks))
 
 
 @given(st.integers(1, 16), st.data())
@@ -171,8 +171,8 @@ def test_a_root_that_is_none_of_the_ranks_is_refused() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_all_reduce_has_its_name(algorithm: str) -> None:
-    schedule = all_reduce(algorithm, 8)  # type: ignore[arg-type]
+def test_every_all_reduce_has_its_name(algorithm: Algorithm) -> None:
+    schedule = all_reduce(algorithm, 8)
     verify(schedule)
     assert schedule.name == algorithm
     assert schedule.collective == "all-reduce"

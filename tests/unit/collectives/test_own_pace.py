@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.cost import Links, cost
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.halving import halving_doubling
@@ -29,12 +29,12 @@ def test_where_all_have_as_much_to_do_it_is_the_cost_by_rounds(
     assert total == exposed == pytest.approx(cost(schedule, size, Links(1e-3, 1e-6)).total)
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "rhd", "direct", "stragglar"])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(ranks=st.sampled_from([2, 4, 8]), size=st.integers(0, 10**6), delay=st.floats(0, 2))
 def test_nobody_is_slower_than_round_by_round(
-    algorithm: str, ranks: int, size: int, delay: float
+    algorithm: Algorithm, ranks: int, size: int, delay: float
 ) -> None:
-    schedule = all_reduce(algorithm, ranks)  # type: ignore[arg-type]
+    schedule = all_reduce(algorithm, ranks)
     late = {ranks - 1: delay}
     by_rounds = cost(schedule, size, Links(1e-3, 1e-6), late)
     total, exposed = seconds_at_own_pace(schedule, size, LINKS, late)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.catalogue import Algorithm, all_reduce
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.onhost.control import LeaveOrder
 from testbed.onhost.parts import Program
 from testbed.onhost.schedule import Group
 
 Rows = npt.NDArray[Any]
-Case = tuple[str, str, int]
+Case = tuple[Algorithm, str, int]
 """An algorithm, the type of the elements, and how many they are."""
 
 
@@ -29,7 +29,7 @@ def rows(ranks: int, case: Case) -> Rows:
 
 
 def schedule(ranks: int, case: Case) -> Schedule:
-    return all_reduce(case[0], ranks)  # type: ignore[arg-type]
+    return all_reduce(case[0], ranks)
 
 
 def on_sockets(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list[Rows]:
