@@ -24,6 +24,7 @@ from testbed.twin.namespaces import (
     die_with_parent,
     unshare,
 )
+from testbed.twin.net import keep_frames_in_order
 
 
 class Zygote:
@@ -87,6 +88,7 @@ def _fork_host(setup: HostSetup, channel: socket.socket, line: socket.socket) ->
 def _enter_and_fork(setup: HostSetup, channel: socket.socket) -> dict[str, object]:
     try:
         unshare(NEWNET | NEWUTS | NEWNS | NEWIPC | NEWPID | NEWTIME)
+        keep_frames_in_order()
         seconds, nanoseconds = divmod(setup.clock_offset, 10**9)
         Path("/proc/self/timens_offsets").write_text(f"monotonic {seconds} {nanoseconds}\n")
         pid = os.fork()

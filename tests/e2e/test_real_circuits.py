@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
+import pytest
 from commandline import SMALL_MODEL, CommandLine, Started
 
 INSIDE = Path(__file__).parent / "inside"
@@ -30,6 +32,17 @@ def test_the_twin_hides_real_devices_and_hosts_have_clocks_of_their_own(
     assert max(offsets) - min(offsets) > 10  # seconds apart, and known to a fraction of one
     assert all(bound < 0.005 for bound in found["bounds"].values())
     assert found["errors"] == [] or max(found["errors"]) < 0.005
+
+
+def test_one_processor_of_this_machine_handles_all_frames_of_a_flow(
+    testbed: CommandLine, rack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = tmp_path / "shell"
+    shell.write_text("#!/bin/sh\ncat /proc/sys/net/core/rps_default_mask\n")
+    shell.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(shell))
+    mask = int(testbed("twin", "shell", rack, "h0").out, 16)
+    assert mask.bit_count() == min(os.cpu_count() or 1, 32)
 
 
 def test_disconnecting_a_circuit_stalls_the_job_until_it_is_connected_again(
