@@ -12,7 +12,10 @@ from testbed.faults.cards import StragglerOptions
 from testbed.faults.words import Injected, Undo, Victim
 
 _SEEN = 0.5
-"""Share of the dose that another rank must have waited before it counts as a witness."""
+"""Share of the dose that another rank must have waited, or been earlier by, to be a witness."""
+
+_STEPS = 4
+"""Steps whose arrivals are kept: the ranks' words on one step may be those on two apart."""
 
 
 class Straggler:
@@ -20,6 +23,7 @@ class Straggler:
 
     def __init__(self, options: StragglerOptions) -> None:
         self._options = options
+        self._arrivals: dict[int, dict[str, float]] = {}
 
     @property
     def late(self) -> float | None:
@@ -44,12 +48,22 @@ class Straggler:
         return Injected(sent, now(), note=note)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept another rank that had to wait for the victim's first byte."""
+        """Accept another rank that had to wait for the victim's first byte, or came before it.
+
+        StragglAR may have no rank wait: what the others do without the victim takes as long.
+        """
         said = message.get("said", {})
-        waited = said.get("waits", {}).get(str(victim.rank), 0.0)
-        if host == victim.host or not waited >= _SEEN * self._options.dose:
+        if "arrived" in message:
+            self._arrivals.setdefault(said["step"], {})[host] = message["arrived"]
+            self._arrivals = dict(sorted(self._arrivals.items())[-_STEPS:])
+        if host == victim.host:
             return ""
-        return f"{host} waited {waited:.3f} s"
+        waited = said.get("waits", {}).get(str(victim.rank), 0.0)
+        if waited >= _SEEN * self._options.dose:
+            return f"{host} waited {waited:.3f} s"
+        both = (at for at in self._arrivals.values() if {host, victim.host} <= at.keys())
+        gap = max((at[victim.host] - at[host] for at in both), default=0.0)
+        return f"{host} came {gap:.3f} s earlier" if gap >= _SEEN * self._options.dose else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Let the rank be as fast as it can; one that has ended needs nothing."""

@@ -76,7 +76,11 @@ class Fault(Protocol):
         """Break it. Raise LabError when it could not be done."""
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Return the name of the observer when this report of an agent proves the fault."""
+        """Return the name of the observer when this report of an agent proves the fault.
+
+        Where the report is on a step, `arrived` in it is when its rank entered the collective, in
+        seconds on the orchestrator's clock.
+        """
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Take it back and verify; raise UnsafeError when it could not be."""

@@ -115,7 +115,9 @@ class Circuits:
             self._sockets[new[rank]] = line
         lines = {rank: self._sockets[joint] for rank, joint in self._peers[number].items()}
         self._groups[number] = Group(
-            *(self.rank, self.ranks, Lines(lines, self.generation, leave)), around=number == HOME
+            *(self.rank, self.ranks, Lines(lines, self.generation, leave)),
+            around=number == HOME,
+            shared=False,
         )
 
     @property

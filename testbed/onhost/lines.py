@@ -28,16 +28,12 @@ there while we turn to the next peer would still share the port with what that o
 
 _NO_LIMIT = 0x7FFFFFFF
 
-_ROOM = 10e-3
-"""Seconds' worth of receive buffer; Linux grants twice as much. What a rank sends that is ahead of
-us takes the rate of our port from who is to be heard first, so no more of it is let in."""
-
 _AHEAD = 30e-3
 """Seconds' worth of send buffer towards the only peer of a schedule: a busy machine may give us no
 processor for so long, and the line is to carry something all the same."""
 
-_LARGEST_ROOM = 2 << 20
-"""Bytes of receive buffer above which the kernel's own choice is as good."""
+_LARGEST = 6 << 20
+"""Bytes above which a send buffer falls out of the cache, and a line so fast needs none."""
 
 _LOOK_AGAIN = 100e-6
 
@@ -66,13 +62,16 @@ class Lines:
         self._asked: dict[int, int] = {}
 
     def suit(self, rate: float) -> None:
-        """Let buffers be no larger than lines of `rate` bytes a second are kept busy by."""
-        room, ahead = int(rate * _ROOM), int(rate * _AHEAD)
+        """Let send buffers be as large as lines of `rate` bytes a second are kept busy by.
+
+        Receive buffers are left to the kernel: one that shrinks below what it has promised throws
+        away what comes, and TCP sends that again after 200 ms.
+        """
         self._unsent = int(rate * _UNSENT)
+        ahead = int(rate * _AHEAD)
         for rank, line in self._lines.items():
-            if room <= _LARGEST_ROOM:
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-                line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(SEND_BUFFER, ahead))
+            if SEND_BUFFER < ahead <= _LARGEST:
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ahead)
             self._limit(rank, self._unsent)
 
     def stay(self, rank: int, stays: bool) -> None:

@@ -12,6 +12,7 @@ class Part:
     """What one rank sends or receives in one round: chunks, and whether they are added.
 
     Where `held` is the number of a message, this rank is on its way: it is none of its own chunks.
+    `turns` says that one of the two had to do with another rank before.
     """
 
     round: int
@@ -20,6 +21,7 @@ class Part:
     count: int
     adds: bool
     held: Optional[int] = None
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,19 @@ class Program:
         It may begin with another round than 0, which is its `first`.
         """
         sends, receives = [], []
+        sent_to: dict[int, int] = {}
+        heard: dict[int, int] = {}
         for number, step in enumerate(schedule["rounds"], schedule.get("first", 0)):
             for source, destination, chunk, count, operation, *hop in step:
                 passed_on, held = hop or (None, None)
                 adds = operation == "reduce" and held is None
+                turns = sent_to.get(source, destination) != destination
+                turns = turns or heard.get(destination, source) != source
+                sent_to[source], heard[destination] = destination, source
                 if source == rank:
-                    sends.append(Part(number, destination, chunk, count, adds, passed_on))
+                    sends.append(Part(number, destination, chunk, count, adds, passed_on, turns))
                 if destination == rank:
-                    receives.append(Part(number, source, chunk, count, adds, held))
+                    receives.append(Part(number, source, chunk, count, adds, held, turns))
         return cls(schedule["chunks"], tuple(sends), tuple(receives))
 
 

@@ -3,8 +3,9 @@
 Each rank does its own part of every round, in order, and no round waits for another rank's. While
 a rank sends to the same peer round after round, as in a ring, there is no pause between them: bytes
 of a chunk go out as soon as everything that earlier rounds do to them is done. Before it turns to
-another peer it finishes what it receives itself; who runs ahead would only take the rate of a port
-from those who are still in the round before. What comes in is applied as soon as the bytes that
+another peer it finishes what it receives itself, and a large message waits until its receiver has
+done so and says that it is ready; who runs ahead would only take the rate of a port from those who
+are still in the round before. What comes in is applied as soon as the bytes that
 this rank still owes of its own are out. So the result does not depend on how the bytes were cut on
 the way: every element sees the operations of its rounds in their order.
 
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import ProtocolError, WrongGeneration
-from .layout import MAGIC, Layout, Way
+from .layout import MAGIC, READY, Layout, Way
 from .lines import Lines
 from .parts import Program, Record
 
@@ -39,16 +40,21 @@ class Group:
     """All ranks of one generation, each connected to every other; all call the same in order.
 
     Ranks `around` a ring need be connected to their neighbours only, unless a program says more.
+    Where ports are not `shared`, as with a circuit for each pair, nobody waits to be told that a
+    receiver is ready.
 
     A receiver that expects another message raises WrongGeneration or ProtocolError; Left and
     PeerLost may come from any call. After any of them the buffers hold garbage. Runs are counted
     from the last barrier, so that between two of them pairs may run what concerns them alone.
     """
 
-    def __init__(self, rank: int, ranks: int, links: Lines, *, around: bool = False) -> None:
+    def __init__(
+        self, rank: int, ranks: int, links: Lines, *, around: bool = False, shared: bool = True
+    ) -> None:
         self.rank, self.ranks, self.links = rank, ranks, links
         doubling = [1 << bit for bit in range((ranks - 1).bit_length())]
         self._distances = [1] * (ranks - 1) if around else doubling
+        self._shared = shared
         self._epoch = self._number = 0
         self._staging = memoryview(bytearray(STAGING))
         self._layouts: dict[tuple[int, int, int], Layout] = {}
@@ -68,7 +74,9 @@ class Group:
         key = (id(program), vector.size, vector.itemsize)
         layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[key] = Layout(program, vector.size, vector.itemsize)
+            layout = self._layouts[key] = Layout(
+                program, vector.size, vector.itemsize, shared=self._shared
+            )
         layout.reset((self.generation, self._epoch, self._number))
         for peer in layout.peers:
             self.links.stay(peer, layout.stays)
@@ -100,7 +108,7 @@ def check_opening(came: bytes, expected: bytes) -> None:
     if came == expected:
         return
     generations = [int.from_bytes(opening[4:8], "big") for opening in (came, expected)]
-    if came[:4] in (MAGIC, _TOGETHER) and generations[0] != generations[1]:
+    if came[:4] in (MAGIC, READY, _TOGETHER) and generations[0] != generations[1]:
         raise WrongGeneration("a message of generation {} came into {}".format(*generations))
     raise ProtocolError(f"a rank opened a message with {came!r}, not with {expected!r}")
 
@@ -145,7 +153,7 @@ class _Run:
 
     def _sendable(self, way: Way) -> list[memoryview | bytes]:
         """Return what may go out now, of its opening and of its bytes."""
-        if way.turns and self._in and self._in[-1].part.round < way.part.round:
+        if way.follows and self._in and self._in[-1].place < way.follows:
             return []
         data = self._memory(way)[self._position : (way.limit() - way.start) * self._size]
         if way.opened == len(way.opening):
@@ -180,9 +188,8 @@ class _Run:
 
     def _finish_send(self, way: Way) -> None:
         if way.opened == len(way.opening) and self._position == (way.stop - way.start) * self._size:
-            assert way.begun is not None
             way.done = way.stop
-            self._record.part_of(way.part.round, way.begun, time.monotonic())
+            self._note_end(way)
             self._out.pop()
             self._position = 0
 
@@ -228,6 +235,11 @@ class _Run:
             waits, peer = self._record.waits, way.part.peer
             waits[peer] = max(waits.get(peer, 0.0), way.begun - self._since)
 
+    def _note_end(self, way: Way) -> None:
+        assert way.begun is not None
+        if way.is_data:
+            self._record.part_of(way.part.round, way.begun, time.monotonic())
+
     def _apply(self, way: Way) -> None:
         """Take what has arrived into the vector, as far as we no longer owe our own."""
         if way.part.adds:
@@ -244,8 +256,7 @@ class _Run:
         else:
             way.done = way.start + self._taken // self._size
         if way.opened == len(way.opening) and way.done == way.stop:
-            assert way.begun is not None
-            self._record.part_of(way.part.round, way.begun, time.monotonic())
+            self._note_end(way)
             self._in.pop()
             self._taken = 0
             self._since = time.monotonic()

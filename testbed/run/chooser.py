@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.steps import finished_steps, step_time
@@ -40,9 +40,9 @@ class Chooser:
         self._open: dict[int, dict[int, Event]] = {}
         self._window: deque[Reports] = deque(maxlen=WINDOW)
 
-    def set_clocks(self, offsets: Sequence[Event]) -> None:
+    def set_clocks(self, clocks: Clocks) -> None:
         """Take what was measured of the hosts' clocks."""
-        self._clocks = Clocks(offsets)
+        self._clocks = clocks
 
     def hear(self, step: Event) -> None:
         """Take one rank's word on one step; when the last rank has spoken, choose anew."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.analysis.clocks import Clocks
 from testbed.bench.bench import Bench, side_by_side
 from testbed.clock import Deadline, now
 from testbed.control.words import AgentLost
@@ -81,6 +82,7 @@ class Trial:
         self._fault: Fault | None = None
         self._victim: Victim | None = None
         self._receipt = ""
+        self._clocks = Clocks(())
         self.failure = ""
         """Why the job is not well after the trial, when it is not."""
 
@@ -290,14 +292,20 @@ class Trial:
         if rank is not None and said.get("event") == "step":
             self._pace.hear(rank, said, report.received)
         if self._fault and self._victim and not self._receipt:
-            self._look_for_receipt(self._fault, self._victim, report)
+            self._look_for_receipt(self._fault, self._victim, report, event)
         if self._recovery and seen is not None:
             self._recovery.observe(seen)
         elif isinstance(seen, AgentLost) and rank is not None:
             self._job.failure = f"the agent of {report.host} is gone, and no policy reacts"
 
-    def _look_for_receipt(self, fault: Fault, victim: Victim, report: Report) -> None:
-        self._receipt = fault.receipt(victim, report.host, report.message)
+    def _look_for_receipt(
+        self, fault: Fault, victim: Victim, report: Report, event: Event | None
+    ) -> None:
+        message = dict(report.message)
+        if event and event.kind == "step":
+            arrived = self._clocks.instant(event, event.data["collective"][0])
+            message |= {"arrived": arrived.middle} if arrived else {}
+        self._receipt = fault.receipt(victim, report.host, message)
         if self._receipt:
             mono = report.message.get("said", report.message)["mono"]
             data = {"host": report.host, "mono": mono}
@@ -322,5 +330,6 @@ class Trial:
 
         future = self._inbox.submit(lambda: side_by_side(measure, list(hosts)))
         self._inbox.result(future, deadline, "measuring the clocks")
+        self._clocks = Clocks(offsets)
         if self._chooser:
-            self._chooser.set_clocks(offsets)
+            self._chooser.set_clocks(self._clocks)

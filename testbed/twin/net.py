@@ -25,6 +25,15 @@ _FILTER: dict[str, Any] = {
     "keys": ["0x0/0x0+0"],
 }
 
+_QUEUE = "500ms"
+"""What may wait at a port: more than TCP has on its way, for a port that is busy makes its host
+wait and loses nothing."""
+
+_WITHOUT_HEADERS = 0.9
+_LARGEST = 65536
+"""Bytes that TCP hands on as one at most: of a bucket, without headers, and by the kernel's limit.
+"""
+
 _RPS = Path("/proc/sys/net/core/rps_default_mask")
 _WORD = 32
 """Processors that fit into the mask without a comma; a twin needs no more for its frames."""
@@ -120,9 +129,15 @@ class Network:
         )
 
     def shape(self, name: str, rate: float, burst: int) -> None:
-        """Limit what a link sends to `rate` bit/s with a token bucket of `burst` bytes."""
-        limits = {"rate": int(rate / 8), "burst": burst, "latency": "50ms"}
+        """Limit what a link sends to `rate` bit/s with a token bucket of `burst` bytes.
+
+        TCP hands on several frames as one, of no more bytes than the bucket holds: larger ones the
+        kernel would cut into single frames, which takes a multiple of the processor time.
+        """
+        limits = {"rate": int(rate / 8), "burst": burst, "latency": _QUEUE}
         self._tc(f"shape {name}", "add", "tbf", name, handle=0, **limits)
+        largest = min(int(burst * _WITHOUT_HEADERS), _LARGEST)
+        self._link(f"shape {name}", "set", index=self.index(name), gso_max_size=largest)
 
     def accept_redirects(self, name: str) -> None:
         """Prepare a link for `redirect`."""

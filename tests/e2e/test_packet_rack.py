@@ -14,7 +14,7 @@ question: Who is late?
 lab: packet-rack
 needs: {hosts: 4, fabric: packet}
 jobs:
-  main: {kind: collective, ranks: 4, sizes: [1 MiB], iterations: 3}
+  main: {kind: collective, ranks: 4, sizes: [512 KiB], iterations: 3}
 variants:
   on-time: {}
   late: {faults: [{kind: straggler, target: rank 2, at: {step: 1}, delay: 200 ms}]}
@@ -60,7 +60,9 @@ def test_the_dose_is_in_the_stamps_and_names_its_rank(finished: tuple[dict, Path
     assert metrics["late.straggler_confidence"]["median"] > 0.99
     assert metrics["late.skew"]["median"] >= 0.19
     for algorithm in ("ring", "rhd", "direct", "stragglar"):
-        total, exposed = (metrics[f"late.{what}_{algorithm}_1mib"] for what in ("total", "exposed"))
+        total, exposed = (
+            metrics[f"late.{what}_{algorithm}_512kib"] for what in ("total", "exposed")
+        )
         assert total["median"] >= exposed["median"] + 0.19
         assert total["predicted"] >= 0.2
     assert "late.critical_delay" not in metrics
@@ -80,11 +82,13 @@ def test_no_circuit_is_made_and_every_path_is_proved(finished: tuple[dict, Path]
 def test_s3_ports_send_what_the_schedules_say(finished: tuple[dict, Path]) -> None:
     """By the counters of the interfaces, without the headers of frames."""
     summary, _ = finished
-    mib, metrics = 1 << 20, summary["metrics"]
-    sent = {name: metrics[f"on-time.sent_{name}_1mib"]["median"] for name in ("ring", "stragglar")}
-    early = 2 / 3 * mib  # what the other three send each other while they wait
+    size, metrics = 512 << 10, summary["metrics"]
+    sent = {
+        name: metrics[f"on-time.sent_{name}_512kib"]["median"] for name in ("ring", "stragglar")
+    }
+    early = 2 / 3 * size  # what the other three send each other while they wait
     late = sent["stragglar"] - early
-    print(f"ring: {sent['ring'] / mib:.3f} of the buffer, 2(n-1)/n is 1.5")
-    print(f"after the straggler has come: {late / mib:.3f}, the paper at most {4 / 3:.3f}")
-    assert sent["ring"] == pytest.approx(1.5 * mib, rel=0.05)
-    assert 0.95 * mib < late < 1.05 * 4 / 3 * mib
+    print(f"ring: {sent['ring'] / size:.3f} of the buffer, 2(n-1)/n is 1.5")
+    print(f"after the straggler has come: {late / size:.3f}, the paper at most {4 / 3:.3f}")
+    assert sent["ring"] == pytest.approx(1.5 * size, rel=0.05)
+    assert 0.95 * size < late < 1.05 * 4 / 3 * size

@@ -34,21 +34,25 @@ def test_the_twin_hides_real_devices_and_hosts_have_clocks_of_their_own(
     assert found["errors"] == [] or max(found["errors"]) < 0.005
 
 
-def test_one_processor_of_this_machine_handles_all_frames_of_a_flow(
+def test_hosts_treat_frames_alike_on_every_machine(
     testbed: CommandLine, rack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    names = ["ipv4/tcp_congestion_control", "ipv4/tcp_slow_start_after_idle"]
     shell = tmp_path / "shell"
-    shell.write_text("#!/bin/sh\ncat /proc/sys/net/core/rps_default_mask\n")
+    shell.write_text(
+        f"#!/bin/sh\ncd /proc/sys/net && cat core/rps_default_mask {' '.join(names)}\n"
+    )
     shell.chmod(0o755)
     monkeypatch.setenv("SHELL", str(shell))
-    mask = int(testbed("twin", "shell", rack, "h0").out, 16)
-    assert mask.bit_count() == min(os.cpu_count() or 1, 32)
+    mask, control, slow_start = testbed("twin", "shell", rack, "h0").out.split()
+    assert int(mask, 16).bit_count() == min(os.cpu_count() or 1, 32)
+    assert (control, slow_start) == ("reno", "0")
 
 
 def test_disconnecting_a_circuit_stalls_the_job_until_it_is_connected_again(
     testbed: CommandLine, rack: str
 ) -> None:
-    steps = ["-S", "jobs.main.steps=400", "-S", "limits.trial=100 s"]
+    steps = ["-S", "jobs.main.steps=250", "-S", "limits.trial=100 s"]
     run = testbed.start(
         "run", "experiments/resume.yaml", "--twin", rack, *SMALL_MODEL, *steps, *QUIET
     )

@@ -261,6 +261,18 @@ def test_a_straggler_is_believed_of_a_rank_that_waited_for_it(lab, host, waits, 
     assert receipt(lab.victim, host, carrier("p0")) == ""
 
 
+def test_a_straggler_that_nobody_had_to_wait_for_is_seen_by_who_came_before_it(lab):
+    receipt = lab.fault("straggler", delay=0.25).receipt
+
+    def arrive(host, step, at):
+        return receipt(lab.victim, host, word(event="step", step=step) | {"arrived": at})
+
+    assert arrive("h1", 4, 10.0) == arrive("h0", 4, 9.95) == ""
+    assert arrive("h0", 5, 11.0) == arrive("h2", 5, 11.2) == arrive("h1", 5, 11.25) == ""
+    assert arrive("h2", 6, 12.0) == ""
+    assert arrive("h0", 6, 12.0) == "h0 came 0.250 s earlier"
+
+
 def test_a_freeze_cycle_stops_the_rank_again_and_again_until_undone(lab):
     fault = lab.fault("straggler", how="freeze-cycle", share=0.5, period=0.2)
     assert fault.late is None

@@ -16,7 +16,7 @@ from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
 from testbed.onhost.errors import Left, PeerLost, ProtocolError, WrongGeneration
-from testbed.onhost.layout import OPENING
+from testbed.onhost.layout import EAGER, OPENING
 from testbed.onhost.parts import Program
 from testbed.onhost.ring import chunk_bounds
 from testbed.onhost.schedule import STAGING
@@ -75,6 +75,29 @@ def test_any_schedule_ends_as_on_paper(schedule, size, seed):
     expected = on_paper(schedule, vectors)
     everywhere(schedule, vectors)
     assert (vectors == expected).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
+def test_so_does_one_whose_messages_wait_for_their_receivers(schedule, size, seed):
+    test_any_schedule_ends_as_on_paper.hypothesis.inner_test(schedule, size, seed)
+
+
+@pytest.mark.parametrize(("elements", "waits"), [(EAGER, True), (EAGER // 8, False)])
+def test_a_large_message_leaves_only_once_its_receiver_is_through_with_the_one_before(
+    elements, waits
+):
+    schedule = {"chunks": 1, "rounds": [[[0, 1, 0, 1, "copy"]], [[2, 1, 0, 1, "copy"]]]}
+    began = {}
+
+    def come_late(group):
+        time.sleep(0.2 if group.rank == 0 else 0.0)
+        began[group.rank] = time.monotonic()
+        return group.run(Program.of(schedule, group.rank), np.zeros(elements, np.float32))
+
+    with open_groups(3) as groups:
+        records = groups.run(come_late)
+    assert (records[2].rounds[1][0] > began[0]) == waits
 
 
 @settings(max_examples=5, deadline=None)

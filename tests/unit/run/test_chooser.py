@@ -2,6 +2,7 @@
 
 import pytest
 
+from testbed.analysis.clocks import Clocks
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.cost import Links
 from testbed.events import Event
@@ -33,7 +34,7 @@ class Watched:
             Event(0, 0.0, "clock.offset", host, 0, {"ahead": ahead, "bound": 1e-4})
             for host, ahead in AHEAD.items()
         ]
-        self.chooser.set_clocks(offsets)
+        self.chooser.set_clocks(Clocks(offsets))
 
     def steps(self, count, late=None, choice=0, ranks=RANKS):
         """Do so many steps of two seconds; some ranks come late to their collectives."""
@@ -120,6 +121,6 @@ def test_when_the_straggler_has_recovered_nothing_waits_for_it_any_longer(watche
 
 
 def test_without_the_clock_of_a_host_nothing_is_concluded(watched):
-    watched.chooser.set_clocks([])
+    watched.chooser.set_clocks(Clocks(()))
     watched.steps(10, {3: 0.6})
     assert not watched.told and not watched.written("collective.chosen")
