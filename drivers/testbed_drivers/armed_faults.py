@@ -41,6 +41,11 @@ class ArmedFaults:
         self._struck: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    @property
+    def are_armed(self) -> bool:
+        """Tell whether any fault may strike at all."""
+        return bool(self._armed)
+
     def arm(self, fault: Armed) -> None:
         """Let a fault strike from now on; ValueError for a name that is not known."""
         if fault.name not in self.known:

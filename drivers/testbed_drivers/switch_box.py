@@ -239,9 +239,8 @@ class SwitchBox:
     def _passing(self) -> dict[int, int]:
         """Return the circuits whose mirrors stand still and whose shutters are open."""
         dark = self._shut | self._failed
-        return {
-            i: e for i, e in self._mirrors.items() if i not in self._settling and not dark & {i, e}
-        }
+        still = {i: e for i, e in self._mirrors.items() if i not in self._settling}
+        return {i: e for i, e in still.items() if not dark & {i, e}} if dark else still
 
     def _level(self, ingress: int, egress: int) -> float | None:
         launched = self.site.launched(ingress)
@@ -278,4 +277,4 @@ class SwitchBox:
         return dict(rows)
 
     def _strikes(self, name: str, *ports: int) -> bool:
-        return self._faults.strikes(name, "", *ports) is not None
+        return self._faults.are_armed and self._faults.strikes(name, "", *ports) is not None
