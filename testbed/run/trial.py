@@ -216,7 +216,7 @@ class Trial:
         recovery, fault_at = self._recovery, now()
 
         def settled() -> bool:
-            if self._broken:
+            if self._broken or self._job.has_ended:  # no step can come any more
                 return True
             if recovery:
                 return recovery.is_over
@@ -244,7 +244,11 @@ class Trial:
         recovery = self._recovery
         if recovery is None or self.failure:
             return
-        if not self._inbox.wait(lambda: bool(self._broken) or not recovery.is_under_way, deadline):
+
+        def calm() -> bool:
+            return bool(self._broken) or self._job.has_ended or not recovery.is_under_way
+
+        if not self._inbox.wait(calm, deadline):
             self.failure = "a recovery that began after the fault's own did not come to its end"
         else:
             self.failure = self._broken
