@@ -13,13 +13,12 @@ from testbed.report.wording import quantity, retries
 MARKS = {"t2": "decided", "t6": "light", "t10": "step", "t11": "service"}
 """Marks that are listed for each trial, and what was reached with each."""
 
-
 _ALL_MARKS = 76
 """Columns of a terminal from which all of them fit."""
 
 
 def print_trials(summary: Summary, console: Console) -> None:
-    """Print one line for each trial, invalid and lost ones with the reason."""
+    """Print one line for each trial, then why some came to what they did."""
     faulty = any(trial.marks is not None for trial in summary.trials)
     marks = tuple(MARKS if console.width >= _ALL_MARKS else ("t10",)) if faulty else ()
     table = Table(box=None, pad_edge=False)
@@ -30,11 +29,17 @@ def print_trials(summary: Summary, console: Console) -> None:
         table.add_column(f"{MARKS[mark]} {mark}", justify="right", no_wrap=True)
     if faulty:
         table.add_column("lost", justify="right")
-    table.add_column("", overflow="fold")
     for trial in summary.trials:
         table.add_row(*_row(trial, marks))
     console.print(Text("\nTrials", style="bold"))
     console.print(table)
+    alike: dict[str, list[str]] = {}
+    for trial in summary.trials:
+        alike.setdefault(remark(trial), []).append(str(trial.number))
+    for words, numbers in alike.items():
+        if words:
+            which = "trials" if len(numbers) > 1 else "trial"
+            console.print(Text(f"{which} {', '.join(numbers)}: {words}"))
 
 
 def result(trial: TrialResult) -> str:
@@ -52,7 +57,7 @@ def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
         reached = trial.marks.relative() if trial.marks else {}
         row += [Text(quantity(reached[m], "s") if m in reached else "–") for m in marks]
         row.append(Text("–" if trial.lost_steps is None else str(trial.lost_steps)))
-    return [*row, Text(remark(trial), style)]
+    return row
 
 
 def remark(trial: TrialResult) -> str:

@@ -215,15 +215,16 @@ class Trial:
         """Wait until every rank has finished a verified step after the fault."""
         recovery, fault_at = self._recovery, now()
 
+        def repaired() -> bool:
+            return recovery.is_over if recovery else self._pace.last > fault_at
+
         def settled() -> bool:
-            if self._broken or self._job.has_ended:  # no step can come any more
-                return True
-            if recovery:
-                return recovery.is_over
-            return self._pace.last > fault_at
+            return bool(self._broken) or self._job.has_ended or repaired()
 
         if not self._inbox.wait(settled, deadline):
             self.failure = f"not recovered within {self._experiment.limits.trial:g} s"
+        elif not repaired():
+            self.failure = self._broken or "the job ended before it made a step after the fault"
         else:
             self.failure = self._broken
 

@@ -30,9 +30,10 @@ _QUEUE = "500ms"
 wait and loses nothing."""
 
 _WITHOUT_HEADERS = 0.9
+"""Share of a bucket that TCP may hand on as one: the bucket counts the headers of each frame."""
+
 _LARGEST = 65536
-"""Bytes that TCP hands on as one at most: of a bucket, without headers, and by the kernel's limit.
-"""
+"""Bytes that TCP hands on as one unless told otherwise."""
 
 _RPS = Path("/proc/sys/net/core/rps_default_mask")
 _WORD = 32

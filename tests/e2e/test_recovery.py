@@ -30,8 +30,9 @@ def test_a_frozen_rank_is_found_by_its_silence(testbed: CommandLine) -> None:
 
 def test_interrupted_and_uninterrupted_jobs_end_with_the_same_bits(testbed: CommandLine) -> None:
     """The host is lost so late that the job is over before throughput could be back."""
-    late = ["-S", "faults.0.at.step=20", "-S", "limits.trial=1 h"]
-    done = testbed.run("resume", *SMALL_MODEL, *late, "--seed", "11")
+    late = ["-S", "faults.0.at.step=27", "-S", "limits.trial=1 h"]
+    long_steps = ["-S", "jobs.main.batch=16"]  # so that the last of them still meets the fault
+    done = testbed.run("resume", *SMALL_MODEL, *long_steps, *late, "--seed", "11")
     assert done.code == 0, done.err
     summary = done.json()
     digests = {trial["values"]["digest"] for trial in summary["trials"]}
