@@ -117,14 +117,11 @@ class Polatis(Switch):
 
 def _orders(change: Change) -> Iterator[str]:
     for verb, pairs in (("SUB", change.removes), ("ADD", change.adds)):
-        for some in _portions(pairs):
-            yield f":OXC:SWIT:CONN:{verb} {port_list(some)},{port_list(some.values())}"
-
-
-def _portions(pairs: Mapping[int, int]) -> Iterator[dict[int, int]]:
-    rows = sorted(pairs.items())
-    for start in range(0, len(rows), PAIRS_PER_COMMAND):
-        yield dict(rows[start : start + PAIRS_PER_COMMAND])
+        ports = sorted(pairs)
+        for start in range(0, len(ports), PAIRS_PER_COMMAND):
+            some = ports[start : start + PAIRS_PER_COMMAND]
+            others = (pairs[port] for port in some)
+            yield f":OXC:SWIT:CONN:{verb} {port_list(some)},{port_list(others)}"
 
 
 def _size(reply: str) -> tuple[int, int]:
@@ -137,7 +134,7 @@ def _state(can: Capabilities, reply: str) -> State:
     lists = port_lists(reply)
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
         raise ValueError(f"{reply!r} is not two lists of equal length")
-    return checked_state(((min(p), max(p)) for p in zip(*lists, strict=True)), can, reply)
+    return checked_state(zip(map(min, *lists), map(max, *lists), strict=True), can, reply)
 
 
 def _flags(ports: list[int], reply: str) -> dict[int, str]:

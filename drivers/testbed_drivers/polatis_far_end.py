@@ -125,13 +125,14 @@ class PolatisFarEnd(ScpiFarEnd):
         lists = self._lists(text)
         if len(lists) != 2 or len(lists[0]) != len(lists[1]):
             raise Refused(-109, "Missing parameter")
-        pairs = [tuple(sorted(pair)) for pair in zip(*lists, strict=True)]
-        ports = [port for pair in pairs for port in pair]
-        if len(set(ports)) != len(ports):
+        if len({*lists[0], *lists[1]}) != len(lists[0]) + len(lists[1]):
             raise Refused(-221, "Settings conflict; a port is named twice")
-        if any(not i <= self._inputs < e for i, e in pairs):
+        pairs = dict(zip(*lists, strict=True))
+        if max(pairs, default=0) > self._inputs:
+            pairs = dict(zip(map(min, *lists), map(max, *lists), strict=True))
+        if pairs and not max(pairs) <= self._inputs < min(pairs.values()):
             raise Refused(-222, "Data out of range; not an input and an output")
-        return dict(pairs)
+        return pairs
 
     def _named(self, text: str) -> dict[int, int]:
         """Return the circuits that SUB names: by pairs, or by one end with `(@)` as the other."""
@@ -146,7 +147,8 @@ class PolatisFarEnd(ScpiFarEnd):
             lists = port_lists(text.replace(" ", ""))
         except ValueError:
             raise Refused(-104, "Data type error") from None
-        if any(not 1 <= port <= self._inputs + self._outputs for ports in lists for port in ports):
+        most = self._inputs + self._outputs
+        if any(ports and not 1 <= min(ports) <= max(ports) <= most for ports in lists):
             raise Refused(-222, "Data out of range; no such port")
         return lists
 

@@ -59,7 +59,7 @@ def port_lists(text: str) -> list[tuple[int, ...]]:
     if not _PORT_LISTS.fullmatch(text):
         raise ValueError(f"{text!r} is not a list of ports")
     return [
-        tuple(int(port) for port in ports.split(",") if port) for ports in _PORT_LIST.findall(text)
+        tuple(map(int, ports.split(","))) if ports else () for ports in _PORT_LIST.findall(text)
     ]
 
 

@@ -76,11 +76,9 @@ class SelectorBox(SwitchBox):
 
     def _turn(self, gone: set[tuple[int, int]], new: set[tuple[int, int]]) -> None:
         """Let go of some circuits and settle at others."""
-        for ingress, _ in gone:
-            self._forget(ingress)
-        for ingress, egress in new:
-            self._aim(ingress, egress)
-        self._move(ingress for ingress, _ in new)
+        self._darken([ingress for ingress, _ in gone])
+        self._aim(dict(new))
+        self._move(dict(new))
         self._show()
 
 

@@ -96,19 +96,24 @@ class Switch(ABC):
         """Refuse, before the first byte, what the lab file or the switch does not allow."""
         can = self.capabilities
         for pairs in (change.removes, change.adds):
-            for ingress, egress in pairs.items():
-                if ingress not in can.ingress or egress not in can.egress:
-                    inputs, outputs = _range(can.ingress), _range(can.egress)
-                    raise UsageError(
-                        f"{self._name} has no path {ingress}→{egress}",
-                        hint=f"its inputs are {inputs}, its outputs {outputs}",
-                    )
+            if not (pairs.keys() <= can.ingress and can.egress.issuperset(pairs.values())):
+                raise self._no_path(pairs)
             if foreign := {*pairs, *pairs.values()} - self._ports:
                 raise UsageError(
                     f"{self._name}: port {min(foreign)} is not among its ports in the lab file"
                 )
         if len(set(change.adds.values())) != len(change.adds):
             raise UsageError(f"{self._name}: two inputs are wanted on one output")
+
+    def _no_path(self, pairs: State) -> UsageError:
+        can = self.capabilities
+        ingress, egress = next(
+            (i, e) for i, e in pairs.items() if i not in can.ingress or e not in can.egress
+        )
+        return UsageError(
+            f"{self._name} has no path {ingress}→{egress}",
+            hint=f"its inputs are {_range(can.ingress)}, its outputs {_range(can.egress)}",
+        )
 
 
 def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:

@@ -75,6 +75,8 @@ class SwitchBox:
     def _occupied(self, pairs: Mapping[int, int]) -> dict[int, int]:
         used = {**self.commanded, **{e: i for i, e in self.commanded.items()}}
         taken: dict[int, int] = {}
+        if used.keys().isdisjoint((*pairs, *pairs.values())):
+            return taken
         for ingress, egress in pairs.items():
             for port, other in ((ingress, egress), (egress, ingress)):
                 if used.get(port, other) != other:
@@ -89,27 +91,29 @@ class SwitchBox:
             new = {i: e for i, e in new.items() if i not in occupied}
         elif self.site.conflict == "move":
             self._make_way(new)
-        done = self._done_of(new)
-        moving = [i for i, e in done.items() if self._connect(i, e, done.values())]
+        accepted = self._done_of(new)
+        for ingress in sorted(self._struck("misrouted", accepted)):
+            taken = {*self.commanded.values(), *accepted.values()}
+            accepted[ingress] = min(self.site.egress - taken, default=accepted[ingress])
+        self.commanded.update(accepted)
+        moving = _without(accepted, self._struck("lie", accepted))
+        self._aim(moving)
         self._move(moving)
         self._show()
 
     def _make_way(self, pairs: Mapping[int, int]) -> None:
         """Take down what is in the way of new circuits."""
-        for ingress, egress in dict(self.commanded).items():
-            if ingress in pairs or egress in pairs.values():
-                del self.commanded[ingress]
-                self._forget(ingress)
+        egress = set(pairs.values())
+        self._take_down([i for i, e in self.commanded.items() if i in pairs or e in egress])
 
     def disconnect(self, pairs: Mapping[int, int]) -> None:
         """Take circuits down; those that are not there are down already."""
         present = {i: e for i, e in pairs.items() if self.commanded.get(i) == e}
-        for ingress, egress in self._done_of(present).items():
-            if self._strikes("stuck", ingress, egress):
-                continue
+        done = self._done_of(present)
+        lying = self._struck("lie", done)
+        for ingress in lying:
             del self.commanded[ingress]
-            if not self._strikes("lie", ingress, egress):
-                self._forget(ingress)
+        self._take_down(done.keys() - lying)
         self._show()
 
     def shut(self, ports: Iterable[int]) -> None:
@@ -158,8 +162,7 @@ class SwitchBox:
 
     def restart(self, circuits: Mapping[int, int]) -> None:
         """Lose power and come back with these circuits; what was shut is open then."""
-        for ingress in list(self._mirrors):
-            self._forget(ingress)
+        self._darken(list(self._mirrors))
         self.commanded.clear()
         self._shut.clear()
         self._show()
@@ -169,9 +172,7 @@ class SwitchBox:
         """Take down the circuit of a port, as somebody at another console would."""
         with self._lock:
             there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
-            for ingress in there:
-                del self.commanded[ingress]
-                self._forget(ingress)
+            self._take_down(there)
             self._show()
 
     def crossed(self) -> dict[int, int]:
@@ -180,61 +181,62 @@ class SwitchBox:
         egress = [e for _, e in rows]
         return dict(zip((i for i, _ in rows), egress[1:] + egress[:1], strict=True))
 
-    def _connect(self, ingress: int, egress: int, spoken_for: Iterable[int]) -> bool:
-        """Take one circuit of a list into the read-back; tell whether its mirror moves."""
-        if self._strikes("stuck", ingress, egress):
-            return False
-        if self._strikes("misrouted", ingress, egress):
-            taken = {*self.commanded.values(), *spoken_for}
-            egress = min(self.site.egress - taken, default=egress)
-        self.commanded[ingress] = egress
-        if self._strikes("lie", ingress, egress):
-            return False
-        self._aim(ingress, egress)
-        return True
+    def _aim(self, circuits: Mapping[int, int]) -> None:
+        """Point the mirrors of circuits, which are in the read-back already."""
+        self._failed |= self._struck("failed", circuits)
+        self._vanish_later(circuits)
+        for ingress, egress in circuits.items():
+            before = self._aimed_by.get(egress, ingress)
+            if self._mirrors.get(before) == egress:
+                del self._mirrors[before]
+            self._aimed_by[egress] = ingress
+        self._mirrors.update(circuits)
+        self._dim = self._dim - circuits.keys() | self._struck("dim", circuits)
 
-    def _aim(self, ingress: int, egress: int) -> None:
-        """Point the mirror of a port, which is in the read-back already."""
-        if self._strikes("failed", ingress, egress):
-            self._failed.add(ingress)
-        if vanish := self._faults.strikes("vanish", "", ingress, egress):
-            when = self.site.scheduler.now() + vanish.delay
-            self.site.scheduler.call_at(when, lambda: self.meddle(Armed("", port=ingress)))
-        before = self._aimed_by.get(egress, ingress)
-        if self._mirrors.get(before) == egress:
-            del self._mirrors[before]
-        self._mirrors[ingress] = egress
-        self._aimed_by[egress] = ingress
-        (self._dim.add if self._strikes("dim", ingress, egress) else self._dim.discard)(ingress)
+    def _vanish_later(self, circuits: Mapping[int, int]) -> None:
+        for ingress, fault in self._striking("vanish", circuits).items():
+            drop = partial(self.meddle, Armed("", port=ingress))
+            self.site.scheduler.call_at(self.site.scheduler.now() + fault.delay, drop)
 
-    def _move(self, moving: Iterable[int]) -> None:
+    def _move(self, circuits: Mapping[int, int]) -> None:
         """Let mirrors settle; those that take equally long do so at one instant."""
-        together: dict[float, dict[int, object]] = {}
-        for ingress in moving:
-            self.moves += 1
-            mark = self._settling[ingress] = object()
-            together.setdefault(self._settle_time(ingress), {})[ingress] = mark
+        slow = self._struck("slow", circuits)
+        together: dict[float, list[int]] = {}
+        for ingress in circuits:
+            seconds = self._settle_time() * (10 if ingress in slow else 1)
+            together.setdefault(seconds, []).append(ingress)
+        self.moves += len(circuits)
         begin = self.site.scheduler.now()
-        for seconds, marks in together.items():
-            self.site.scheduler.call_at(begin + seconds, partial(self._settled, marks))
+        for seconds, ports in together.items():
+            move = object()
+            self._settling.update(dict.fromkeys(ports, move))
+            self.site.scheduler.call_at(begin + seconds, partial(self._settled, ports, move))
 
-    def _settle_time(self, ingress: int) -> float:
-        seconds = self.site.settle
-        if self.site.spread:
-            seconds *= min(_LONGEST, self._chance.lognormvariate(0.0, self.site.spread))
-        return seconds * (10 if self._strikes("slow", ingress) else 1)
+    def _settle_time(self) -> float:
+        if not self.site.spread:
+            return self.site.settle
+        drawn = self._chance.lognormvariate(0.0, self.site.spread)
+        return self.site.settle * min(_LONGEST, drawn)
 
-    def _settled(self, marks: Mapping[int, object]) -> None:
+    def _settled(self, ports: Iterable[int], move: object) -> None:
+        """End a move, where no later one has begun since."""
         with self._lock:
-            for ingress, mark in marks.items():
-                if self._settling.get(ingress) is mark:
+            for ingress in ports:
+                if self._settling.get(ingress) is move:
                     del self._settling[ingress]
             self._show()
 
-    def _forget(self, ingress: int) -> None:
-        self._mirrors.pop(ingress, None)
-        self._settling.pop(ingress, None)
-        self._failed.discard(ingress)
+    def _take_down(self, ports: Iterable[int]) -> None:
+        """End the circuits of some ingress ports, in the read-back and in light."""
+        for ingress in ports:
+            del self.commanded[ingress]
+        self._darken(ports)
+
+    def _darken(self, ports: Iterable[int]) -> None:
+        for ingress in ports:
+            self._mirrors.pop(ingress, None)
+            self._settling.pop(ingress, None)
+        self._failed.difference_update(ports)
 
     def _passing(self) -> dict[int, int]:
         """Return the circuits whose mirrors stand still and whose shutters are open."""
@@ -269,13 +271,26 @@ class SwitchBox:
         level = self._level(ingress, egress)
         return level is None or level - self.site.beyond(egress) >= self.site.sensitivity
 
-    def _done_of(self, pairs: Mapping[int, int]) -> dict[int, int]:
+    def _done_of(self, pairs: dict[int, int]) -> dict[int, int]:
         """Return the part of a list that is carried out."""
-        rows = sorted(pairs.items())
-        if len(rows) > 1 and self._strikes("partial", *pairs, *pairs.values()):
-            rows = rows[: len(rows) // 2]
-        return dict(rows)
+        if len(pairs) > 1 and self._strikes("partial", *pairs, *pairs.values()):
+            pairs = dict(sorted(pairs.items())[: len(pairs) // 2])
+        return _without(pairs, self._struck("stuck", pairs))
+
+    def _struck(self, name: str, circuits: Mapping[int, int]) -> set[int]:
+        """Return the ingress ports of those circuits that a fault strikes."""
+        return set(self._striking(name, circuits))
+
+    def _striking(self, name: str, circuits: Mapping[int, int]) -> dict[int, Armed]:
+        """Return the faults of a name that strike some circuits, by ingress."""
+        if not self._faults.are_armed:  # as nearly always, and 128 circuits are many to ask for
+            return {}
+        asked = ((i, self._faults.strikes(name, "", i, e)) for i, e in circuits.items())
+        return {ingress: fault for ingress, fault in asked if fault}
 
     def _strikes(self, name: str, *ports: int) -> bool:
-        # A command on 128 circuits asks a thousand times, nearly always in vain.
-        return self._faults.are_armed and self._faults.strikes(name, "", *ports) is not None
+        return self._faults.strikes(name, "", *ports) is not None
+
+
+def _without(circuits: dict[int, int], some: set[int]) -> dict[int, int]:
+    return {i: e for i, e in circuits.items() if i not in some} if some else circuits
