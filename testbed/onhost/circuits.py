@@ -24,7 +24,7 @@ from .sockets import Port, discard
 HOME = 0
 """The number of the circuits of the ring."""
 
-PASSES = 3
+PASSES = 8
 """How often every change is made to measure it."""
 
 Joint = tuple[tuple[int, int], tuple[int, int]]

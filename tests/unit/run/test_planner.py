@@ -59,7 +59,7 @@ NOT_ON_A_RACK = {
     "reconfigure": "quad",
     "nccl-tests": "example-lab",
     "stragglar": "packet-rack",
-    "stragglar-training": "packet-rack",
+    "stragglar-training": "slow-packet-rack",
 }
 """Experiments that the rack cannot run, and the lab that can."""
 
