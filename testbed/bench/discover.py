@@ -26,6 +26,7 @@ _WITHOUT_PORTS = ("power",)
 
 _BY_ID = Path("/dev/serial/by-id")
 _SERIAL_DEVICES = ("ttyUSB*", "ttyACM*", "ttyS*")
+_CONSOLES = Path("/sys/class/tty/console/active")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,20 @@ class Found:
 
 
 def serial_devices() -> list[str]:
-    """Return the serial devices of this machine, by their lasting names where they have one."""
+    """Return the serial devices of this machine, by their lasting names where they have one.
+
+    Without its own consoles: what is said there goes to whoever logs in, or to the log.
+    """
+    consoles = _CONSOLES.read_text().split() if _CONSOLES.exists() else []
+    seen = {Path("/dev") / name for name in consoles}
     by_id = sorted(_BY_ID.iterdir()) if _BY_ID.is_dir() else []
-    named = {path.resolve() for path in by_id}
     others = [path for what in _SERIAL_DEVICES for path in sorted(Path("/dev").glob(what))]
-    return [str(path) for path in (*by_id, *(p for p in others if p.resolve() not in named))]
+    found = []
+    for path in (*by_id, *others):
+        if path.resolve() not in seen:
+            seen.add(path.resolve())
+            found.append(str(path))
+    return found
 
 
 def discover(

@@ -6,11 +6,12 @@ import os
 import pty
 import tty
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from testbed.bench import discover as module
-from testbed.bench.discover import discover
+from testbed.bench.discover import discover, serial_devices
 from testbed.bench.sites import MeterSite
 from testbed.plugins import kind, kinds
 from testbed.twin.scheduler import WallScheduler
@@ -34,6 +35,17 @@ def test_a_silent_line_is_asked_by_every_driver_of_serial_lines(
     assert discover([], [silent_line], said.append) == []
     asked = {text.split()[3].rstrip(",") for text in said}
     assert asked == {name for name, k in kinds("drivers").items() if hasattr(k.options(), "baud")}
+
+
+def test_a_console_of_this_machine_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BY_ID", tmp_path / "by-id")
+    monkeypatch.setattr(module, "_SERIAL_DEVICES", ("null", "zero"))
+    monkeypatch.setattr(module, "_CONSOLES", tmp_path / "active")
+    assert serial_devices() == ["/dev/null", "/dev/zero"]
+    (tmp_path / "active").write_text("tty0 null\n")
+    assert serial_devices() == ["/dev/zero"]
 
 
 def test_nobody_is_found_where_nothing_listens_and_that_is_said() -> None:
