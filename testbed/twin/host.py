@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def _serve_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.sock
 
 
 async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
-    shell = _Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", "HOSTNAME": setup.name})
+    shell = Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", "HOSTNAME": setup.name})
     server = await asyncssh.listen(
         setup.address,
         setup.ssh_port,
@@ -125,23 +126,31 @@ async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: sock
     await server.wait_closed()
 
 
-class _Shell:
-    """Run what clients ask for, as a login shell of the host would."""
+class Shell:
+    """Run what clients ask for, as a login shell of the host would, in an environment."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
 
     async def run(self, client: asyncssh.SSHServerProcess[bytes]) -> None:
+        """Run a client's command to its end; its input ends with the client, if not before."""
         arguments = ["sh", "-c", client.command] if client.command else ["sh", "-l"]
         process = await asyncio.create_subprocess_exec(
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=self._environment | dict(client.env or {}),
+            env={**self._environment, **(client.env or {})},
             start_new_session=True,
         )
-        await client.redirect(process.stdin, process.stdout, process.stderr)
+        assert process.stdin is not None
+        try:
+            await client.redirect(process.stdin, process.stdout, process.stderr)
+        except BaseException:
+            # A client that is gone already cannot be redirected, and nobody else would tell the
+            # command: it would wait for its input for ever.
+            process.stdin.close()
+            raise
         code = await process.wait()
         await client.stdout.drain()
         await client.stderr.drain()

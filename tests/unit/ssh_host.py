@@ -10,6 +10,7 @@ from pathlib import Path
 
 import asyncssh
 
+from testbed.twin.host import Shell
 from testbed.twin.keys import write_ssh_key
 
 
@@ -17,12 +18,13 @@ async def serve(directory):
     """Serve until killed."""
     client = write_ssh_key(directory / "id_ed25519")
     host = write_ssh_key(directory / "host_key")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # with this interpreter
     server = await asyncssh.listen(
         "127.0.0.1",
         0,
         server_host_keys=[str(directory / "host_key")],
         authorized_client_keys=asyncssh.import_authorized_keys(client),
-        process_factory=_run,
+        process_factory=Shell({**os.environ, "PATH": path}).run,
         encoding=None,
         line_editor=False,
     )
@@ -30,22 +32,6 @@ async def serve(directory):
     (directory / "known_hosts").write_text(f"[127.0.0.1]:{port} {host}\n")
     print(port, flush=True)
     await server.wait_closed()
-
-
-async def _run(client):
-    """Run a command as a login shell would, with this interpreter as `python3`."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    process = await asyncio.create_subprocess_exec(
-        "sh",
-        "-c",
-        client.command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PATH": path},
-    )
-    await client.redirect(process.stdin, process.stdout, process.stderr)
-    client.exit(await process.wait())
 
 
 if __name__ == "__main__":

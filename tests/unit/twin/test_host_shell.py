@@ -1,0 +1,64 @@
+"""Commands on a virtual host end when their client is gone, however early it goes."""
+
+import asyncio
+import os
+import time
+
+import asyncssh
+import pytest
+
+from testbed.twin.host import Shell
+from testbed.twin.keys import write_ssh_key
+
+
+async def serve(directory, shell):
+    """Return a server of a shell, and a way to log in."""
+    client = write_ssh_key(directory / "client")
+    write_ssh_key(directory / "host")
+    server = await asyncssh.listen(
+        "127.0.0.1",
+        0,
+        server_host_keys=[str(directory / "host")],
+        authorized_client_keys=asyncssh.import_authorized_keys(client),
+        process_factory=shell.run,
+        encoding=None,
+        line_editor=False,
+    )
+    login = {"known_hosts": None, "client_keys": [str(directory / "client")], "config": None}
+    return server, lambda: asyncssh.connect("127.0.0.1", server.get_port(), **login)
+
+
+@pytest.mark.parametrize("is_early", [True, False], ids=["before-its-start", "while-it-runs"])
+def test_a_command_hears_that_its_client_is_gone(tmp_path, monkeypatch, is_early):
+    ended = tmp_path / "ended"
+    start = asyncio.create_subprocess_exec
+
+    async def drill():
+        going, gone = asyncio.Event(), asyncio.Event()
+
+        async def slowly(*arguments, **options):
+            process = await start(*arguments, **options)
+            going.set()
+            if is_early:
+                await gone.wait()
+            return process
+
+        monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+        server, log_in = await serve(tmp_path, Shell(os.environ))
+        client = await log_in()
+        command = asyncio.ensure_future(
+            client.create_process(f"cat > /dev/null; touch {ended}", encoding=None)
+        )
+        await (going.wait() if is_early else command)
+        client.abort()
+        await client.wait_closed()
+        await asyncio.sleep(0.1)  # until the server has noticed it, too
+        gone.set()
+        await asyncio.gather(command, return_exceptions=True)
+        limit = time.monotonic() + 10
+        while not ended.exists() and time.monotonic() < limit:
+            await asyncio.sleep(0.01)
+        server.close()
+
+    asyncio.run(drill())
+    assert ended.exists()
