@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.events import Event
@@ -43,31 +44,48 @@ class Clocks:
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self._boots: dict[str, list[list[_Measured]]] = {}
+        starts: dict[str, list[_Start]] = {}
         for event in events:
             if event.kind == "host.ready":
-                self._boots.setdefault(event.subject, []).append([])
+                starts.setdefault(event.subject, []).append(_Start(event.t))
             elif event.kind == "clock.offset":
-                found = _Measured(event.t, event.data["ahead"], event.data["bound"])
-                self._boots.setdefault(event.subject, [[]])[-1].append(found)
+                of_host = starts.setdefault(event.subject, [_Start(event.t)])
+                of_host[-1].add(event.t, event.data["ahead"], event.data["bound"])
+        self._starts = {host: [one for one in found if one.times] for host, found in starts.items()}
 
     def instant(self, event: Event, mono: float) -> Instant | None:
         """Return a stamp of an event's host in the log's seconds; None for an unmeasured clock.
 
         Between two measurements the offset is interpolated and the larger of their bounds holds.
-        Of several starts of the host it is the one that brings the stamp closest to its report.
+        Of several starts of the host it is the last before the report that was measured.
         """
-        boots = [points for points in self._boots.get(event.data["host"], []) if points]
-        found = [_corrected(points, mono) for points in boots]
-        return min(found, key=lambda at: abs(at.middle - event.t), default=None)
+        starts = self._starts.get(event.data["host"], [])
+        if not starts:
+            return None
+        later = bisect_right(starts, event.t, key=lambda start: start.ready)
+        return starts[max(0, later - 1)].corrected(mono)
 
 
-def _corrected(points: Sequence[_Measured], mono: float) -> Instant:
-    around = mono - points[0].ahead
-    before = [point for point in points if point.t <= around][-1:] or points[:1]
-    after = [point for point in points if point.t >= around][:1] or points[-1:]
-    ahead, bound = _between(before[0], after[0], around)
-    return Instant(mono - ahead - bound, mono - ahead + bound)
+class _Start:
+    """What was measured of a clock from one start of its host to the next, in the order of time."""
+
+    def __init__(self, ready: float) -> None:
+        self.ready = ready
+        self.times: list[float] = []
+        self._points: list[_Measured] = []
+
+    def add(self, t: float, ahead: float, bound: float) -> None:
+        """Take one more measurement, which was begun later than those before."""
+        self.times.append(t)
+        self._points.append(_Measured(t, ahead, bound))
+
+    def corrected(self, mono: float) -> Instant:
+        """Return a stamp in the log's seconds."""
+        around = mono - self._points[0].ahead
+        before = self._points[max(0, bisect_right(self.times, around) - 1)]
+        after = self._points[min(len(self.times) - 1, bisect_left(self.times, around))]
+        ahead, bound = _between(before, after, around)
+        return Instant(mono - ahead - bound, mono - ahead + bound)
 
 
 def _between(one: _Measured, other: _Measured, at: float) -> tuple[float, float]:

@@ -110,6 +110,15 @@ def test_a_host_that_started_again_has_another_clock():
     assert at(events, 20.5, 2.5).middle == pytest.approx(20.5)
 
 
+def test_of_starts_with_nearly_the_same_clock_the_own_one_counts():
+    """A host may keep its clock over a start; what was measured later is no better for that."""
+    events = [
+        *(ready(0.0), *measured((1.0, 50.0, 0.001), (9.0, 50.0, 0.001))),
+        *(ready(20.0), *measured((21.0, 49.9, 0.2), (29.0, 49.9, 0.2))),
+    ]
+    assert at(events, 8.1, 58.0).middle == pytest.approx(8.0)
+
+
 def test_a_start_that_was_never_measured_borrows_no_clock_but_the_nearest():
     events = [ready(0.0), *measured((1.0, 50.0, 0.0)), ready(20.0)]
     assert at(events, 10.0, 60.0).middle == pytest.approx(10.0)

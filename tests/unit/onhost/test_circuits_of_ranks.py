@@ -8,6 +8,7 @@ from rank_driver import PATIENCE
 
 from testbed.jobs.collective import Collective
 from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.onhost.circuits import PASSES
 
 
 def options(**changes):
@@ -52,7 +53,7 @@ def test_every_way_ends_with_the_right_sums(gang):
         assert [sample["algorithm"] for sample in samples] == names * 4
         assert all(sample["verified"] for sample in samples)
         (probe,) = member.of_kind("probe")
-        assert len(probe["changes"]) == 3 * len(told["circuits"]["tour"])
+        assert len(probe["changes"]) == PASSES * len(told["circuits"]["tour"])
 
 
 def test_every_change_of_a_collective_is_asked_for_and_then_the_way_home(gang):
