@@ -58,6 +58,7 @@ class Recovery:
         self._state = policy.begin(situation)
         self.happened = False
         """A recovery was begun."""
+        self._fenced: set[str] = set()
         self.failure = ""
         """Why the policy gave up."""
 
@@ -144,6 +145,7 @@ class Recovery:
         else:
             self._bench.drop_host(fence.host)
             means = "it gets no circuit and knows no new generation"
+        self._fenced.add(fence.host)
         self._log.append("recovery.fenced", fence.host, rank=fence.rank, means=means)
         return Fenced()
 
@@ -176,7 +178,8 @@ class Recovery:
 
     def _prepare_spare(self, rank: int, host: str) -> None:
         job = self._job
-        job.seats.pop(job.hosts[rank], None)  # the victim is fenced: its process is no more
+        if job.hosts[rank] in self._fenced:  # a spare that failed at its links still has its rank
+            job.seats.pop(job.hosts[rank], None)
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)
         if host in job.seats and job.seats[host].is_ready:

@@ -64,7 +64,8 @@ def ended_trials(run: Started, count: int) -> Iterator[str]:
             if '"trial.end"' in line:
                 count -= 1
                 yield line
-            elif not line:
+            assert '"run.end"' not in line, line
+            if not line:
                 assert run.process.poll() is None, run.process.communicate()
                 time.sleep(0.02)
 

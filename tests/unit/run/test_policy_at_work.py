@@ -6,6 +6,7 @@ from testbed.clock import Deadline
 from testbed.control.words import (
     CommandFailed,
     Decide,
+    Fence,
     Fenced,
     GiveUp,
     HostAnswered,
@@ -76,12 +77,22 @@ def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
     assert repair.outcome() == LinksGood("")
 
 
-def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
+def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job, monkeypatch):
+    monkeypatch.setitem(job.bench.power._outlets, "h0", None)  # its power cannot be switched
     job.seats |= {"h0": Seat(port=1), "h2": Seat(port=2)}
+    repair.do(Fence(0, "h0", power=True))
+    assert repair.outcome() == Fenced()
     repair.do(PrepareSpare(0, "h2"))
     assert (job.hosts, job.spares) == (("h2", "h1"), ())
     assert "h0" not in job.seats
     assert repair.outcome() == SpareReady("h2")
+
+
+def test_the_rank_of_a_spare_that_failed_is_not_forgotten(repair, job):
+    """Nobody has ended it; a second one on its host would be refused."""
+    job.seats |= {"h0": Seat(port=1), "h2": Seat(port=2)}
+    repair.do(PrepareSpare(0, "h2"))
+    assert set(job.seats) == {"h0", "h2"}
 
 
 def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):
