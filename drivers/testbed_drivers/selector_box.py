@@ -77,8 +77,9 @@ class SelectorBox(SwitchBox):
     def _turn(self, gone: set[tuple[int, int]], new: set[tuple[int, int]]) -> None:
         """Let go of some circuits and settle at others."""
         self._darken([ingress for ingress, _ in gone])
-        self._aim(dict(new))
-        self._move(dict(new))
+        coming = dict(new)
+        self._aim(coming)
+        self._move(coming)
         self._show()
 
 

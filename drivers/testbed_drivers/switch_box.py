@@ -74,9 +74,9 @@ class SwitchBox:
 
     def _occupied(self, pairs: Mapping[int, int]) -> dict[int, int]:
         used = {**self.commanded, **{e: i for i, e in self.commanded.items()}}
-        taken: dict[int, int] = {}
         if used.keys().isdisjoint((*pairs, *pairs.values())):
-            return taken
+            return {}  # as most lists, and they are long
+        taken: dict[int, int] = {}
         for ingress, egress in pairs.items():
             for port, other in ((ingress, egress), (egress, ingress)):
                 if used.get(port, other) != other:

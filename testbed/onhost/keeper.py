@@ -5,6 +5,7 @@ stands between the two because a program may start others, in sessions of their 
 must be gone when the rank is, however the rank went. All that the program leaves behind becomes the
 keeper's child (PR_SET_CHILD_SUBREAPER), and the keeper ends when it has none left. It holds the
 rank's standard error open until then: whoever reads that to its end knows that nothing is left.
+The file that a program is asked to write its report to is the keeper's for the same reason.
 
 Standard library only, Python 3.9, and no import of its package.
 """
@@ -15,18 +16,26 @@ import ctypes
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 GRACE = 0.5
 """Seconds that a program has to end its own affairs on other hosts, as mpirun does on SIGTERM."""
+
+REPORT = "{report}"
+"""What stands in a command for the path of the report, if one is wanted."""
+
+LONGEST_REPORT = 768 << 10
+"""Bytes of it that are passed on."""
 
 _LIMIT = 4.0
 
@@ -40,13 +49,28 @@ def main(line: int, held: int, command: list[str]) -> int:
         signal.signal(number, signal.SIG_IGN)
     for descriptor in (line, held):
         os.set_inheritable(descriptor, False)
+    place = None
     try:
-        program = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_as_a_child
-        )
+        if any(REPORT in word for word in command):
+            place = tempfile.mkdtemp(prefix="testbed-")
+        _keep(line, command, Path(place, "report.json") if place else None)
     except OSError as error:
         _say(line, {"failed": error.strerror})
         return 1
+    finally:
+        if place:
+            shutil.rmtree(place, ignore_errors=True)
+    return 0
+
+
+def _keep(line: int, command: list[str], report: Optional[Path]) -> None:
+    """Run the command to its end; raise OSError when it cannot be started."""
+    program = subprocess.Popen(
+        [word.replace(REPORT, str(report)) for word in command],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_as_a_child,
+    )
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -54,8 +78,15 @@ def main(line: int, held: int, command: list[str]) -> int:
     _await_end(line, program)
     code = _end(program)
     left = _end_all()
-    _say(line, {"code": code, "left": left})
-    return 0
+    _say(line, {"code": code, "left": left, "report": _read(report)})
+
+
+def _read(report: Optional[Path]) -> str:
+    """Return what the program wrote there, if anything."""
+    if report is None or not report.is_file():
+        return ""
+    with report.open("rb") as file:
+        return file.read(LONGEST_REPORT).decode(errors="replace")
 
 
 def _as_a_child() -> None:

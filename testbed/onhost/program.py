@@ -11,16 +11,13 @@ import inspect
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from . import keeper
@@ -43,7 +40,8 @@ _PRINTABLE = {code: "?" for code in (*range(32), 127, 0xFFFD) if code not in (9,
 class Job:
     """Run `argv`, or nothing on a rank that has none, and report what came of it.
 
-    In `argv`, `{report}` stands for the file whose text is wanted, where there is one.
+    In `argv`, `{report}` stands for the file whose text is wanted, where there is one; the keeper
+    finds a place for it.
     """
 
     meets = "neighbours"
@@ -63,32 +61,22 @@ class Job:
         ring.barrier()
         if not self._argv:
             return
-        place = tempfile.mkdtemp(prefix="testbed-")
-        try:
-            self._run(Path(place), ring, control)
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
-
-    def _run(self, place: Path, ring: Ring, control: Control) -> None:
-        report = place / "report.json"
-        argv = [word.replace("{report}", str(report)) for word in self._argv]
         begun = time.monotonic()
-        control.emit("program.begin", begun, argv=argv)
-        running = _Running(argv, self._environment, control)
+        control.emit("program.begin", begun, argv=self._argv)
+        running = _Running(self._argv, self._environment, control)
         try:
             running.watch(ring.checkpoint)
         finally:
             end = running.end()
-            _pass_on(report, control)
+            _pass_on(end.pop(REPORT, ""), control)
             control.emit("program.end", seconds=time.monotonic() - begun, **end)
 
 
-def _pass_on(path: Path, control: Control) -> None:
+def _pass_on(report: str, control: Control) -> None:
     """Pass on what the program wrote to the file that it was given."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        text = file.read(HEAD + TAIL).decode(errors="replace").translate(_PRINTABLE)
-        for start in range(0, len(text), _PIECE):
-            control.emit("output", stream=REPORT, text=text[start : start + _PIECE])
+    text = report.translate(_PRINTABLE)
+    for start in range(0, len(text), _PIECE):
+        control.emit("output", stream=REPORT, text=text[start : start + _PIECE])
 
 
 class _Running:

@@ -1,6 +1,8 @@
 """A switch twin on a wire, its light, a driver for it, and somebody else's driver beside it."""
 
+import atexit
 import re
+import shutil
 import ssl
 import threading
 from functools import cache
@@ -151,7 +153,9 @@ PLACES = {
 @cache
 def certificate():
     """Return chain and key of a certificate for 127.0.0.1."""
-    return write_certificate(Path(mkdtemp(prefix="testbed-tls-")), ["127.0.0.1"])
+    place = Path(mkdtemp(prefix="testbed-tls-"))
+    atexit.register(shutil.rmtree, place)
+    return write_certificate(place, ["127.0.0.1"])
 
 
 class Rig:

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -179,6 +180,20 @@ def test_a_rank_that_is_killed_takes_its_program_and_all_that_it_started_along(l
     member.process.kill()
     assert program.is_over()
     assert away.is_over()
+
+
+def test_the_place_of_a_report_goes_with_its_rank(gang):
+    source = "import os, sys, time; print(os.getppid(), sys.argv[1], flush=True); time.sleep(1000)"
+    job = gang("program", options(sys.executable, "-c", source, "{report}"), 1)
+    job.join(1)
+    member = job.members[0]
+    pid, path = member.hear("output")["text"].split()
+    keeper, place = Life(int(pid)), Path(path).parent
+    assert place.is_dir()
+    member.process.kill()
+    assert keeper.is_over()
+    keeper.close()
+    assert not place.exists()
 
 
 def test_a_program_that_ignores_every_request_is_killed(lives):
