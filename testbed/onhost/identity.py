@@ -3,7 +3,9 @@
 A read-back says what a switch believes, a carrier says that there is light; only an answer from
 the right port says that the light comes from where it should. Datagrams are bound to the port, so
 they can take no other way, and broadcast, so they need no ARP: a kernel whose first ARP request was
-lost while a link came up asks again only a second later. A packet switch would carry a broadcast to
+lost while a link came up asks again only a second later. A kernel hands its own broadcasts to its
+own sockets, too: where both ends happen to listen at the same number, a port hears what it says
+itself, and must not take that for the other end. A packet switch would carry a broadcast to
 everybody; there a question is `direct`, to one address, and so is its answer.
 """
 
@@ -49,8 +51,7 @@ class IdentityPort:
 
         With an address the question goes to it alone.
         """
-        message = {"ask": question, "direct": bool(address)}
-        self._send(message, (address or _BROADCAST, number))
+        self._send({"ask": question, "direct": bool(address)}, (address or _BROADCAST, number))
 
     def arrived(self) -> None:
         """Answer questions and keep answers, as many as have arrived."""
@@ -58,14 +59,17 @@ class IdentityPort:
             message, sender = self._receive()
             if sender is None:
                 return
+            if (message.get("host"), message.get("port")) == (self.host, self.port):
+                continue
             if "ask" in message:
-                me = {"answer": message["ask"], "host": self.host, "port": self.port}
-                self._send(me, (sender[0] if message.get("direct") else _BROADCAST, sender[1]))
+                to = sender[0] if message.get("direct") else _BROADCAST
+                self._send({"answer": message["ask"]}, (to, sender[1]))
             elif "answer" in message:
                 self.answers[message["answer"]] = message
 
     def _send(self, message: dict[str, Any], to: tuple[str, int]) -> None:
-        data = json.dumps({**message, "token": self._token}).encode()
+        me = {"host": self.host, "port": self.port, "token": self._token}
+        data = json.dumps({**message, **me}).encode()
         try:
             self._socket.sendto(data, to)
         except OSError:

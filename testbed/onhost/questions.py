@@ -12,10 +12,12 @@ _numbers = itertools.count(1)
 
 
 class Question:
-    """Ask `count` times, `interval` seconds apart, or until the first answer when `first`.
+    """Ask `count` times, `interval` seconds apart; when `first`, until the first right answer.
 
     `expect` names the host and port that should answer; `limit` is how long to wait in all;
-    `address` is whom to ask where more than one could hear the question.
+    `address` is whom to ask where more than one could hear the question. A wrong answer does not
+    end the first kind: questions are asked before a circuit is changed, and whom it led to until
+    then may still hear them.
     """
 
     def __init__(self, request: Message, port: IdentityPort, now: float) -> None:
@@ -29,23 +31,22 @@ class Question:
     def work(self, now: float) -> Optional[dict[str, Any]]:
         """Ask when it is time; return the result once the question is over."""
         answers = [self.port.answers[n] for n in self._asked if n in self.port.answers]
-        enough = answers if self.request["first"] else len(answers) == self.request["count"]
-        if enough or now >= self._end:
-            return self._result(answers, now)
+        seen = sorted({(answer["host"], answer["port"]) for answer in answers})
+        if self.request["first"]:
+            is_over = is_good = self._expected in seen
+        else:
+            is_over = len(answers) == self.request["count"]
+            is_good = seen == [self._expected]
+        if is_over or now >= self._end:
+            self._forget()
+            counts = {"asked": len(self._asked), "answered": len(answers)}
+            return {"mono": now, **counts, "seen": seen, "good": is_good}
         if now >= self._due and len(self._asked) < self.request["count"]:
             self._asked.append(next(_numbers))
             self.port.ask(self.request["peer"], self._asked[-1], self.request.get("address", ""))
             self._due = now + self.request["interval"]
         return None
 
-    def _result(self, answers: list[dict[str, Any]], now: float) -> dict[str, Any]:
+    def _forget(self) -> None:
         for number in self._asked:
             self.port.answers.pop(number, None)
-        seen = sorted({(answer["host"], answer["port"]) for answer in answers})
-        return {
-            "mono": now,
-            "asked": len(self._asked),
-            "answered": len(answers),
-            "seen": seen,
-            "good": seen == [self._expected],
-        }

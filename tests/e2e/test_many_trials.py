@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -55,19 +56,22 @@ def descendants(pid: int) -> Iterator[int]:
             yield from descendants(int(child))
 
 
-def ended_trials(run: Started, count: int) -> Iterator[str]:
-    """Yield the event of each trial's end as it comes, reading every line of the log once."""
+def ended_trials(run: Started, last: int) -> Iterator[int]:
+    """Yield the number of each trial as it ends, up to `last`, reading the log once."""
     run.await_event(lambda event: event["kind"] == "phase")
+    trial, line = 0, ""
     with (run.results / "latest" / "events.jsonl").open() as log:
-        while count:
-            line = log.readline()
-            if '"trial.end"' in line:
-                count -= 1
-                yield line
-            assert '"run.end"' not in line, line
-            if not line:
+        while trial < last:
+            line += log.readline()
+            if not line.endswith("\n"):  # not written yet, or half of it
                 assert run.process.poll() is None, run.process.communicate()
                 time.sleep(0.02)
+                continue
+            assert '"run.end"' not in line, line
+            if '"trial.end"' in line:
+                trial = json.loads(line)["trial"]
+                yield trial
+            line = ""
 
 
 def the_two(run: Started) -> dict[str, int]:
@@ -116,7 +120,7 @@ def watched(
     run = line.start("run", "experiments/lumion.yaml", "--twin", *ONE, *limits, "--json")
     seen = Watched()
     try:
-        for _ in ended_trials(run, count - 5):  # at its very end a run draws figures
+        for _ in ended_trials(run, count - 5):  # then it reads its whole record again
             seen.look(the_two(run))
         seen.outside = listening_outside(run)
         for pid in list(descendants(run.process.pid)):
@@ -139,7 +143,7 @@ def test_descriptors_threads_and_memory_are_flat(watched: tuple[Watched, dict]) 
         assert max(counts[-third:]) <= max(counts[:third]) + 2, (name, what, counts)
     for name, sizes in seen.memory.items():
         third = len(sizes) // 3
-        print(name, [f"{size >> 20} MiB" for size in (sizes[0], sizes[third], sizes[-1])])
+        print(name, "MiB:", *(f"{size / 2**20:.1f}" for size in (*sizes[::20], *sizes[-5:])))
         assert max(sizes[-third:]) - max(sizes[:third]) <= GROWTH, (name, sizes)
 
 

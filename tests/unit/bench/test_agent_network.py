@@ -186,7 +186,7 @@ def test_each_end_of_a_circuit_learns_who_is_at_the_other(lit):
 
 
 def test_the_wrong_port_at_the_other_end_is_seen_as_such(lit):
-    found = lit.ask_identity("p0", "p1", ["h3", "p0"])
+    found = lit.ask_identity("p0", "p1", ["h3", "p0"], limit=0.1)
     assert not found["good"]
     assert found["seen"] == [["h0", "p1"]]
 
@@ -202,6 +202,20 @@ def test_a_dark_circuit_answers_nothing(lit):
     found = lit.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)
     assert (found["good"], found["answered"], found["seen"]) == (False, 0, [])
     assert found["asked"] > 1
+
+
+def test_a_port_does_not_answer_itself_where_both_ends_listen_at_the_same_number(wired):
+    one = "echo 40000 40000 > /proc/sys/net/ipv4/ip_local_port_range"
+    wired.run("sh", "-c", one)
+    wired.numbers = wired.set_up()["identity"]
+    assert set(wired.numbers.values()) == {40000}
+    for port in PORTS:
+        wired.agent.ears.wait_for("carrier", port=port, up=True)
+    found = wired.ask_identity("p0", "p1", ["h0", "p1"], count=5, first=False)
+    assert (found["seen"], found["answered"]) == ([["h0", "p1"]], 5)
+    wired.ip("link", "set", "eth2", "down")
+    wired.agent.ears.wait_for("carrier", port="p0", up=False)
+    assert wired.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)["seen"] == []
 
 
 def test_a_question_is_answered_as_soon_as_there_is_light(lit):
@@ -238,6 +252,13 @@ def test_answers_of_strangers_are_not_believed(lit):
     ours = {"ask": 77, "token": TOKEN}
     lit.shout("p0", *(json.dumps(said).encode() for said in (*lies, ours)))
     assert lit.ask_identity("p0", "p1", ["h0", "p1"])["seen"] == [["h0", "p1"]]
+
+
+def test_who_was_at_the_other_end_before_does_not_decide_who_is_there_now(lit):
+    late = [{"answer": n, "host": "h9", "port": "p9", "token": TOKEN} for n in range(50)]
+    ours = {"ask": 77, "token": TOKEN}
+    lit.shout("p0", *(json.dumps(said).encode() for said in (*late, ours)))
+    assert lit.ask_identity("p0", "p1", ["h0", "p1"])["good"]
 
 
 def test_the_counters_of_a_port_count(lit):
