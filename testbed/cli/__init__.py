@@ -6,41 +6,32 @@ The only room that picks a backend: hardware, or a twin that it starts or joins.
 from __future__ import annotations
 
 import io
-import os
-import signal
 import sys
 import traceback
-from contextlib import suppress
 
-from testbed.cli.ending import EXIT_SIGNALLED, end_on_signals, noting_signals
+from testbed.cli.ending import end, end_on_signals
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
 
 
 def main() -> None:
     """Run the command line and exit with its documented code; no traceback for a user's mistake."""
+    code: object = EXIT_BUG
+    is_cut_short = False
     try:
-        end_on_signals()
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):  # a file may hold what a terminal cannot show
-                stream.reconfigure(errors="backslashreplace")
-        code = run(sys.argv[1:])
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else EXIT_BUG
-        _say_why(code)
-    with noting_signals(lambda _: None):  # too late: the exit code is known
-        with suppress(OSError, ValueError):  # nobody reads any more
-            sys.stdout.flush()
-            sys.stderr.flush()
-        # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
-        os._exit(code)
-
-
-def _say_why(code: int) -> None:
-    if code > EXIT_SIGNALLED:
-        with suppress(OSError, ValueError):
-            name = signal.Signals(code - EXIT_SIGNALLED).name
-            print(f"testbed: ended by {name}", file=sys.stderr)
+        try:
+            end_on_signals()
+            for stream in (sys.stdout, sys.stderr):
+                if isinstance(
+                    stream, io.TextIOWrapper
+                ):  # a file may hold what no terminal can show
+                    stream.reconfigure(errors="backslashreplace")
+            code = run(sys.argv[1:])
+        except SystemExit as left:
+            code, is_cut_short = left.code, True  # no call: a second signal must not come before it
+        end(code, is_cut_short)
+    except SystemExit:  # a second signal, at the very moment of the first
+        end(code, is_cut_short)
 
 
 def run(arguments: list[str]) -> int:

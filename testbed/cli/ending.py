@@ -6,13 +6,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import NoReturn
 
+from testbed.errors import EXIT_BUG
 from testbed.twin.namespaces import ENDING
 
 EXIT_SIGNALLED = 128
 
 _SOON = 0.01
+
+_PATIENCE = 2.0
+"""Seconds that a command which a signal ends waits for whoever reads its last words."""
 
 
 class _Leaving(SystemExit):
@@ -93,3 +98,35 @@ def finishing_first() -> Iterator[None]:
         yield
     if noted:
         leave(noted[0])
+
+
+def end(code: object, is_cut_short: bool) -> NoReturn:
+    """Hand over what was said and end this process with an exit code, or as a bug without one."""
+    code = code if isinstance(code, int) else EXIT_BUG
+    with noting_signals(_leaving_at_the_second()):
+        if code > EXIT_SIGNALLED:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+        with suppress(OSError, ValueError):  # nobody reads any more
+            if is_cut_short and code > EXIT_SIGNALLED:
+                name = signal.Signals(code - EXIT_SIGNALLED).name
+                print(f"testbed: ended by {name}", file=sys.stderr)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
+        os._exit(code)
+
+
+def _leaving_at_the_second() -> Callable[[int], None]:
+    """Return what signals do once the exit code is known: a first is too late to change it.
+
+    Whoever sends a second waits for this process, which waits for a reader of its last words.
+    """
+    heard: list[int] = []
+
+    def note(number: int) -> None:
+        heard.append(number)
+        if len(heard) > 1:
+            os._exit(EXIT_SIGNALLED + heard[0])
+
+    return note

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "testbed.cli"]
@@ -114,12 +114,12 @@ class CommandLine:
         assert done.code == 0, done.err
         return done.json(), self.results / "latest"
 
-    def start(self, *arguments: str) -> Started:
+    def start(self, *arguments: str, stderr: IO[str] | int = subprocess.PIPE) -> Started:
         process = subprocess.Popen(
             [*COMMAND, *arguments, "--results", str(self.results)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             preexec_fn=_hear_signals,
         )

@@ -115,22 +115,25 @@ def listening_outside(run: Started) -> list[str]:
 def watched(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Watched, dict]:
-    line, count = CommandLine(tmp_path_factory.mktemp("many") / "results"), request.param
+    place, count = tmp_path_factory.mktemp("many"), request.param
+    line = CommandLine(place / "results")
     limits = ["-S", "limits.run=30 min", "--repeat", str(count)]
-    run = line.start("run", "experiments/lumion.yaml", "--twin", *ONE, *limits, "--json")
+    wanted = ["experiments/lumion.yaml", "--twin", *ONE, *limits, "--json"]
     seen = Watched()
-    try:
-        for _ in ended_trials(run, count - 5):  # then it reads its whole record again
-            seen.look(the_two(run))
-        seen.outside = listening_outside(run)
-        for pid in list(descendants(run.process.pid)):
-            with suppress(FileNotFoundError):  # it has ended since
-                seen.namespaces.add(str(Path(f"/proc/{pid}/ns/net").readlink()))
-        done = run.finish()
-    finally:
-        run.process.kill()
-        run.process.communicate()
-    assert done.code == 0, done.err
+    with (place / "err.txt").open("w") as err:  # more than a pipe holds
+        run = line.start("run", *wanted, stderr=err)
+        try:
+            for _ in ended_trials(run, count - 5):  # then it reads its whole record again
+                seen.look(the_two(run))
+            seen.outside = listening_outside(run)
+            for pid in list(descendants(run.process.pid)):
+                with suppress(FileNotFoundError):  # it has ended since
+                    seen.namespaces.add(str(Path(f"/proc/{pid}/ns/net").readlink()))
+            done = run.finish()
+        finally:
+            run.process.kill()
+            run.process.communicate()
+        assert done.code == 0, (place / "err.txt").read_text()[-2000:]
     return seen, run.summary()
 
 

@@ -1,8 +1,11 @@
 """Signals and the command: the exit code is 128 + n, from whatever it was doing."""
 
+import fcntl
 import signal
 import subprocess
 import sys
+import termios
+import time
 
 import pytest
 
@@ -22,6 +25,7 @@ testbed.cli.run = busy
 testbed.cli.main()
 """
 WAIT = "busy(); threading.Event().wait()"
+FLOOD = "busy(); print('x' * 10_000_000)"
 CALLED_BACK = """
     import weakref
     class Thing:
@@ -59,6 +63,18 @@ class Command:
     def signal(self, number):
         self._process.send_signal(number)
 
+    def await_unread(self, count):
+        while True:
+            waiting = fcntl.ioctl(self._process.stdout, termios.FIONREAD, b"\0" * 4)
+            if int.from_bytes(waiting, sys.byteorder) >= count:
+                return
+            time.sleep(0.01)
+
+    def end_unread(self):
+        code = self._process.wait(timeout=30)
+        self.end()
+        return code
+
     def end(self, said=""):
         out, err = self._process.communicate(said, timeout=30)
         return self._process.returncode, out, err
@@ -76,6 +92,15 @@ def test_a_signal_counts_where_python_ignores_exceptions_too():
     command.signal(signal.SIGTERM)
     code, _, err = command.end()
     assert (code, err) == (128 + signal.SIGTERM, "testbed: ended by SIGTERM\n")
+
+
+@pytest.mark.parametrize("numbers", [ENDING[:1], ENDING[:2]])
+def test_signals_end_a_command_whose_words_nobody_takes(numbers):
+    command = Command(FLOOD)
+    command.await_unread(50_000)
+    for number in numbers:
+        command.signal(number)
+    assert command.end_unread() in [128 + number for number in numbers]
 
 
 def test_what_must_not_be_left_in_the_middle_is_finished_first():
