@@ -32,6 +32,7 @@ from testbed.fabric.circuits import (
 )
 from testbed.fabric.device import State
 from testbed.plugins import kind
+from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.schema import CircuitList, Lab
@@ -115,7 +116,9 @@ class SwitchByHand:
         end, wiring = SwitchPort(self.name, egress), self.lab.wiring()
         return next((str(port) for port, fibres in wiring.items() if fibres.rx == end), "")
 
-    def probe(self, ports: list[int], label: str, tell: Callable[[str], None]) -> Card:
+    def probe(
+        self, ports: list[int], label: str, journal: Journal, tell: Callable[[str], None]
+    ) -> Card:
         """Probe the switch with four ports, two ingress and two egress; with none, spare ones."""
         can = self._switch.capabilities
         if ports:
@@ -126,7 +129,8 @@ class SwitchByHand:
             ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
         with self._leased(frozenset({*ingress, *egress})):
-            return Probe(self._switch, ingress, egress).run(driver, label, tell)
+            box = Probe(self.name, self._switch, ingress, egress, journal)
+            return box.run(driver, label, tell)
 
     def connect(self, cross: frozenset[CrossConnect]) -> Moved | None:
         """Add cross-connects and verify them; None when they are there already.

@@ -2,7 +2,7 @@
 
 What the makers' manuals leave open is tried here: a circuit twice, a port that is in use, a list
 with one bad pair, taking down what is not there. Nothing but the four ports is touched, and they
-are dark again at the end.
+are dark again at the end: that is promised in a journal before the first of them is lit.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import product
 
 from testbed.bench.contracts import Applied, OpticalSwitch
 from testbed.clock import Deadline, now, utc
@@ -17,6 +18,7 @@ from testbed.errors import BusyError, InstrumentError, LabError, Rejected, Unsaf
 from testbed.fabric.card import Card, Timing
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State, spans
+from testbed.record.journal import Journal
 from testbed.schema import Lab
 
 MOVES = 20
@@ -30,7 +32,12 @@ class Probe:
     """A probe of one open switch with two spare ingress and two spare egress ports."""
 
     def __init__(
-        self, switch: OpticalSwitch, ingress: tuple[int, ...], egress: tuple[int, ...]
+        self,
+        name: str,
+        switch: OpticalSwitch,
+        ingress: tuple[int, ...],
+        egress: tuple[int, ...],
+        journal: Journal,
     ) -> None:
         """Refuse ports that the switch does not have, or that carry somebody's circuit."""
         can = switch.capabilities
@@ -45,7 +52,8 @@ class Probe:
                 f"{ingress} and {egress} are not two ingress and two egress ports",
                 hint=f"light enters at {spans(can.ingress)} and leaves at {spans(can.egress)}",
             )
-        self._switch = switch
+        self._name, self._switch = name, switch
+        self._journal = journal
         self._in, self._out = ingress, egress
         self._ports = {*ingress, *egress}
         self._has_moved = False
@@ -61,13 +69,24 @@ class Probe:
         Raise UnsafeError when the ports could not be darkened again.
         """
         identity = asdict(self._switch.identify(self._soon()))
+        promise = self._promise_darkness()
         try:
             manners = self._manners(tell)
             tell(f"timing {MOVES} changes")
             timings = self._timings()
         finally:
             self._darken()
+            self._journal.settle(promise)
         return Card(label, utc(), driver, identity, manners, timings)
+
+    def _promise_darkness(self) -> int:
+        """Have the undo of all that is tried on the disk."""
+        return self._journal.promise(
+            "circuits",
+            start={self._name: []},
+            ports={self._name: sorted(self._ports)},
+            made={self._name: sorted(product(self._in, self._out))},
+        )
 
     def _manners(self, tell: Callable[[str], None]) -> dict[str, str]:
         (i, j), (e, f) = self._in, self._out

@@ -9,9 +9,18 @@ from typing import Annotated
 
 import typer
 
-from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, lab_file, print_json
+from testbed.cli.app import (
+    RESULTS,
+    JsonOption,
+    LabOption,
+    ResultsOption,
+    SetOption,
+    TwinOption,
+    lab_file,
+    print_json,
+)
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import inside_twin, is_inside_twin, twin_app
+from testbed.cli.twins import inside_twin, twin_app
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.plugins import nearest
@@ -28,6 +37,7 @@ def probe(
     ] = "",
     twin: TwinOption = "",
     set_: SetOption = [],  # noqa: B006 - typer wants it so
+    results: ResultsOption = RESULTS,
 ) -> int:
     """Try out on spare ports how a real switch, or its twin, behaves; print its card."""
     found, file = _lab(lab, set_)
@@ -36,13 +46,35 @@ def probe(
         raise UsageError(f"{switch!r} is no switch of lab {found.lab}", hint=hint)
     if twin:
         return inside_twin(twin, found, file, set_)
-    from testbed.bench.byhand import switch_by_hand
-
-    label = "measured-twin" if is_inside_twin(found) else "measured-hw"
-    with switch_by_hand(found, switch, leases_of(found), force=False) as box:
-        card = box.probe(_numbers(ports), label, lambda text: print(text, file=sys.stderr))
+    card = _probed(found, switch, _numbers(ports), results, set_)
     print_json(card.to_json())
     return EXIT_PASSED
+
+
+def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: list[str]) -> Card:
+    """Probe a switch and keep the record; say what to type where its ports are still lit."""
+    from testbed.bench.byhand import switch_by_hand
+    from testbed.cli.record import open_check
+    from testbed.record.journal import Journal, open_entries
+
+    with switch_by_hand(lab, switch, leases_of(lab), force=False) as box:
+        directory, log, facts = open_check(lab, results, "probe", overrides)
+        journal = Journal(directory.journal)
+        try:
+            card = box.probe(ports, facts["label"], journal, _tell)
+        finally:
+            log.close()
+            journal.close()
+            if open_entries(directory.journal):
+                print(f"still lit; type: testbed recover {directory.path}", file=sys.stderr)
+        directory.write_json("card.json", card.to_json())
+        outcome = {"outcome": "passed", "reason": "the card is in card.json"}
+        directory.write_json("summary.json", facts | outcome)
+    return card
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 @twin_app.command(epilog="Example: testbed twin replay results/latest/wire/ocs.jsonl --lab rack")

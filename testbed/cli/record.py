@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from testbed import __version__
 from testbed.cli.app import terminal
 from testbed.cli.files import Inputs
-from testbed.cli.twins import COMMAND_VARIABLE, command_line
+from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
-from testbed.schema import load_experiment, split_overrides
+from testbed.schema import Lab, load_experiment, split_overrides
 from testbed.twin.machine import IDENTITY_VARIABLE
 
 if TYPE_CHECKING:
@@ -58,6 +59,28 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
     for trouble in troubles_of_results(results):
         log.append("health", "results", text=trouble)
     return directory, log
+
+
+def open_check(
+    lab: Lab, results: Path, name: str, overrides: Sequence[str] = ()
+) -> tuple[RunDirectory, EventLog, dict[str, Any]]:
+    """Make the run directory of a check that has no plan; return it with its log and `run.json`."""
+    directory = RunDirectory.create(results, name)
+    directory.write_text("lab.yaml", lab.source.text)
+    facts: dict[str, Any] = {
+        "format": 1,
+        "run": directory.id,
+        "started": utc(),
+        "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
+        "overrides": list(overrides),
+        "label": "measured-twin" if is_inside_twin(lab) else "measured-hw",
+        "lab": lab.lab,
+        "twin": os.environ.get(IDENTITY_VARIABLE),
+    }
+    directory.write_json("run.json", facts)
+    log = EventLog(directory.events)
+    log.append("run.begin", name, **facts)
+    return directory, log, facts
 
 
 def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary:

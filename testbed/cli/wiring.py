@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from testbed.cli.app import print_json
 from testbed.cli.ending import noting_signals
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
-from testbed.clock import utc
+from testbed.cli.record import open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
-from testbed.record.log import EventLog
-from testbed.record.rundir import RunDirectory
 from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
 from testbed.run.tenure import Tenure
 from testbed.run.wiring import conduct
 from testbed.schema import Lab
-from testbed.twin.machine import IDENTITY_VARIABLE
 
 _CLEAR = "\x1b[K"
 """Clears the rest of a terminal's line."""
@@ -32,20 +26,7 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     """Light one circuit after the other and print what was found of every port's fibres."""
     if not lab.wiring():
         raise UsageError(f"no port of lab {lab.lab} has a fibre, so there is no wiring to check")
-    directory = RunDirectory.create(results, "wiring")
-    directory.write_text("lab.yaml", lab.source.text)
-    facts: dict[str, Any] = {
-        "format": 1,
-        "run": directory.id,
-        "started": utc(),
-        "command": os.environ.get(COMMAND_VARIABLE) or command_line(),
-        "label": "measured-twin" if is_inside_twin(lab) else "measured-hw",
-        "lab": lab.lab,
-        "twin": os.environ.get(IDENTITY_VARIABLE),
-    }
-    directory.write_json("run.json", facts)
-    log = EventLog(directory.events)
-    log.append("run.begin", "wiring", **facts)
+    directory, log, facts = open_check(lab, results, "wiring")
     if sys.stderr.isatty() and not json:
         log.subscribe(_say_what_is_lit)
     inbox = Inbox()

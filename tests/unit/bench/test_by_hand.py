@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -10,6 +11,7 @@ from testbed.bench.byhand import parse_ends, switch_by_hand
 from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UsageError
+from testbed.record.journal import Journal
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.schema import load_lab
@@ -138,10 +140,13 @@ def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words
         parse_ends(hand.lab, "ocs", list(ends))
 
 
-def test_a_probe_takes_spare_ports_that_are_dark(hand):
+def test_a_probe_takes_spare_ports_that_are_dark(hand, tmp_path):
     hand.connect("8", "16")
-    with switch_by_hand(hand.lab, "ocs", hand.leases, force=False) as box:
-        card = box.probe([], "measured-hw", lambda text: None)
+    with (
+        switch_by_hand(hand.lab, "ocs", hand.leases, force=False) as box,
+        closing(Journal(tmp_path / "journal.jsonl")) as journal,
+    ):
+        card = box.probe([], "measured-hw", journal, lambda text: None)
     assert card.timings["answer"].n > 0
     assert hand.shown() == {8: 16}
 

@@ -1,5 +1,7 @@
 """The conformance probe on a real driver and boxes of different manners."""
 
+from contextlib import closing
+
 import pytest
 
 from testbed.bench.probe import Probe
@@ -7,6 +9,7 @@ from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UsageError
 from testbed.fabric.change import Change
+from testbed.record.journal import Journal, open_entries
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import PolatisOptions
@@ -44,11 +47,22 @@ def soon():
     return Deadline.after(5)
 
 
-def probed(switch):
-    tried = []
-    card = Probe(switch, (7, 8), (15, 16)).run("polatis", "measured-twin", tried.append)
-    assert len(tried) == len(card.manners) + 1
-    return card
+@pytest.fixture
+def journal(tmp_path):
+    with closing(Journal(tmp_path / "journal.jsonl")) as journal:
+        yield journal
+
+
+@pytest.fixture
+def probed(journal):
+    def probe(switch):
+        tried = []
+        probe = Probe("ocs", switch, (7, 8), (15, 16), journal)
+        card = probe.run("polatis", "measured-twin", tried.append)
+        assert len(tried) == len(card.manners) + 1
+        return card
+
+    return probe
 
 
 @pytest.mark.parametrize(
@@ -59,47 +73,65 @@ def probed(switch):
         ("ignore", "accepted, nothing changed"),
     ],
 )
-def test_what_a_box_does_with_a_used_port_is_on_its_card(box, conflict, outcome):
+def test_what_a_box_does_with_a_used_port_is_on_its_card(box, probed, conflict, outcome):
     manners = probed(box(conflict=conflict)).manners
     assert manners["connect a used ingress port"] == outcome
     assert manners["connect"] == manners["disconnect"] == "done"
 
 
-def test_a_card_says_who_was_probed_and_how_long_it_took(box):
+def test_a_card_says_who_was_probed_and_how_long_it_took(box, probed):
     card = probed(box())
     assert card.identity["serial"] == "S1"
     assert card.timings["answer"].n == card.timings["read-back"].n == 20
     assert card.timings["answer"].median <= card.timings["read-back"].median
 
 
-def test_a_box_that_never_calls_a_circuit_unsteady_has_no_settle_time_on_its_card(box):
+def test_a_box_that_never_calls_a_circuit_unsteady_has_no_settle_time_on_its_card(box, probed):
     card = probed(box())
     assert set(card.timings) == {"answer", "read-back"}
     assert card.settle() is None
 
 
-def test_a_box_that_says_when_it_still_moves_has_its_settle_time_on_its_card(box):
+def test_a_box_that_says_when_it_still_moves_has_its_settle_time_on_its_card(box, probed):
     card = probed(box(DiconMxsFarEnd, DiconMxs, settle=0.03))
     assert 0.03 <= card.timings["steady"].median < 0.3
     assert card.settle() == card.timings["steady"]
 
 
-def test_other_circuits_are_left_alone_and_the_probed_ports_dark(box):
+def test_other_circuits_are_left_alone_and_the_probed_ports_dark(box, probed):
     switch = box()
     switch.apply(Change({}, {1: 9}), soon())
     probed(switch)
     assert switch.state(soon()) == {1: 9}
 
 
-def test_ports_that_carry_a_circuit_are_not_probed(box):
+def test_ports_that_carry_a_circuit_are_not_probed(box, journal):
     switch = box()
     switch.apply(Change({}, {7: 9}), soon())
     with pytest.raises(BusyError, match="carry circuits: 7→9"):
-        Probe(switch, (7, 8), (15, 16))
+        Probe("ocs", switch, (7, 8), (15, 16), journal)
     assert switch.state(soon()) == {7: 9}
 
 
 @pytest.mark.parametrize("ports", [((7, 7), (15, 16)), ((7, 15), (8, 16)), ((7,), (15, 16))])
-def test_it_takes_two_ingress_and_two_egress_ports(box, ports):
+def test_it_takes_two_ingress_and_two_egress_ports(box, journal, ports):
     with pytest.raises(UsageError, match="not two ingress and two egress"):
-        Probe(box(), *ports)
+        Probe("ocs", box(), *ports, journal)
+
+
+def test_that_the_ports_will_be_dark_is_promised_before_they_are_lit_and_kept(
+    box, tmp_path, journal
+):
+    switch, promised = box(), []
+
+    def look(_):
+        (entry,) = open_entries(tmp_path / "journal.jsonl")
+        promised.append(entry)
+        if len(promised) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Probe("ocs", switch, (7, 8), (15, 16), journal).run("polatis", "measured-twin", look)
+    assert promised[0]["made"] == {"ocs": [[7, 15], [7, 16], [8, 15], [8, 16]]}
+    assert open_entries(tmp_path / "journal.jsonl") == []
+    assert switch.state(soon()) == {}
