@@ -20,6 +20,7 @@ _PR_SET_PDEATHSIG = 1
 _KILL_LIMIT = 5.0
 _LONGEST_LINE = 4096
 _SIGNAL_LIMIT = 1.0
+_SEND_LIMIT = 1.0
 _EFFECT: dict[int, str] = {signal.SIGSTOP: "T", signal.SIGKILL: "ZX"}
 """The states that signals lead to, which on a busy host takes until the process is scheduled."""
 
@@ -69,10 +70,13 @@ class Child:
         return self._process.pid
 
     def send(self, message: Message) -> None:
-        """Pass one message on; a rank that has ended loses it."""
-        self.line.setblocking(True)
+        """Pass one message on; a rank that has ended loses it, and one that takes none is ended."""
+        self.line.settimeout(_SEND_LIMIT)
         try:
             self.line.sendall(encode(message))
+        except socket.timeout:  # noqa: UP041 - another class before Python 3.10
+            # It stands still, and half a message would garble all that follow.
+            self.signal(signal.SIGKILL)
         except OSError:
             return  # its end is reported by `life`
         finally:

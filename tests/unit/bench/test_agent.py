@@ -131,6 +131,13 @@ def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
     assert len(agent.ears.of("heartbeat-missed")) == 2
 
 
+def test_a_frozen_rank_that_takes_no_more_words_does_not_hold_its_agent_up(agent):
+    agent.start_rank()
+    agent.ask("signal", slot=0, signal="STOP")
+    agent.tell(0, "leave", generation=0, more="than a line holds" * 100_000)
+    assert agent.ears.wait_for("exit")["code"] == -signal.SIGKILL
+
+
 def test_a_rank_that_still_starts_is_not_missed_before_its_grace_is_over(agent):
     pid = agent.ask("start", slot=0, env={})["pid"]
     os.kill(pid, signal.SIGSTOP)

@@ -1,6 +1,7 @@
 """Every promise of a run that was killed is kept, or what is left is said."""
 
 import os
+import signal
 import time
 from contextlib import suppress
 
@@ -103,6 +104,15 @@ def test_what_a_killed_agent_left_is_taken_back_too(run):
     processes.extend(run.start_agent("h0"))
     end(processes[0])
     run.kill()
+    assert run.recover() == 0
+    assert all(is_gone(pid) for pid in processes)
+
+
+def test_an_agent_that_stands_still_cannot_end_itself_and_is_ended(run):
+    processes = []
+    killed(run, lambda: processes.extend(run.start_agent("h0")))
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
     assert run.recover() == 0
     assert all(is_gone(pid) for pid in processes)
 
