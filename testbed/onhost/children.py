@@ -74,7 +74,7 @@ class Child:
         self.line.settimeout(_SEND_LIMIT)
         try:
             self.line.sendall(encode(message))
-        except socket.timeout:  # noqa: UP041 - another class before Python 3.10
+        except socket.timeout:  # TimeoutError is another class before Python 3.10
             # It stands still, and half a message would garble all that follow.
             self.signal(signal.SIGKILL)
         except OSError:
