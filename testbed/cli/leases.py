@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,9 @@ from testbed.record.leases import Found, Leases
 from testbed.schema import Lab, load_lab
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import TIME
+
+_LONGEST = 90 * 86400.0
+"""Seconds for which somebody may keep others off: nothing is held for ever."""
 
 Resources = Annotated[
     list[str],
@@ -62,6 +64,8 @@ def lock(
     """Keep others, and your own runs, off parts of a lab until you unlock them or time is up."""
     found, file = _named_lab(lab)
     seconds = _seconds(for_)
+    if not (reason.strip() and reason.isprintable()):  # others read it on their terminals
+        raise UsageError(f"--reason: {reason!r} is not a sentence in one line")
     if twin:
         return inside_twin(twin, found, file, [])
     leases_of(found).lock(named(found, resource), reason, seconds)
@@ -83,7 +87,7 @@ def unlock(
         return inside_twin(twin, found, file, [])
     hit = leases_of(found).unlock(named(found, resource), forced=force)
     for claim in hit:
-        print(f"unlocked: {claim.holder}")
+        print(f"unlocked: {listed(claim.resources)}, {claim.holder}")
     if not hit:
         print("nobody has leased that")
     return 0
@@ -101,8 +105,8 @@ def _seconds(text: str) -> float:
         seconds = TIME.parse(text)
     except ValueError as error:
         raise UsageError(f"--for: {error}") from error
-    if not 0 < seconds < math.inf:
-        raise UsageError(f"--for: {text!r} is no time to come")
+    if not 0 < seconds <= _LONGEST:
+        raise UsageError(f"--for: {text!r} is no time to come, or more than 90 days")
     return seconds
 
 

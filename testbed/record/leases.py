@@ -64,7 +64,7 @@ class Leases:
         self.claim(Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0), seconds)
 
     def unlock(self, resources: Iterable[Resource], *, forced: bool) -> list[Claim]:
-        """Take resources from whoever has them and return the claims that were hit.
+        """Take resources from whoever has them; return the claims hit, with what was taken of each.
 
         Without force only what this user holds by hand, or what is over; BusyError for others.
         """
@@ -83,7 +83,11 @@ class Leases:
                 ledger.log_force(claim.token, by, _named(claim, unwanted))
             ledger.write(before, after)
         _sweep(claim for claim in hit if claim.token not in after)
-        return list(hit)
+        left = {token: claim.resources for token, claim in after.items()}
+        return [
+            replace(claim, resources=claim.resources - left.get(claim.token, frozenset()))
+            for claim in hit
+        ]
 
     def find(self) -> list[Found]:
         """Return every claim and how it stands, in the order of the holders' starts."""
@@ -198,6 +202,10 @@ class Owed(BusyError):
     """Report that what is wanted belongs to a run that died and left something changed."""
 
 
+PROCESS_VARIABLE = "TESTBED_PROCESS"
+"""Set to a process id that others on this machine see, where ours means nothing to them."""
+
+
 def holder_here(pid: int, run: RunDirectory | None = None, reason: str = "") -> Holder:
     """Return this user on this machine as a holder, since now."""
     try:
@@ -205,6 +213,7 @@ def holder_here(pid: int, run: RunDirectory | None = None, reason: str = "") -> 
     except (OSError, KeyError):  # a number without a name
         user = f"user {os.getuid()}"
     named = (run.id, str(run.path.resolve())) if run else ("", "")
+    pid = pid and int(os.environ.get(PROCESS_VARIABLE, pid))
     return Holder(user, socket.gethostname(), pid, *named, reason, utc())
 
 

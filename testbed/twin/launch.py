@@ -36,7 +36,7 @@ def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
     try:
         namespaces.become_root_of_new_user_namespace()
         namespaces.unshare(_MACHINE)
-        namespaces.keep_mounts_private()
+        namespaces.only_receive_mounts()
     except OSError as error:
         report(error=str(error), hint=_NO_NAMESPACES, exit=EXIT_LAB)
         return EXIT_LAB
@@ -68,6 +68,10 @@ def join(server: int, directory: str, command: list[str]) -> int:
 
     It gets a PID namespace of its own, so nothing that it starts outlives it.
     """
+    if unseen := _first_below(_mounts("self") - _mounts(str(server)), directory, command):
+        text = f"{unseen} is on a file system that was mounted after this twin was started"
+        print(f"testbed: {text}; take the twin down and up again", file=sys.stderr)
+        return EXIT_USAGE
     _go_into(server, "user", "net", "uts", "ipc", "mnt")
     namespaces.unshare(namespaces.NEWPID | namespaces.NEWNS)
     namespaces.keep_mounts_private()
@@ -90,6 +94,22 @@ def enter(server: int, host: str, directory: str, command: list[str]) -> int:
         os._exit(_in_child(lambda: _become(command)))
 
     return _in_child(inside)
+
+
+def _mounts(process: str) -> set[tuple[str, str]]:
+    """Return the mount points that a process sees, each with its device."""
+    rows = [row.split() for row in Path(f"/proc/{process}/mountinfo").read_text().splitlines()]
+    return {(row[4], row[2]) for row in rows}
+
+
+def _first_below(mounts: set[tuple[str, str]], directory: str, command: list[str]) -> str:
+    """Return the first path that a command may use on one of some mounts, or nothing."""
+    points = {Path(point) for point, _ in mounts}
+    for word in ("", "results", *command):
+        path = Path(directory, word.rpartition("=")[2])
+        if points & {path, *path.parents}:
+            return str(path)
+    return ""
 
 
 def _in_child(action: Callable[[], NoReturn]) -> int:

@@ -21,7 +21,7 @@ NEWUSER = 0x10000000
 NEWPID = 0x20000000
 NEWNET = 0x40000000
 
-_MS_REC, _MS_PRIVATE, _MS_BIND = 0x4000, 0x40000, 0x1000
+_MS_REC, _MS_PRIVATE, _MS_SLAVE, _MS_BIND = 0x4000, 0x40000, 0x80000, 0x1000
 _PR_SET_PDEATHSIG = 1
 
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -66,6 +66,14 @@ def bind(source: str | Path, target: str | Path) -> None:
 def keep_mounts_private() -> None:
     """Stop mounts of this namespace from reaching any other."""
     _check(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "make mounts private")
+
+
+def only_receive_mounts() -> None:
+    """Stop mounts of this namespace from reaching any other; those made outside come in.
+
+    They do where the machine shares its mounts, as systemd has it.
+    """
+    _check(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "only receive mounts")
 
 
 def become_root_of_new_user_namespace() -> None:

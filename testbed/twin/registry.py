@@ -16,6 +16,9 @@ from testbed.plugins import nearest
 from testbed.twin.machine import born
 from testbed.twin.sandbox import Sandbox
 
+NEW_TWIN = "new"
+"""What stands for the name of a twin that lives as long as the command that starts it."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
@@ -44,6 +47,8 @@ def check_name(name: str) -> None:
     """Raise UsageError unless a new twin may have this name."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name a twin", hint="use letters, digits, - and _")
+    if name == NEW_TWIN:
+        raise UsageError(f"{name!r} means a twin of the command's own", hint="give it another name")
     if any(twin.name == name for twin in standing()):
         raise UsageError(
             f"a twin called {name!r} is up already",

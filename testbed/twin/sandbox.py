@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.clock import Deadline
-from testbed.errors import LabError, TestbedError
+from testbed.errors import LabError, TestbedError, UsageError
+from testbed.record.leases import PROCESS_VARIABLE
 from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, born
 from testbed.twin.namespaces import ENDING, passing_on
 
@@ -68,8 +69,10 @@ class Sandbox:
         own_session: bool,
         quiet: bool = False,
     ) -> subprocess.Popen[bytes]:
-        arguments = [way[0], str(os.getpid()), *way[1:], str(Path.cwd()), *command]
+        me = str(os.getpid())
+        arguments = [way[0], me, *way[1:], str(_here()), *command]
         known_as = {TWIN_VARIABLE: self.name, IDENTITY_VARIABLE: self.identity}
+        known_as[PROCESS_VARIABLE] = me
         return _launch(arguments, known_as, own_session=own_session, quiet=quiet)
 
     def end(self) -> None:
@@ -83,6 +86,13 @@ class Sandbox:
             select.select([descriptor], [], [], _START_LIMIT)
         finally:
             os.close(descriptor)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="go to one that is there") from None
 
 
 def start(

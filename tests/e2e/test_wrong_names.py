@@ -1,10 +1,13 @@
 """A twin that stays up is asked for what it does not have: one sentence, exit code 2, no harm."""
 
 import json
+import os
+import subprocess
 
 import pytest
 from commandline import COMMAND
 
+from testbed.errors import UsageError
 from testbed.twin import registry
 
 
@@ -33,6 +36,28 @@ def test_twins_that_are_up_are_listed_with_their_labs(testbed, rack):
     rows = {row["name"]: row["lab"] for row in testbed("twin", "list", "--json").json()}
     assert rows[rack].endswith("/configs/rack.yaml")
     assert f"{rack}\t/" in testbed("twin", "list").out
+
+
+def test_from_a_directory_that_is_gone_nobody_gets_in(testbed, rack, tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(UsageError, match="the working directory is gone"):
+        registry.find(rack).sandbox.run(["true"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+def test_files_that_a_twin_cannot_see_are_not_written_into_the_dark(rack, tmp_path, capfd):
+    """As results would be, on a disk that was mounted after the twin had been started."""
+    subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path], check=True)
+    try:
+        code = registry.find(rack).sandbox.run(["touch", f"--reference={tmp_path}/file", "x"])
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+    assert code == 2
+    words = f"{tmp_path}/file is on a file system that was mounted after this twin was started"
+    assert words in capfd.readouterr().err
 
 
 def test_the_controller_keeps_its_hardware_address_whatever_host_loses_power(rack, capfd):

@@ -203,7 +203,8 @@ def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run)
     lease.when_lost(lost.append)
     with pytest.raises(BusyError, match=run.id):
         leases.unlock([ONE], forced=False)
-    assert [claim.holder.run for claim in leases.unlock([WHOLE], forced=True)] == [run.id]
+    (taken,) = leases.unlock([WHOLE], forced=True)
+    assert (taken.holder.run, taken.resources) == (run.id, {ONE})
     with pytest.raises(BusyError, match=rf"is lost: \w+ \(process {os.getpid()} .* took ocs.1 at"):
         renewed(lease).check("ssh://h0", [""])
     assert len(lost) == 1
