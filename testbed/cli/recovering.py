@@ -68,7 +68,7 @@ def recover(
         return code
     for dead, done in found:
         _print(dead, done)
-    if not found:
+    if not found and not unreadable:
         print("nothing is left to take back")
     return code
 

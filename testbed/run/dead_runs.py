@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from pwd import getpwuid
+from stat import S_IWOTH
 from typing import Any
 
-from testbed.errors import UnsafeError
+from testbed.errors import UnsafeError, UsageError
 from testbed.record.journal import is_held, open_entries
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema import Lab, load_lab, split_overrides
+
+_OBEYED = ("run.json", "lab.yaml", "journal.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,10 @@ class DeadRun:
 
     @classmethod
     def read(cls, directory: RunDirectory) -> DeadRun:
-        """Return the run of a directory; raise UsageError when it is none."""
+        """Return the run of a directory; raise UsageError when it is none, or not this user's."""
+        directory = RunDirectory(directory.path.resolve())  # a link may soon lead elsewhere
+        for name in ("", *_OBEYED):
+            _refuse_a_strangers(directory, directory.path / name)
         return cls(directory, directory.read_json("run.json"))
 
     @property
@@ -45,6 +53,36 @@ class DeadRun:
         """Return the lab as it was for the run, by the copy that it made."""
         _, theirs = split_overrides(self.facts.get("overrides", ()))
         return load_lab(self.directory.path / "lab.yaml", theirs)
+
+
+def _refuse_a_strangers(run: RunDirectory, path: Path) -> None:
+    """Raise UsageError for what another user could have written.
+
+    Whoever writes a run's files says which of the caller's secrets are sent where, and leases,
+    which name directories, can be written by everybody.
+    """
+    try:
+        found = path.stat()
+    except OSError:  # whoever needs to read it says so
+        return
+    if found.st_uid != os.geteuid():
+        user = _user(found.st_uid)
+        raise UsageError(
+            f"{run.id} is not recovered: {path} belongs to {user}, not to you",
+            hint=f"run it as {user}: testbed recover {run.path}",
+        )
+    if found.st_mode & S_IWOTH:
+        raise UsageError(
+            f"{run.id} is not recovered: everybody may write to {path}",
+            hint=f"see that it is as the run left it, then type: chmod -R o-w {run.path}",
+        )
+
+
+def _user(number: int) -> str:
+    try:
+        return getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from stat import S_ISDIR
 
 from testbed.errors import UsageError
 from testbed.plugins import nearest
@@ -70,14 +71,22 @@ def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
 def standing() -> Iterator[Standing]:
     """Yield the twins that are up, as far as processes can be seen; forget those that died."""
     for path in sorted(_place().glob("*.json")):
-        told = json.loads(path.read_text())  # perhaps by another version, which says other things
-        twin = Standing(**{field.name: told.get(field.name, "") for field in fields(Standing)})
-        if twin.space != _space():
+        twin = _read(path)
+        if twin is None or twin.space != _space():
             continue
         if born(twin.launcher) == twin.born:
             yield twin
         else:
             path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Standing | None:
+    """Return what a file says of a twin; None when it is gone by now, or says nothing of one."""
+    try:
+        told = json.loads(path.read_text())  # perhaps by another version, which says other things
+        return Standing(**{field.name: told.get(field.name, "") for field in fields(Standing)})
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def find(name: str) -> Standing:
@@ -107,16 +116,26 @@ def _space() -> str:
 
 
 def _place() -> Path:
-    """Return where this user's own directory for twins is, or would be."""
+    """Return where this user's own directory for twins is, or would be.
+
+    Raise UsageError where somebody else made it, or may write there: processes are ended by what
+    its files say.
+    """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     root = Path(runtime) if runtime and os.access(runtime, os.W_OK) else Path(tempfile.gettempdir())
-    return root / f"testbed-twins-{os.getuid()}"
+    place = root / f"testbed-twins-{os.getuid()}"
+    with suppress(FileNotFoundError):
+        found = place.lstat()
+        if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+            raise UsageError(
+                f"{place} is no directory that you alone may write to",
+                hint="remove it, or set XDG_RUNTIME_DIR to a directory of your own",
+            )
+    return place
 
 
 def _directory() -> Path:
     """Return this user's own directory for twins, made when needed."""
-    directory = _place()
-    directory.mkdir(mode=0o700, exist_ok=True)
-    if directory.stat().st_uid != os.getuid():
-        raise UsageError(f"{directory} belongs to somebody else", hint="set XDG_RUNTIME_DIR")
-    return directory
+    with suppress(FileExistsError):
+        _place().mkdir(mode=0o700)
+    return _place()

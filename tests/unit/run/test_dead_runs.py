@@ -1,11 +1,13 @@
 """Which runs owe something, and the command that recovers them, on real lines."""
 
 import json
+import os
 
 import pytest
 from killed_run import ONE, ONE_CROSSED, KilledRun
 
 import testbed.cli
+from testbed.errors import UsageError
 from testbed.record.journal import Journal
 from testbed.record.rundir import RunDirectory
 from testbed.run.dead_runs import DeadRun, owing_runs
@@ -60,6 +62,40 @@ def test_the_lab_is_the_one_that_the_run_used_with_what_was_set_for_it(tmp_path,
     run = directory(tmp_path, facts={"overrides": ["lab.twin.settle=80 ms", "trials=2"]})
     run.write_text("lab.yaml", desk.lab)
     assert DeadRun.read(run).lab().twin.settle == pytest.approx(0.08)
+
+
+NOBODY = 65534
+OBEYED = [".", "run.json", "lab.yaml", "journal.jsonl"]
+
+
+@pytest.fixture
+def whole(tmp_path, desk):
+    """The directory of a run that is over, with all that recovering it obeys."""
+    run = directory(tmp_path, "circuits", facts={"lab": "bench"})
+    run.write_text("lab.yaml", desk.lab)
+    return run
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+@pytest.mark.parametrize("name", OBEYED)
+def test_what_belongs_to_somebody_else_is_not_obeyed_and_it_is_said_who_can(whole, name):
+    assert DeadRun.read(whole).lab_name == "bench"
+    os.chown(whole.path / name, NOBODY, -1)
+    with pytest.raises(UsageError, match=rf"belongs to nobody.* run it as nobody: .*{whole.id}"):
+        DeadRun.read(whole)
+
+
+@pytest.mark.parametrize("name", OBEYED)
+def test_what_everybody_may_write_to_is_not_obeyed(whole, name):
+    (whole.path / name).chmod(0o777)
+    with pytest.raises(UsageError, match=f"everybody may write to .*chmod -R o-w .*{whole.id}"):
+        DeadRun.read(whole)
+
+
+def test_a_run_is_the_directory_that_was_looked_at_wherever_a_link_leads_later(whole, tmp_path):
+    link = tmp_path / whole.id.upper()
+    link.symlink_to(whole.path)
+    assert DeadRun.read(RunDirectory(link)).directory == RunDirectory(whole.path.resolve())
 
 
 # --- the command -----------------------------------------------------------------------------
@@ -117,6 +153,20 @@ def test_a_run_that_nobody_can_read_keeps_no_other_from_being_recovered(killed, 
     code, _, err = command(capsys)
     assert code == 6 and killed.shown() == {}
     assert "holds no readable run.json" in err and "is no entry of an undo journal" in err
+
+
+@pytest.mark.parametrize("words", [(), ("latest",)])
+def test_a_run_that_others_could_have_written_is_reported_and_not_acted_upon(
+    killed, tmp_path, capsys, words
+):
+    if os.getuid() == 0:
+        os.chown(killed.directory.path, NOBODY, -1)
+    else:
+        killed.directory.path.chmod(0o777)
+    code, out, err = command(capsys, *words)
+    assert code == 6 and killed.shown() == ONE_CROSSED
+    assert f"testbed: {killed.directory.id} is not recovered: " in err and "LEFT" not in out
+    assert "nothing is left" not in out
 
 
 def test_an_event_log_that_is_broken_stops_no_clean_up(killed, capsys):

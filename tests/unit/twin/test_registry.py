@@ -1,0 +1,67 @@
+"""Which twins are up, told by files that nobody else could have written."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import UsageError
+from testbed.twin import registry
+from testbed.twin.sandbox import Sandbox
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The directory of this user's twins, where one that is up, as this process is, has a file."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    registry.register(Sandbox("rack", os.getpid(), os.getpid()), Path("rack.yaml"), "rack")
+    (place,) = tmp_path.iterdir()
+    return place
+
+
+def names():
+    return [twin.name for twin in registry.standing()]
+
+
+def test_a_twin_is_listed_until_it_dies(place):
+    assert names() == ["rack"]
+    dead = asdict(registry.find("rack")) | {"name": "dead", "born": "1"}
+    (place / "dead.json").write_text(json.dumps(dead))
+    assert names() == ["rack"]
+    assert [path.name for path in place.iterdir()] == ["rack.json"]
+
+
+@pytest.mark.parametrize("text", ['{"name": "ra', "[]", "", "\xff"])
+def test_a_file_that_tells_of_no_twin_hides_no_other(place, text):
+    (place / "half.json").write_text(text, encoding="latin-1")
+    assert names() == ["rack"]
+
+
+def expect_refusal():
+    for ask in (names, lambda: registry.take_down("rack"), lambda: registry.log_file("rack")):
+        with pytest.raises(UsageError, match=r"no directory that you alone .*XDG_RUNTIME_DIR"):
+            ask()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_directory_that_others_may_write_to_is_not_believed(place, mode):
+    place.chmod(mode)
+    expect_refusal()
+
+
+def test_a_link_to_a_directory_is_not_believed(place, tmp_path):
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    expect_refusal()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_a_directory_of_somebody_else_is_not_believed(place):
+    os.chown(place, NOBODY, NOBODY)
+    expect_refusal()
