@@ -264,7 +264,9 @@ class Bench:
         """Append what was said on a host to one of its files under `logs/`."""
         with (
             suppress(OSError),  # a full disk ends the run elsewhere
-            self._run.log(host, name).open("a", encoding="utf-8") as file,
+            self._run.log(host, name).open(
+                "a", encoding="utf-8", errors="backslashreplace"
+            ) as file,
         ):
             file.write(text)
 

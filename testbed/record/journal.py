@@ -20,7 +20,7 @@ from threading import Lock
 from typing import Any, TextIO
 
 from testbed.errors import BusyError, LabError, UnsafeError
-from testbed.record.lines import mend
+from testbed.record.lines import mend, sync_directory
 
 Entry = dict[str, Any]
 """A promise: `id`, `undo` (its kind), and what its undo needs."""
@@ -32,6 +32,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         """Begin the journal of a run."""
         file = path.open("x", encoding="utf-8")
+        sync_directory(path.parent)
         fcntl.flock(file, fcntl.LOCK_EX)  # waits for a `recover` that looks at it just now
         self._begin(file, 0)
 

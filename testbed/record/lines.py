@@ -1,17 +1,28 @@
-"""Files of one JSON value a line, as a crash may have left them."""
+"""Files on the disk: what makes them outlast a crash, and mends what one cut short."""
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
-def mend(path: Path) -> None:
-    """Bring a file that a crash cut short to the end of a line, so that it can be appended to.
+def sync_directory(path: Path) -> None:
+    """Have the names in a directory on the disk, where its file system can do that."""
+    with suppress(OSError):
+        directory = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
-    A last line that lacks only its end gets it; a piece of one is cut off, as nothing was done
-    that it was to tell of.
+
+def mend(path: Path) -> None:
+    """Bring a file of one JSON value a line, cut short by a crash, to the end of a line.
+
+    Then it can be appended to. A last line that lacks only its end gets it; a piece of one is cut
+    off, as nothing was done that it was to tell of.
     """
     if not path.exists():
         return

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, TextIO
+from typing import Any, Literal
 
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
@@ -26,7 +26,7 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         """Begin the log of a run."""
-        self._begin(path.open("x", encoding="utf-8"), 0, now())
+        self._begin(path, "x", 0, now())
 
     @classmethod
     def resume(cls, path: Path) -> EventLog:
@@ -41,17 +41,21 @@ class EventLog:
             events.extend(read_events(path))
         log = cls.__new__(cls)
         next_number = events[-1].seq + 1 if events else 0
-        log._begin(path.open("a", encoding="utf-8"), next_number, now() - _age(events))
+        log._begin(path, "a", next_number, now() - _age(events))
         log.required = False
         return log
 
-    def _begin(self, file: TextIO, seq: int, started: float) -> None:
+    def _begin(self, path: Path, mode: Literal["x", "a"], seq: int, started: float) -> None:
         self.started = started
         """The monotonic instant that every event's `t` counts from."""
         self.required = True
-        """Whether an event that cannot be written is an error; to clean up, no record is needed."""
+        """Whether it is an error that an event cannot be written, or a subscriber fails.
+
+        To clean up, no record and no subscriber is needed.
+        """
         self.trial: int | None = None
-        self._file = file
+        # Half a surrogate pair, which UTF-8 has not, is written as JSON's own \udc80.
+        self._file = path.open(mode, encoding="utf-8", errors="backslashreplace")
         self._lock = Lock()
         self._seq = seq
         self._subscribers: list[Subscriber] = []
@@ -85,7 +89,11 @@ class EventLog:
                 if self.required:
                     raise _failed(error) from error
             for subscriber in self._subscribers:
-                subscriber(event)
+                try:
+                    subscriber(event)
+                except Exception:
+                    if self.required:
+                        raise
         return event
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import LabError, UsageError
+from testbed.record.lines import sync_directory
 
 LATEST = "latest"
 _NAME = re.compile(r"\d{8}T\d{6}Z-.+-[0-9a-f]{6}")
@@ -37,6 +39,8 @@ class RunDirectory:
             for part in ("wire", "logs"):
                 (path / part).mkdir()
             _point(results / LATEST, path.name)
+            for changed in (results, results.parent):
+                sync_directory(changed)
         except OSError as error:
             raise LabError(
                 f"making a run directory in {results} failed: {error.strerror}",
@@ -79,12 +83,19 @@ class RunDirectory:
         return directory / name
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a whole file so that a reader sees the old one or the new one, never half."""
+        """Write a whole file so that a reader sees the old one or the new one, never half.
+
+        It is on the disk when this returns: `recover` needs it after a power loss.
+        """
         target = self.path / name
         draft = target.with_name(f".{name}.tmp")
         try:
-            draft.write_text(text, encoding="utf-8")
+            with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
             draft.replace(target)
+            sync_directory(self.path)
         except OSError as error:
             raise LabError(
                 f"writing {target} failed: {error.strerror}", hint="free space on the disk"

@@ -63,9 +63,13 @@ class Cleanup:
     def run(self) -> None:
         """Do every step, last first; a third signal leaves the rest undone and says what.
 
-        A record that can no longer be kept does not stop it.
+        Neither a record that can no longer be kept stops it, nor what was to stop the run.
         """
         self._log.required = False
+        with self._inbox.unstoppable():
+            self._run()
+
+    def _run(self) -> None:
         if settle := self._inbox.work_under_way():
             self.push("what was under way", lambda limit: self._settle(settle, limit), _UNDER_WAY)
         self._log.append("phase", "restore", limit=self._limit())

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeVar
 
 from testbed.clock import Deadline
@@ -73,16 +74,33 @@ class Inbox:
         self.signals.append(number)
         self._items.put(None)
 
-    def stop(self, problem: TestbedError | None) -> None:
-        """Let the wait under way, or the next one, end with a problem; None calls that off."""
+    def stop(self, problem: TestbedError) -> None:
+        """Let the wait under way, or the next one, end with a problem."""
         self._stop = problem
         self._items.put(None)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
-        """Do something that blocks in a worker thread; its end wakes the wait under way."""
-        future = self._workers.submit(action)
+        """Do something that blocks in a worker thread; its end wakes the wait under way.
+
+        Where the machine has no thread left for it, it is done in this one.
+        """
+        future: Future[_T] = Future()
         self._under_way.add(future)
         future.add_done_callback(self._done)
+        begun = Lock()
+
+        def act() -> None:
+            if not begun.acquire(blocking=False):
+                return  # the pool that had no thread for it has kept it for later all the same
+            try:
+                future.set_result(action())
+            except BaseException as error:
+                future.set_exception(error)
+
+        try:
+            self._workers.submit(act)
+        except RuntimeError:
+            act()
         return future
 
     def _done(self, future: Future[Any]) -> None:

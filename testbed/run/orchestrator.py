@@ -181,7 +181,6 @@ class Orchestrator:
         self._inbox.handler = self._record
         if self._time:
             self._time.cancel()
-        self._inbox.stop(None)
         self._tenure.prepare_end()
         self._cleanup.run()
         self._journal.close()

@@ -58,7 +58,7 @@ class Tenure:
         if self._lease is None:
             return
         self._lease.when_lost(lambda error: None)
-        self._inbox.stop(None)
+        self._log.required = False  # the clean-up begins, whether this can be told or not
         if not self._lease.regain():
             text = "what was lost belongs to somebody else now and is not touched any more"
             self._log.append("note", "leases", text=text)

@@ -137,6 +137,28 @@ def test_what_a_full_disk_did_not_take_is_written_when_there_is_room_again(
     assert [event.seq for event in read_events(tmp_path / "events.jsonl")] == [0, 1]
 
 
+def test_no_text_is_refused_by_the_record(log, tmp_path):
+    error = json.loads(r'"there is no file caf\udce9"')  # as an agent may send it
+    log.append("cleanup.end", error, problem=error)
+    (event,) = read_events(tmp_path / "events.jsonl")
+    assert (event.subject, event.data["problem"]) == (error, error)
+
+
+def test_a_subscriber_that_fails_costs_the_others_nothing_once_no_record_is_required(log):
+    heard = []
+
+    def fail(event):
+        raise BrokenPipeError
+
+    log.subscribe(fail)
+    log.subscribe(heard.append)
+    with pytest.raises(BrokenPipeError):
+        log.append("step")
+    log.required = False
+    log.append("phase", "restore")
+    assert [event.subject for event in heard] == ["restore"]
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """The bytes of a log whose text needs more than ASCII, and has odd ends of line in it."""

@@ -1,12 +1,16 @@
 """The directory of one run."""
 
+import json
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from testbed.errors import LabError, UsageError
+from testbed.record.journal import Journal
 from testbed.record.rundir import RunDirectory, find_run, runs
 
 MANY = 50
@@ -109,6 +113,59 @@ def test_a_file_that_is_missing_or_broken_is_named(tmp_path):
         run.read_json("run.json")
     run.write_json("run.json", {"question": "é–µ"})
     assert run.read_json("run.json") == {"question": "é–µ"}
+
+
+def test_any_text_that_json_can_hold_is_kept(tmp_path):
+    run = RunDirectory.create(tmp_path, "lumion")
+    summary = {"reason": "there is no file caf\udce9"}
+    run.write_json("summary.json", summary)
+    assert run.read_json("summary.json") == summary
+
+
+class Disk:
+    """What of a directory is on the disk, were the power lost now: what was synced, no more."""
+
+    def __init__(self, monkeypatch):
+        self._bytes = {}
+        self._names = {}
+        sync = os.fsync
+
+        def synced(descriptor):
+            sync(descriptor)
+            self._note(Path(f"/proc/self/fd/{descriptor}").readlink())
+
+        monkeypatch.setattr(os, "fsync", synced)
+
+    def _note(self, path):
+        if path.is_dir():
+            self._names[path] = {entry.name: entry.stat().st_ino for entry in path.iterdir()}
+        else:
+            self._bytes[path.stat().st_ino] = path.read_bytes()
+
+    def after_a_power_loss(self, directory):
+        """Return the files of a directory, by name, that are there when the power is back."""
+        if directory.name not in self._names.get(directory.parent, {}):
+            return {}
+        names = self._names.get(directory, {})
+        return {name: self._bytes.get(inode, b"") for name, inode in names.items()}
+
+
+def test_all_that_recovering_needs_is_on_the_disk_before_the_first_promise_is(
+    tmp_path, monkeypatch
+):
+    disk = Disk(monkeypatch)
+    run = RunDirectory.create(tmp_path / "results", "lumion")
+    assert "results" in disk._names[tmp_path]
+    run.write_text("lab.yaml", "lab: rack\n")
+    run.write_json("run.json", {"run": run.id})
+    with closing(Journal(run.journal)) as journal:
+        left = disk.after_a_power_loss(run.path)
+        assert left["lab.yaml"] == b"lab: rack\n" and json.loads(left["run.json"]) == {
+            "run": run.id
+        }
+        assert left["journal.jsonl"] == b""
+        journal.promise("outlet")
+        assert b'"outlet"' in disk.after_a_power_loss(run.path)["journal.jsonl"]
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")

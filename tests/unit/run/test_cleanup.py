@@ -1,5 +1,6 @@
 """Clean-up: everything is taken back, last first, whatever fails and whoever presses Ctrl-C."""
 
+import json
 import signal
 import threading
 
@@ -207,6 +208,47 @@ def test_a_full_disk_keeps_no_step_from_being_done(house, full_disk):
         house.cleanup.run()
     assert house.done == ["ranks", "circuits", "instruments"]
     assert house.cleanup.failures == ["circuits: ocs shows 2→19 instead"]
+
+
+def test_an_error_in_any_letters_keeps_no_step_from_being_done(house):
+    house.promise("circuits")
+    error = HostError("h0", json.loads(r'"there is no file caf\udce9"'))  # an agent's own words
+    house.promise("agents", error=error)
+    house.cleanup.run()
+    assert house.done == ["agents", "circuits"]
+    assert house.ended() == [("agents", str(error)), ("circuits", "")]
+
+
+def test_where_no_thread_can_be_had_every_step_is_done_once_all_the_same(house, monkeypatch):
+    house.promise("instruments")
+    house.promise("circuits", error=UnsafeError("ocs shows 2→19 instead"))
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", no_thread)
+        house.cleanup.run()
+    assert house.inbox.submit(lambda: "a thread again").result(LONG)
+    assert house.done == ["circuits", "instruments"]
+    assert house.cleanup.failures == ["circuits: ocs shows 2→19 instead"]
+
+
+def no_thread(thread):
+    raise RuntimeError("can't start new thread")
+
+
+def test_what_was_to_stop_the_run_and_comes_late_is_no_failure_of_a_step(house):
+    house.promise("instruments")
+
+    def step(deadline):
+        heard = threading.Event()
+        house.inbox.handler = lambda item: heard.set()
+        house.inbox.stop(LabError("the run took too long"))
+        house.inbox.listen("h0", {"event": "exit"}, 0.0)
+        assert heard.wait(LONG)  # the clean-up still waits for this step
+        house.done.append("circuits")
+
+    house.cleanup.push("circuits", step, LONG)
+    house.cleanup.run()
+    assert house.done == ["circuits", "instruments"]
+    assert house.cleanup.failures == []
 
 
 def test_what_happens_meanwhile_is_still_heard(house):

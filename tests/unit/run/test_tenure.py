@@ -12,6 +12,7 @@ from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases, Owed
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
+from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
 from testbed.run.tenure import Tenure
 
@@ -139,9 +140,22 @@ def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
     theirs = house.others("h0")
     tenure._lease._renew()
     tenure.prepare_end()
-    house.inbox.wait(lambda: True, soon())
-    house.inbox.check()
     assert "belongs to somebody else now" in house.events("note")[-1].data["text"]
-    tenure.end(soon())
+    cleanup = Cleanup(house.inbox, house.log)
+    cleanup.push("leases", tenure.end, LONG)
+    cleanup.run()
+    assert cleanup.failures == []
     assert [found.claim.holder.reason for found in house.leases.find()] == ["theirs"]
+    theirs.release()
+
+
+def test_a_loss_that_cannot_be_recorded_keeps_nothing_from_being_taken_back(house, full_disk):
+    tenure = house.tenure()
+    tenure.begin(house.bench, ["h0"])
+    house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
+    theirs = house.others("h0")
+    tenure._lease._renew()
+    with full_disk():
+        tenure.prepare_end()
+    tenure.end(soon())
     theirs.release()
