@@ -130,7 +130,9 @@ def _print_claims(found: list[Found]) -> None:
 def _note(found: Found) -> str:
     """Return what a line must add to the holder's words."""
     if found.standing == "owing":
-        return f"; died and left something changed: testbed recover {found.claim.holder.run}"
+        holder, twin = found.claim.holder, os.environ.get(TWIN_VARIABLE)
+        where = f" --twin {twin}" if twin else ""
+        return f"; died and left something changed: testbed recover {holder.directory}{where}"
     if found.standing == "over":
         return "; over, and free for the next one"
     return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"

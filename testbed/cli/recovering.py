@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,15 +23,15 @@ from testbed.cli.app import (
 )
 from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import TwinAround
-from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, TestbedError, UsageError
+from testbed.cli.twins import TwinAround, this_command
+from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
-from testbed.schema import load_lab
+from testbed.schema import Lab, load_lab
 from testbed.secret import masked
 from testbed.twin import registry
 from testbed.twin.machine import IDENTITY_VARIABLE
-from testbed.twin.sandbox import Sandbox
+from testbed.twin.sandbox import Sandbox, is_gone
 
 if TYPE_CHECKING:
     from testbed.analysis.recovered import Recovered
@@ -57,43 +58,70 @@ def recover(
     json: JsonOption = False,
 ) -> int:
     """Take back what runs that were killed left changed, verify it, and say what is still so."""
-    chosen, unreadable = _chosen(run or [], lab, twin, results)
-    code = _worst(unreadable + _recover_all(chosen, results))
-    found = [(dead, _last(dead)) for dead in chosen]
+    if twin:  # its leases are known inside
+        return registry.find(twin).sandbox.run(this_command())
+    chosen, unreadable = _chosen(run or [], lab, results)
+    outcomes = _recover_all(chosen, results)
     if json:
-        rows = [
-            {"run": dead.directory.id, **(done.to_json() if done else {})} for dead, done in found
-        ]
-        print_json(rows)
-        return code
-    for dead, done in found:
-        _print(dead, done)
-    if not found and not unreadable:
-        print("nothing is left to take back")
-    return code
+        print_json([outcome.to_json() for outcome in outcomes])
+    else:
+        for outcome in outcomes:
+            _print(outcome)
+        if not outcomes and not unreadable:
+            print("nothing is left to take back")
+    return _worst([*unreadable, *(outcome.code for outcome in outcomes)])
 
 
-def _chosen(
-    names: list[str], lab: str, twin: str, results: Path
-) -> tuple[list[DeadRun], list[int]]:
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What came of one run."""
+
+    dead: DeadRun
+    code: int
+    done: Recovered | None = None
+    """What was done now; None when nothing was."""
+    error: str = ""
+    """What kept it from being recovered."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        done = self.done.to_json() if self.done else {}
+        return {"run": self.dead.directory.id, **done, "exit_code": self.code, "error": self.error}
+
+
+def _chosen(names: list[str], lab: str, results: Path) -> tuple[list[DeadRun], list[int]]:
     """Return the runs that are meant: those named, or all that are over and owe something.
 
     Return besides an exit code for each that is no readable run.
     """
     from testbed.run.dead_runs import owing_runs
 
+    if results != RESULTS and not results.is_dir():
+        raise UsageError(f"{results} is no directory", hint="name it with --results")
     known = load_lab(lab_file(lab)) if lab else None
-    leased = leases_of(known).dead_runs()
+    leased = [_where_it_is(run, results) for run in leases_of(known).dead_runs()]
     places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
     found, unreadable = _readable(places)
-    if known:
-        found = [dead for dead in found if dead.lab_name == known.lab]
-    if twin:
-        identity = registry.find(twin).sandbox.identity
-        found = [dead for dead in found if dead.twin == identity]
-    if here := os.environ.get(IDENTITY_VARIABLE):
-        found = [dead for dead in found if dead.twin == here]
-    return found, unreadable
+    wanted = [dead for dead in found if not _is_elsewhere(dead, known)]
+    if names and len(wanted) < len(found):
+        (other, *_) = (dead for dead in found if dead not in wanted)
+        raise UsageError(
+            f"{other.directory.id} ran on {other.lab_name or 'no lab'}, not in what was named",
+            hint="name it alone, by its directory",
+        )
+    return wanted, unreadable
+
+
+def _is_elsewhere(dead: DeadRun, known: Lab | None) -> bool:
+    """Tell whether a run was on another lab than the one named, or outside this twin."""
+    here = os.environ.get(IDENTITY_VARIABLE, dead.twin)
+    return (known is not None and dead.lab_name != known.lab) or dead.twin != here
+
+
+def _where_it_is(run: RunDirectory, results: Path) -> RunDirectory:
+    """Return a dead run's directory, which may have been moved to `results` with all of them."""
+    moved = results / run.id
+    return RunDirectory(moved.resolve()) if moved.is_dir() and not run.path.is_dir() else run
 
 
 def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory:
@@ -108,6 +136,13 @@ def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]
     found, codes = [], []
     for place in places:
         try:
+            if not place.path.exists():
+                raise UsageError(
+                    f"{place.id} died and left something changed, and its record {place.path} is "
+                    "not there",
+                    hint="name the directory that it was moved to with --results, or see to the "
+                    "lab by hand and type `testbed unlock --force`",
+                )
             found.append(DeadRun.read(place))
         except UsageError as error:
             print(f"testbed: {masked(str(error))}", file=sys.stderr)
@@ -115,24 +150,39 @@ def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]
     return found, codes
 
 
-def _recover_all(chosen: list[DeadRun], results: Path) -> list[int]:
-    """Recover each run where it was: on the lab's hardware, or in its twin; return exit codes."""
+def _recover_all(chosen: list[DeadRun], results: Path) -> list[_Outcome]:
+    """Recover each run where it was: on the lab's hardware, or in its twin."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
     up = {} if here else {t.sandbox.identity: t.sandbox for t in registry.standing()}
-    codes: list[int] = []
+    outcomes = []
     inside: dict[str, list[DeadRun]] = {}
     for dead in chosen:
         if dead.is_on_twin and dead.twin != here:
             inside.setdefault(dead.twin, []).append(dead)
         else:
-            codes.append(_recover_here(dead))
+            outcomes.append(_tried(dead, _recover_here))
     for identity, group in inside.items():
         if identity in up:
-            codes.append(_recover_inside(up[identity], group, results))
+            outcomes += _recover_inside(up[identity], group, results)
         else:
-            codes += [_write_off(dead) for dead in group]
-    return codes
+            outcomes += [_tried(dead, _write_off) for dead in group]
+    return outcomes
+
+
+def _tried(dead: DeadRun, act: Callable[[DeadRun], int]) -> _Outcome:
+    """Recover one run; whatever is wrong with it keeps no other from being recovered."""
+    before = len(_recoveries(dead))
+    try:
+        code, problem = act(dead), ""
+    except TestbedError as error:
+        code, problem = error.exit_code, masked(str(error))
+    except Exception as error:  # its files may hold anything
+        code, problem = EXIT_UNSAFE, masked(f"its record cannot be used: {error!r}")
+    if problem:
+        print(f"testbed: {dead.directory.id}: {problem}", file=sys.stderr)
+    done = _recoveries(dead)[before:]
+    return _Outcome(dead, code, done[-1] if done else None, problem)
 
 
 def _recover_here(dead: DeadRun) -> int:
@@ -145,32 +195,37 @@ def _recover_here(dead: DeadRun) -> int:
             lab = dead.lab()
             twin = TwinAround() if dead.is_on_twin else None
             code = replay(dead.directory, lab, leases_of(lab), inbox, twin, _tell)
-    except TestbedError as error:
-        return _failed(dead, error)
     finally:
         inbox.close()
     return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else code
 
 
-def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> int:
+def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_Outcome]:
     """Recover runs inside their twin; what came of it is in their records."""
+    before = [len(_recoveries(dead)) for dead in group]
     paths = [str(dead.directory.path.resolve()) for dead in group]
     command = [sys.executable, "-m", "testbed.cli", "recover", *paths, "--results", str(results)]
-    return box.run(command, quiet=True)
+    code = box.run(command, quiet=True)
+    outcomes = []
+    for dead, count in zip(group, before, strict=True):
+        done = next(reversed(_recoveries(dead)[count:]), None)
+        ended = code if done is None or done.exit_code is None else done.exit_code
+        problem = "its twin could not recover it, as said above" if ended and not done else ""
+        outcomes.append(_Outcome(dead, ended, done, problem))
+    return outcomes
 
 
 def _write_off(dead: DeadRun) -> int:
+    """Settle what a run promised of a twin that is known to be gone."""
     from testbed.run.recover import write_off
 
-    try:
-        return write_off(dead.directory, _GONE, _tell)
-    except TestbedError as error:
-        return _failed(dead, error)
-
-
-def _failed(dead: DeadRun, error: TestbedError) -> int:
-    print(f"testbed: {dead.directory.id}: {masked(str(error))}", file=sys.stderr)
-    return error.exit_code
+    if not is_gone(dead.twin):
+        raise LabError(
+            "the twin that it ran in is not among those that are up, but may be",
+            hint="recover it on the machine, and as the user, that started the twin, with the same "
+            "XDG_RUNTIME_DIR and TMPDIR",
+        )
+    return write_off(dead.directory, _GONE, _tell)
 
 
 def _worst(codes: list[int]) -> int:
@@ -186,20 +241,20 @@ def _tell(event: Event) -> None:
         print(f"  taking back {event.subject}", file=sys.stderr, flush=True)
 
 
-def _last(dead: DeadRun) -> Recovered | None:
+def _recoveries(dead: DeadRun) -> list[Recovered]:
     from testbed.analysis.recovered import recoveries
 
     try:
-        done = recoveries(list(read_events(dead.directory.events)))
-    except UsageError:  # whoever reads it elsewhere is told where it is broken
-        return None
-    return done[-1] if done else None
+        return recoveries(list(read_events(dead.directory.events)))
+    except (UsageError, OSError):  # whoever needs it is told where it is broken
+        return []
 
 
-def _print(dead: DeadRun, done: Recovered | None) -> None:
-    print(f"{dead.directory.id}, on {dead.lab_name or 'no lab'}")
+def _print(outcome: _Outcome) -> None:
+    run, done = outcome.dead.directory, outcome.done
+    print(f"{run.id}, on {outcome.dead.lab_name or 'no lab'}")
     if done is None:
-        print("  nothing was left to take back")
+        print(f"  not recovered: {outcome.error}" if outcome.code else "  nothing is promised")
         return
     for step in done.steps:
         print(f"  {'FAIL' if step.problem else 'ok  '} {step.what}")
@@ -207,7 +262,7 @@ def _print(dead: DeadRun, done: Recovered | None) -> None:
             print(f"       {note}")
     for left in done.left:
         print(f"  LEFT {left}")
-    if done.exit_code == EXIT_PASSED:
+    if outcome.code == EXIT_PASSED:
         print("  all is as it was before the run, or as said above")
     else:
-        print(f"  mend that, then type: testbed recover {dead.directory.id}")
+        print(f"  mend that, then type: testbed recover {run.path}")

@@ -100,7 +100,7 @@ def fault(
 ) -> int:
     """Have the far end of an instrument misbehave."""
     if TWIN_VARIABLE not in os.environ:
-        return registry.find(name).sandbox.run(_this_command())
+        return registry.find(name).sandbox.run(this_command())
     scope: dict[str, Any] = {"count": count, "command": command, "probability": probability}
     scope["delay"] = _seconds(delay)
     if port:
@@ -116,7 +116,7 @@ def clear(
 ) -> int:
     """End every fault of the far end of an instrument."""
     if TWIN_VARIABLE not in os.environ:
-        return registry.find(name).sandbox.run(_this_command())
+        return registry.find(name).sandbox.run(this_command())
     ask({"do": "clear", "instrument": instrument, "fault": ""})
     return 0
 
@@ -129,7 +129,7 @@ def power(
 ) -> int:
     """Pull a host's power cord, behind the back of its power unit, or plug it in again."""
     if TWIN_VARIABLE not in os.environ:
-        return registry.find(name).sandbox.run(_this_command())
+        return registry.find(name).sandbox.run(this_command())
     ask({"do": "power", "host": host, "on": state == "on"})
     return 0
 
@@ -146,7 +146,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
 
     `twin` is the name of one that is up, or NEW_TWIN for one that lives as long as the command.
     """
-    command = _this_command()
+    command = this_command()
     os.environ[COMMAND_VARIABLE] = command_line()
     if twin != NEW_TWIN:
         standing = registry.find(twin)
@@ -217,7 +217,7 @@ def command_line() -> str:
     return shlex.join(["testbed", *sys.argv[1:]])
 
 
-def _this_command() -> list[str]:
+def this_command() -> list[str]:
     """Return this command line, to be run inside a twin: without `--twin` and its name."""
     kept: list[str] = []
     skip = False

@@ -15,6 +15,7 @@ from testbed.record.journal import is_held, open_entries
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema import Lab, load_lab, split_overrides
 
+_LABELS = ("measured-hw", "measured-twin", "model")
 _OBEYED = ("run.json", "lab.yaml", "journal.jsonl")
 
 
@@ -32,7 +33,13 @@ class DeadRun:
         directory = RunDirectory(directory.path.resolve())  # a link may soon lead elsewhere
         for name in ("", *_OBEYED):
             _refuse_a_strangers(directory, directory.path / name)
-        return cls(directory, directory.read_json("run.json"))
+        facts: object = directory.read_json("run.json")
+        if not isinstance(facts, dict) or facts.get("label") not in _LABELS:
+            raise UsageError(
+                f"{directory.path}/run.json does not say whether it ran on hardware or on a twin",
+                hint="see to the lab by hand",
+            )
+        return cls(directory, facts)
 
     @property
     def is_on_twin(self) -> bool:
@@ -88,18 +95,21 @@ def _user(number: int) -> str:
 def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:
     """Yield the runs that are over and have left something changed.
 
-    They are looked for below `results`, and among those that `leased` something and died.
+    They are looked for below `results`, and among those that `leased` something and died; of one
+    of these whose directory is not there nobody knows what it changed.
     """
     found = {directory.path.resolve(): directory for directory in (*runs(results), *leased)}
     for directory in found.values():
-        if _owes(directory) and not is_held(directory.journal):
+        if _owes(directory):
             yield directory
 
 
 def _owes(directory: RunDirectory) -> bool:
     try:
-        return bool(open_entries(directory.journal))
-    except (FileNotFoundError, PermissionError):  # none, or another user's to recover
+        if not directory.path.exists():
+            return True
+        return bool(open_entries(directory.journal)) and not is_held(directory.journal)
+    except (FileNotFoundError, PermissionError):  # no journal, or another user's to recover
         return False
-    except UnsafeError:
+    except (OSError, UnsafeError):
         return True

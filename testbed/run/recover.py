@@ -8,6 +8,7 @@ that same journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -48,20 +49,18 @@ def recover(
     journal = Journal.resume(run.journal)
     try:
         promises = open_entries(run.journal)
-        lease = leases.take_over(run, "recover", needed(lab, promises))
         if not promises:
-            lease.release()
+            leases.take_over(run, "recover").release()
             return EXIT_PASSED
-        log = EventLog.resume(run.events)
-        log.subscribe(subscriber)
-        try:
-            code = _Replay(lab, run, journal, log, inbox, far_ends).run(lease)
-        finally:
-            log.close()
-            _end(lease, run)
+        with closing(EventLog.resume(run.events)) as log:  # first: what it raises, leases nothing
+            log.subscribe(subscriber)
+            lease = leases.take_over(run, "recover", needed(lab, promises))
+            try:
+                return _Replay(lab, run, journal, log, inbox, far_ends).run(lease)
+            finally:
+                _end(lease, run)
     finally:
         journal.close()
-    return code
 
 
 def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:

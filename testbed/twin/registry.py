@@ -15,7 +15,7 @@ from stat import S_ISDIR
 from testbed.errors import UsageError
 from testbed.plugins import nearest
 from testbed.twin.machine import born
-from testbed.twin.sandbox import Sandbox
+from testbed.twin.sandbox import Sandbox, pid_space
 
 NEW_TWIN = "new"
 """What stands for the name of a twin that lives as long as the command that starts it."""
@@ -61,7 +61,7 @@ def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
     """Remember a twin until it is taken down or dies."""
     start = born(sandbox.launcher) or ""
     file = str(lab_file.resolve())
-    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, _space())
+    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, pid_space())
     path = _directory() / f"{twin.name}.json"
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(twin)))
@@ -72,7 +72,7 @@ def standing() -> Iterator[Standing]:
     """Yield the twins that are up, as far as processes can be seen; forget those that died."""
     for path in sorted(_place().glob("*.json")):
         twin = _read(path)
-        if twin is None or twin.space != _space():
+        if twin is None or twin.space != pid_space():
             continue
         if born(twin.launcher) == twin.born:
             yield twin
@@ -109,10 +109,6 @@ def take_down(name: str) -> None:
 def log_file(name: str) -> Path:
     """Return where a detached twin writes what goes wrong inside it."""
     return _directory() / f"{name}.log"
-
-
-def _space() -> str:
-    return str(Path("/proc/self/ns/pid").readlink())
 
 
 def _place() -> Path:

@@ -6,6 +6,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,8 +36,8 @@ class Sandbox:
     @property
     def identity(self) -> str:
         """Return what this twin shares with no other, be it later and of the same name."""
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}-{self.launcher}-{born(self.launcher)}"
+        start = str(born(self.launcher))
+        return "/".join([socket.gethostname(), _boot(), pid_space(), str(self.launcher), start])
 
     def run(self, command: Sequence[str], *, quiet: bool = False) -> int:
         """Run a command in the twin with this process's terminal; return its exit code.
@@ -93,6 +94,26 @@ def _here() -> Path:
         return Path.cwd()
     except FileNotFoundError:
         raise UsageError("the working directory is gone", hint="go to one that is there") from None
+
+
+def is_gone(identity: str) -> bool:
+    """Tell whether a twin is known to be over; False also where that cannot be seen from here."""
+    try:
+        node, boot, space, launcher, start = identity.split("/")
+    except ValueError:
+        return False
+    if node != socket.gethostname():
+        return False
+    return boot != _boot() or (space == pid_space() and born(int(launcher)) != start)
+
+
+def pid_space() -> str:
+    """Return where the process ids that we see count."""
+    return str(Path("/proc/self/ns/pid").readlink())
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def start(

@@ -2,6 +2,8 @@
 
 import json
 import os
+import socket
+from pathlib import Path
 
 import pytest
 from killed_run import ONE, ONE_CROSSED, KilledRun
@@ -54,12 +56,15 @@ def test_a_journal_that_cannot_be_read_may_owe_anything(tmp_path):
 def test_a_run_that_died_elsewhere_is_known_by_its_leases(tmp_path):
     run = directory(tmp_path / "elsewhere", "circuits")
     assert owing(tmp_path / "results") == set()
-    assert owing(tmp_path / "results", [run, RunDirectory(tmp_path / "gone")]) == {run.id}
+    gone = RunDirectory(tmp_path / "gone")  # what it changed is not known any more
+    assert owing(tmp_path / "results", [run, gone]) == {run.id, "gone"}
     assert len(list(owing_runs(tmp_path / "elsewhere", [run]))) == 1
 
 
 def test_the_lab_is_the_one_that_the_run_used_with_what_was_set_for_it(tmp_path, desk):
-    run = directory(tmp_path, facts={"overrides": ["lab.twin.settle=80 ms", "trials=2"]})
+    run = directory(
+        tmp_path, facts={"label": "model", "overrides": ["lab.twin.settle=80 ms", "trials=2"]}
+    )
     run.write_text("lab.yaml", desk.lab)
     assert DeadRun.read(run).lab().twin.settle == pytest.approx(0.08)
 
@@ -71,7 +76,7 @@ OBEYED = [".", "run.json", "lab.yaml", "journal.jsonl"]
 @pytest.fixture
 def whole(tmp_path, desk):
     """The directory of a run that is over, with all that recovering it obeys."""
-    run = directory(tmp_path, "circuits", facts={"lab": "bench"})
+    run = directory(tmp_path, "circuits", facts={"label": "model", "lab": "bench"})
     run.write_text("lab.yaml", desk.lab)
     return run
 
@@ -142,7 +147,7 @@ def test_what_is_left_is_told_with_what_to_type(killed, capsys):
     code, out, _ = command(capsys)
     assert code == 6
     assert "  FAIL circuits of ocs\n  LEFT circuits of ocs: ocs could not be brought back" in out
-    assert f"testbed recover {killed.directory.id}" in out
+    assert f"testbed recover {killed.directory.path}" in out
 
 
 def test_a_run_that_nobody_can_read_keeps_no_other_from_being_recovered(killed, tmp_path, capsys):
@@ -176,11 +181,73 @@ def test_an_event_log_that_is_broken_stops_no_clean_up(killed, capsys):
 
 
 def test_a_run_of_a_twin_that_is_gone_is_settled_without_touching_anything(killed, capsys):
-    facts = killed.directory.read_json("run.json")
-    killed.directory.write_json("run.json", {**facts, "label": "measured-twin", "twin": "gone"})
+    on_a_twin(killed, f"{socket.gethostname()}/an earlier boot/pid:[1]/12/345")
     code, out, _ = command(capsys)
     assert code == 0 and "the twin that it ran in is gone" in out
     assert killed.shown() == ONE_CROSSED and killed.promised() == []
+
+
+@pytest.mark.parametrize("node", ["elsewhere", socket.gethostname()])
+def test_a_run_of_a_twin_that_cannot_be_seen_from_here_is_not_written_off(killed, node, capsys):
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    on_a_twin(killed, f"{node}/{boot}/pid:[1]/12/345")
+    code, out, _ = command(capsys)
+    assert code == 4 and "not recovered: the twin that it ran in is not among those" in out
+    assert killed.promised() != []
+
+
+def on_a_twin(killed, twin):
+    facts = killed.directory.read_json("run.json")
+    killed.directory.write_json("run.json", {**facts, "label": "measured-twin", "twin": twin})
+
+
+@pytest.mark.parametrize("facts", [[], {}, {"label": "measured"}])
+def test_a_run_that_does_not_say_where_it_was_is_nowhere_recovered(killed, facts, capsys):
+    killed.directory.write_json("run.json", facts)
+    code, _, err = command(capsys, "latest")
+    assert code == 6 and "does not say whether it ran on hardware" in err
+    assert killed.shown() == ONE_CROSSED
+
+
+@pytest.mark.parametrize("name", ["journal.jsonl", "events.jsonl", "lab.yaml"])
+def test_a_run_of_which_a_file_is_spoilt_keeps_no_other_from_being_recovered(killed, name, capsys):
+    results = killed.directory.path.parent
+    spoilt = directory(results, "circuits", facts={"label": "measured-hw", "lab": "small"})
+    spoilt.write_text("lab.yaml", killed.lab.source.text)
+    (spoilt.path / name).unlink(missing_ok=True)
+    (spoilt.path / name).mkdir()
+    code, out, _ = command(capsys)
+    assert code != 0 and f"{spoilt.id}, on small\n  not recovered: " in out
+    assert killed.shown() == {}
+    assert [found.standing for found in killed.leases.find()] == []
+
+
+def test_a_record_that_was_moved_is_missed_until_it_is_found(killed, tmp_path, capsys):
+    killed.directory.path.parent.rename(tmp_path / "moved")
+    code, out, err = command(capsys)
+    assert code == 6 and out == ""
+    assert f"{killed.directory.id} died and left something changed, and its record " in err
+    assert command(capsys, "--results", "moved")[0] == 0
+    assert killed.shown() == {}
+
+
+def test_results_that_are_not_there_are_not_results_in_which_nothing_is_left(killed, capsys):
+    code, out, err = command(capsys, "--results", "elsewhere")
+    assert (code, out) == (2, "") and "elsewhere is no directory" in err
+
+
+def test_a_run_that_is_named_with_another_lab_is_refused(killed, tmp_path, capsys):
+    (tmp_path / "other.yaml").write_text(killed.lab.source.text.replace("lab: small", "lab: other"))
+    code, _, err = command(capsys, "latest", "--lab", "other.yaml")
+    assert code == 2 and f"{killed.directory.id} ran on small, not in what was named" in err
+
+
+def test_what_was_done_before_is_not_told_as_done_now(killed, capsys):
+    assert "ok   circuits of ocs" in command(capsys, "latest")[1]
+    code, out, _ = command(capsys, "latest")
+    assert (code, out) == (0, f"{killed.directory.id}, on small\n  nothing is promised\n")
+    (told,) = json.loads(command(capsys, "latest", "--json")[1])
+    assert told == {"run": killed.directory.id, "exit_code": 0, "error": ""}
 
 
 def test_only_the_runs_of_the_lab_that_is_named_are_recovered(killed, tmp_path, capsys):
