@@ -23,12 +23,13 @@ from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
 from testbed.cli.record import finish, open_record
 from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
-from testbed.errors import UsageError
+from testbed.errors import LabError, UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
 from testbed.run.plan import Plan
 
 if TYPE_CHECKING:
+    from testbed.analysis.summary import Summary
     from testbed.run.inbox import Inbox
 
 _SWITCH_INTERVAL = 0.0005
@@ -73,10 +74,17 @@ def run(
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
         # After a third signal nobody waits for figures; `testbed report` draws them.
         with noting_signals(_Impatience(inbox).note):
-            summary = finish(directory, show=not json, draw=len(inbox.signals) < _LEAVING)
+            summary = _summed_up(directory, show=not json, draw=len(inbox.signals) < _LEAVING)
             if json:
                 print_json(summary.to_json())
     return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else summary.exit_code
+
+
+def _summed_up(directory: RunDirectory, *, show: bool, draw: bool) -> Summary:
+    try:
+        return finish(directory, show=show, draw=draw)
+    except UsageError as error:  # it was whole when the run began
+        raise LabError(f"the record was lost during the run: {error.args[0]}") from error
 
 
 class _Impatience:
