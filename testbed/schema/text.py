@@ -109,7 +109,8 @@ class ServerUrl:
         return {"oneOf": [{"type": "string", "pattern": f"^{_SERVER.pattern}$"}, *kept["oneOf"]]}
 
 
-_SERVER = re.compile(r"postgres(ql)?://([^\s:@/]*@)?[^\s@]*")
+_SERVER = re.compile(r"postgres(ql)?://(?!\S*[?&]\w*(password|secret)=)([^\s:@/]*@)?[^\s@]*")
+"""With no password before the host, and none among the parameters after it."""
 
 
 @dataclass(frozen=True, slots=True)

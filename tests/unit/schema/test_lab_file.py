@@ -225,6 +225,7 @@ def with_leases(url):
     ("url", "kept"),
     [
         ("postgresql://me@db.example/leases", ServerUrl("postgresql://me@db.example/leases")),
+        ("'postgres://h/db?sslmode=require'", ServerUrl("postgres://h/db?sslmode=require")),
         ("{env: LEASES}", ServerUrl(kept=Secret(env="LEASES"))),
         ("{file: ~/.leases}", ServerUrl(kept=Secret(file="~/.leases"))),
     ],
@@ -235,8 +236,17 @@ def test_leases_are_kept_on_a_server_named_in_the_open_or_by_reference(tmp_path,
     assert load_lab(tmp_path / "shared.yaml").leases.url == kept
 
 
-@pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/x", "mysql://hunter2/x", "[hunter2]"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@db/x",
+        "'postgresql://db/x?password=hunter2'",
+        "'postgresql://me@db/x?sslmode=require&sslpassword=hunter2'",
+        "mysql://hunter2/x",
+        "[hunter2]",
+    ],
+)
 def test_a_server_whose_url_may_not_stand_there_is_refused_and_not_repeated(refused_lab, url):
     (message,) = refused_lab(*with_leases(url))
-    assert "leases.url: expected a " in message
+    assert message.startswith("f:26:15: leases.url: expected a ")
     assert "hunter2" not in message
