@@ -29,6 +29,9 @@ class Secret:
     env: str = ""
     file: str = ""
 
+    def __str__(self) -> str:
+        return f"{{env: {self.env}}}" if self.env else f"{{file: {self.file}}}"
+
     def reveal(self) -> str:
         """Return the secret, without the line end of a file; raise UsageError without one."""
         word = self._from_environment() if self.env else self._from_file()

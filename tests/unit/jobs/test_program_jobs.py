@@ -20,7 +20,7 @@ from testbed.jobs.programs import Command, Torchrun
 from testbed.jobs.words import ProgramJob, Said
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab
-from testbed.secret import redacted
+from testbed.secret import Secret, redacted
 
 ROOT = Path(__file__).parents[3]
 OUTPUTS = ROOT / "tests" / "unit" / "analysis" / "data"
@@ -112,6 +112,14 @@ def without_rdma(host):
 def test_data_that_would_not_take_the_fabric_is_refused(hosts):
     with pytest.raises(ValueError, match="not go over the fabric: NCCL_SOCKET_IFNAME is mgmt0"):
         nccl().command_lines([without_rdma(host) for host in hosts[:2]])
+
+
+def test_a_plan_looks_up_no_secret(hosts):
+    env = {"NCCL_SOCKET_IFNAME": Secret(env="ABSENT"), "HF_TOKEN": Secret(file="/absent")}
+    hidden = [host.model_copy(update={"env": env}) for host in hosts[:2]]
+    assert "-x HF_TOKEN" in " ".join(nccl().command_lines(hidden)[0])
+    with pytest.raises(ValueError, match=r"fabric: NCCL_SOCKET_IFNAME is \{env: ABSENT\}"):
+        nccl().command_lines([without_rdma(host) for host in hidden])
 
 
 def test_data_may_take_the_fabric_in_sockets(hosts):

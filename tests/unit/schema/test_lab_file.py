@@ -6,7 +6,7 @@ from ipaddress import IPv4Interface
 
 import pytest
 
-from testbed.errors import FileError
+from testbed.errors import FileError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.schema import load_lab
 from testbed.schema.text import ServerUrl
@@ -195,6 +195,42 @@ def test_a_secret_written_into_the_file_is_refused_and_not_repeated(refused_lab,
     assert message.startswith(
         "f:23:36: switches.ocs.login.password: expected a secret by reference"
     )
+    assert "hunter2" not in message
+
+
+IN_CLEAR = "env: {NCCL_SOCKET_IFNAME: mgmt0}"
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "hf_token", "MYSQL_PWD", "PGPASSWORD", "API_KEY"])
+def test_a_variable_whose_name_says_secret_is_refused_in_clear_and_not_repeated(refused_lab, name):
+    (message,) = refused_lab(IN_CLEAR, f"env: {{A: b, {name}: hunter2}}")
+    assert message == (
+        f"f:6:{19 + len(name)}: hosts.h0.env.{name}: its name says that it is secret; "
+        "write {env: NAME} or {file: PATH}"
+    )
+
+
+def test_a_variable_is_given_in_clear_or_by_where_its_value_is_kept(tmp_path, lab, monkeypatch):
+    env = "env: {NCCL_IB_PKEY: '1', HF_TOKEN: {env: MY_TOKEN}, WANDB_API_KEY: {file: /absent}}"
+    (tmp_path / "kept.yaml").write_text(lab.source.text.replace(IN_CLEAR, env))
+    host = load_lab(tmp_path / "kept.yaml").hosts["h0"]
+    assert host.environment == {
+        "NCCL_IB_PKEY": "1",
+        "HF_TOKEN": Secret(env="MY_TOKEN"),
+        "WANDB_API_KEY": Secret(file="/absent"),
+    }
+    monkeypatch.setenv("MY_TOKEN", "hunter2")
+    with pytest.raises(UsageError, match="secret in /absent cannot be read: No such file"):
+        host.revealed_environment()
+    shown = host.model_copy(update={"env": dict(list(host.env.items())[:2])})
+    assert shown.revealed_environment() == {"NCCL_IB_PKEY": "1", "HF_TOKEN": "hunter2"}
+    assert "hunter2" not in repr(host) + host.model_dump_json()
+
+
+@pytest.mark.parametrize("literal", ["{value: hunter2}", "[hunter2]", "{env: X, also: hunter2}"])
+def test_a_variable_has_no_other_form(refused_lab, literal):
+    (message,) = refused_lab(IN_CLEAR, f"env: {{A: {literal}}}")
+    assert message.startswith("f:6:14: hosts.h0.env.A: expected ")
     assert "hunter2" not in message
 
 
