@@ -64,6 +64,25 @@ KINDS: dict[str, str] = {
 }
 """Every kind of event and what it says; the log refuses others."""
 
+NAMES = frozenset(
+    [
+        "algorithm",
+        "better",
+        "circuits",
+        "host",
+        "lab",
+        "label",
+        "replacement",
+        "run",
+        "source",
+        "unit",
+    ]
+)
+"""Fields whose values are names that the analysis compares, in the open in the run's other files.
+
+They are never masked: a password that equals a host's name would cost the analysis that host.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

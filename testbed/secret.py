@@ -29,6 +29,9 @@ class Secret:
     env: str = ""
     file: str = ""
 
+    def __str__(self) -> str:
+        return f"{{env: {self.env}}}" if self.env else f"{{file: {self.file}}}"
+
     def reveal(self) -> str:
         """Return the secret, without the line end of a file; raise UsageError without one."""
         word = self._from_environment() if self.env else self._from_file()
@@ -108,26 +111,51 @@ def masked(text: str) -> str:
     return text
 
 
-def masked_data(value: Any) -> Any:
-    """Return plain data with its sentences masked; single words are names, to reckon with."""
+def masked_data(value: Any, spared: frozenset[str] = frozenset()) -> Any:
+    """Return plain data with its text masked, except where a key of `spared` leads."""
     if isinstance(value, str):
-        return masked(value) if " " in value else value
+        return masked(value)
     if isinstance(value, Mapping):
-        return {key: masked_data(held) for key, held in value.items()}
+        return {k: held if k in spared else masked_data(held, spared) for k, held in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(map(masked_data, value))
+        return type(value)(masked_data(held, spared) for held in value)
     return value
 
+
+# --- what programs print --------------------------------------------------------------------
 
 _ALLOWED = ("NCCL_", "RCCL_", "CUDA_", "HIP_", "ROCR_", "UCX_", "OMPI_", "SLURM_", "TESTBED_")
 """Beginnings of the names of variables that a record of a measurement needs, and may keep."""
 
-_LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.|\\$)*("|$)')
-_ASSIGNED = re.compile(
-    r"\b([A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|KEY|CREDENTIALS?|AUTH))"
-    r"""(=["']?|'\s*:\s*')([^\s"',;]+)"""
+_ANYWHERE = (
+    r"(?i:[\w-]*(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|auth)[_-]?token))"
 )
-_LOGIN = re.compile(r"(://)[^/\s@]+@")
+"""Names that say in any case that a value is secret; a plain token may be part of a text."""
+_VARIABLE = (
+    # A PKEY is the number of an InfiniBand partition; PWD and OLDPWD are directories.
+    r"[A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|(?<!_P)KEY|CREDENTIALS?|AUTH)"
+    r"|[A-Z0-9_]*(?:_PASS|PGPASS|_PWD|_PAT)"
+)
+_FLAG = rf"--(?:{_ANYWHERE}|[\w-]*token)"
+_NAME = rf"(?<![\w-])(?:{_VARIABLE}|{_ANYWHERE}|{_FLAG})(?![\w-])"
+_STRING = r"""(?P<quote>\\?["'])(?:(?!(?P=quote))(?:[^\\\n]|\\.))*"""
+_WORD = r"""[^\s"']+"""
+
+_LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.|\\$)*("|$)')
+_TOLD = [
+    re.compile(rf"(?P<kept>{name})(?:{value})")
+    for name, value in (
+        # one word of a shell, or one of a list: 'HF_TOKEN=two words'
+        (rf"""(?P<open>["']){_NAME}=""", r"(?:(?!(?P=open))(?:[^\\\n]|\\.))*"),
+        (rf"""{_NAME}(?:["']\])?[ \t]*=[ \t]*""", rf"{_STRING}|{_WORD}"),
+        (rf"""{_NAME}\\?["'][ \t]*:[ \t]*""", _STRING),
+        # without quotes, of short names only flags: KEY: 3 may be a result
+        (rf"(?=[\w-]{{6}}){_NAME}[ \t]*:[ \t]+", rf"{_STRING}|{_WORD}"),
+        (rf"(?<![\w-]){_FLAG}[ \t]+", rf"{_STRING}|{_WORD}"),
+        (r"""(?i:authorization)["']?[ \t]*[:=][ \t]*""", r"""(?P<quote>["'])?[^"'\n]+"""),
+        (r"://", r"[^/\s@]+(?=@)"),
+    )
+]
 
 
 def redacted(text: str) -> str:
@@ -138,9 +166,20 @@ def redacted(text: str) -> str:
     that this process conceals.
     """
     text = _LISTED.sub(_listed, masked(text))
-    return _LOGIN.sub(r"\1***@", _ASSIGNED.sub(r"\1\2***", text))
+    for told in _TOLD:
+        text = told.sub(_hidden, text)
+    return text
+
+
+def says_secret(name: str) -> bool:
+    """Tell whether a variable's name says that its value is secret."""
+    return bool(re.fullmatch(_NAME, name.upper()))
 
 
 def _listed(match: re.Match[str]) -> str:
     name, end = match[1], match[2]
     return match[0] if name.startswith(_ALLOWED) else f'"{name}=***{end}'
+
+
+def _hidden(match: re.Match[str]) -> str:
+    return f"{match['kept']}{match.groupdict().get('quote') or ''}***"

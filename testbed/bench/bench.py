@@ -31,6 +31,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.record.transcript import Transcript
 from testbed.schema import Lab
+from testbed.secret import redacted
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -258,7 +259,7 @@ class Bench:
         if message["event"] != "log":
             self._listener(host, message, received)
             return
-        self.keep_output(host, "ranks.log", message["line"] + "\n")
+        self.keep_output(host, "ranks.log", redacted(message["line"]) + "\n")
 
     def keep_output(self, host: str, name: str, text: str) -> None:
         """Append what was said on a host to one of its files under `logs/`."""

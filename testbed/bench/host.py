@@ -171,7 +171,8 @@ class BenchHost:
 
     def start_rank(self, slot: int, deadline: Deadline) -> int:
         """Start a rank's process in a slot of this host and return its id there."""
-        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **self.spec.environment}
+        environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment |= self.spec.revealed_environment()
         pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
         return pid
 

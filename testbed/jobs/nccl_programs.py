@@ -123,13 +123,13 @@ def _check_paths(hosts: Sequence[Host]) -> None:
         )
     if all(port.rdma for host in hosts for port in host.ports.values()):
         return
-    names = environments[0].get(_SOCKET_NAMES, "").lstrip("=").split(",")
+    given = str(environments[0].get(_SOCKET_NAMES, "not set"))
+    names = given.lstrip("=").split(",")
     fabric = {port.interface for host in hosts for port in host.ports.values()}
     if not set(names) <= fabric:
         raise ValueError(
-            f"its data would not go over the fabric: {_SOCKET_NAMES} is "
-            f"{environments[0].get(_SOCKET_NAMES, 'not set')}, and not every port names an RDMA "
-            "device (`rdma`)"
+            f"its data would not go over the fabric: {_SOCKET_NAMES} is {given}, and not every "
+            "port names an RDMA device (`rdma`)"
         )
 
 

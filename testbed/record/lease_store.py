@@ -156,7 +156,10 @@ class PostgresStore:
 
     def __init__(self, url: str) -> None:
         """Take the server's URL; it is not opened before it is needed."""
-        if password := urlsplit(url).password:
+        parts = urlsplit(url)
+        pairs = (pair.partition("=") for pair in parts.query.split("&"))
+        given = [value for name, _, value in pairs if name in ("password", "sslpassword")]
+        for password in (parts.password or "", *given):
             for spelling in (password, unquote(password)):
                 conceal(spelling)
         self._url = url

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
-from testbed.events import KINDS, Event, Subscriber
+from testbed.events import KINDS, NAMES, Event, Subscriber
 from testbed.record.lines import mend
 from testbed.secret import masked_data
 
@@ -80,7 +80,7 @@ class EventLog:
             raise ValueError(f"{kind!r} is not a kind of event")
         with self._lock:
             t = (now() if at is None else at) - self.started
-            event = Event(self._seq, t, kind, subject, self.trial, masked_data(data))
+            event = Event(self._seq, t, kind, subject, self.trial, masked_data(data, NAMES))
             self._seq += 1
             try:
                 self._file.write(event.to_json() + "\n")

@@ -149,6 +149,8 @@ class Orchestrator:
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
+        for name in hosts:  # a secret that is not there is told before anything is changed
+            bench.lab.hosts[name].revealed_environment()
         self._cleanup.push("agents", bench.close_hosts, RESTORE_LIMIT)
         self._cleanup.push("power", bench.power.give_all, RESTORE_LIMIT)
         if bench.lab.attenuators:

@@ -58,7 +58,7 @@ class Programs:
         specs = [self._bench.lab.hosts[host] for host in self._hosts]
         return {
             "argv": list(self._job.command_lines(specs)[rank]),
-            "environment": specs[rank].environment | self._place(rank, specs),
+            "environment": specs[rank].revealed_environment() | self._place(rank, specs),
         }
 
     def _place(self, rank: int, specs: Sequence[Host]) -> dict[str, str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from testbed.fabric.circuits import Fibres
-from testbed.schema.check import Checked
+from testbed.schema.check import Checked, Problem, Problems
 from testbed.schema.text import (
     Address,
     EnvName,
+    EnvValue,
     FedBy,
     Interface,
     LitPort,
@@ -19,6 +20,7 @@ from testbed.schema.text import (
     RdmaDevice,
     SshTarget,
 )
+from testbed.secret import Secret, says_secret
 from testbed.units import PowerLevel
 
 FabricKind = Literal["circuit", "packet"]
@@ -76,7 +78,7 @@ class Host(Checked):
     privilege: Literal["none", "sudo"] = "none"
     power: FedBy | None = None
     """The outlet that feeds it."""
-    env: Mapping[EnvName, str] = {}
+    env: Mapping[EnvName, EnvValue] = {}
     """Environment of every rank on it."""
     network: Literal["managed", "existing"] = "managed"
     """Whether the testbed sets addresses and routes, or finds them set."""
@@ -85,17 +87,35 @@ class Host(Checked):
     allow: tuple[str, ...] | None = None
     """The faults permitted on this host; without it, all that the lab permits."""
 
+    @field_validator("env")
+    @classmethod
+    def _shows_no_secret(cls, env: Mapping[str, str | Secret]) -> Mapping[str, str | Secret]:
+        if shown := [k for k, v in env.items() if isinstance(v, str) and says_secret(k)]:
+            message = "its name says that it is secret; write {env: NAME} or {file: PATH}"
+            raise Problems(Problem((name,), message) for name in shown)
+        return env
+
     @property
     def ssh_name(self) -> str:
         """Return the name by which it is reached on the management network."""
         return self.ssh.rpartition("@")[2].partition(":")[0]
 
     @property
-    def environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str | Secret]:
         """Return what ranks and programs on it find set: the fabric's RDMA devices, and `env`."""
         devices = [port.rdma for port in self.ports.values() if port.rdma]
         # "=": these and no others whose names begin alike (NCCL's manual, NCCL_IB_HCA).
-        return ({"NCCL_IB_HCA": f"={','.join(devices)}"} if devices else {}) | dict(self.env)
+        found: dict[str, str | Secret] = {}
+        if devices:
+            found["NCCL_IB_HCA"] = f"={','.join(devices)}"
+        return found | dict(self.env)
+
+    def revealed_environment(self) -> dict[str, str]:
+        """Return it with every secret in the open; raise UsageError without one of them."""
+        return {
+            name: value.reveal() if isinstance(value, Secret) else value
+            for name, value in self.environment.items()
+        }
 
     def ports_on(self, fabric: FabricKind) -> tuple[str, ...]:
         """Return its ports on one sort of fabric, in the order of the file."""

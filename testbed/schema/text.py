@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Discriminator, Tag
 from pydantic_core import core_schema
 
 from testbed.fabric.circuits import SwitchPort
@@ -109,7 +110,8 @@ class ServerUrl:
         return {"oneOf": [{"type": "string", "pattern": f"^{_SERVER.pattern}$"}, *kept["oneOf"]]}
 
 
-_SERVER = re.compile(r"postgres(ql)?://([^\s:@/]*@)?[^\s@]*")
+_SERVER = re.compile(r"postgres(ql)?://(?!\S*[?&]\w*(password|secret)=)([^\s:@/]*@)?[^\s@]*")
+"""With no password before the host, and none among the parameters after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,11 @@ Name = Annotated[
 ]
 Sentence = Annotated[str, spelling(r"\S.*\S", "a sentence in one line")]
 EnvName = Annotated[str, spelling(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")]
+EnvValue = Annotated[
+    Annotated[str, Tag("text")] | Annotated[Secret, Tag("reference")],
+    Discriminator(lambda value: "reference" if isinstance(value, (dict, Secret)) else "text"),
+]
+"""The value of an environment variable, or by where it is kept when it is secret."""
 Interface = Annotated[
     str, spelling(r"[^\s/:]{1,15}", "the name of a network interface: at most 15 characters")
 ]

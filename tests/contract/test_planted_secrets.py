@@ -16,9 +16,14 @@ from testbed.cli.app import terminal
 from testbed.cli.files import read
 from testbed.cli.record import open_record
 from testbed.errors import Rejected, TestbedError
+from testbed.jobs.program_cards import CommandOptions
+from testbed.jobs.programs import Command
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.report.plan_page import print_plan
+from testbed.run.inbox import Report
+from testbed.run.programs import Programs
+from testbed.run.reports import record
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 
@@ -45,8 +50,9 @@ jobs: {main: {kind: allreduce, ranks: 2, topology: ring, sizes: [4 KiB]}}
 HOSTS = """\
 lab: secrets
 hosts:
-  h0: {ssh: h0, ports: {p0: {interface: e0, address: 10.0.0.1/24, tx: calient.1, rx: calient.33},
-                        p1: {interface: e1, address: 10.0.0.2/24, tx: calient.2, rx: calient.34}}}
+  h0: {ssh: h0, env: {HF_TOKEN: {env: PLANTED_TOKEN}},
+       ports: {p0: {interface: e0, address: 10.0.0.1/24, tx: calient.1, rx: calient.33},
+               p1: {interface: e1, address: 10.0.0.2/24, tx: calient.2, rx: calient.34}}}
   h1: {ssh: h1, ports: {p0: {interface: e0, address: 10.0.0.3/24, tx: calient.3, rx: calient.35},
                         p1: {interface: e1, address: 10.0.0.4/24, tx: calient.4, rx: calient.36}}}
 """
@@ -64,6 +70,9 @@ class PlantedLab:
         stack.callback(self.close)
         sections = {"switches": SWITCHES, "power": UNITS}
         self.text = HOSTS
+        self.token = "planted-token-Grüße"
+        self.words.append(self.token)
+        self._environment.setenv("PLANTED_TOKEN", self.token)
         for section, drivers in sections.items():
             self.text += f"{section}:\n"
             for name, place in drivers.items():
@@ -192,6 +201,31 @@ def test_a_login_that_is_refused_repeats_no_password(bench, planted, name):
         bench.open_instruments(switches, units, soon())
     planted.expect_nothing_in("".join(traceback.format_exception(refusal.value)))
     planted.expect_nothing_in(repr(refusal.value) + repr(vars(refusal.value)))
+
+
+def test_a_program_that_repeats_what_its_environment_holds_is_masked(
+    bench, heard, planted, directory
+):
+    """It is told the secret, prints it, has it in its command line, and dies of it."""
+    job = Command(CommandOptions(2, ("run", f"--at=https://{planted.token}"), {}))
+    programs = Programs(job, bench, ("h0", "h1"), "circuit")
+    told = programs.options(0)
+    assert told["environment"]["HF_TOKEN"] == planted.token
+    assert "HF_TOKEN" not in programs.options(1)["environment"]
+    begin = {"event": "program.begin", "mono": 1.0, "argv": told["argv"]}
+    complaint = {"event": "output", "stream": "stderr", "text": f"no such: {planted.token}\n"}
+    end = {"event": "program.end", "mono": 2.0, "code": 1, "left": 0, "left_out": 0}
+    for said in (begin, complaint, end):
+        record(Report("h0", {"event": "rank", "said": said}, 1.0), 0, bench._log)
+        programs.hear(0, said)
+    bench._hear("h0", {"event": "log", "line": f"KeyError: {planted.token!r}"}, 1.0)
+    assert [e.data["argv"] for e in heard if e.kind == "program.begin"] == [
+        ["run", "--at=https://***"]
+    ]
+    assert programs.failure.endswith("no such: ***")
+    logs = {path.name: path.read_text() for path in directory.rglob("logs/h0/*")}
+    assert {"program.stdout", "program.stderr", "ranks.log"} == logs.keys()
+    assert all("***" in text for text in logs.values())
 
 
 class Parrot:

@@ -53,6 +53,16 @@ def test_every_line_is_in_the_hosts_own_log_and_is_no_event(bench, ears, run):
     assert (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines() == lines * 2
 
 
+def test_a_secret_in_a_line_is_masked(bench, ears, run):
+    host = bench.hosts["h0"]
+    host.start_rank(0, soon())
+    nonsense = {"kind": "A_TOKEN=planted"}
+    host.tell(0, {"do": "configure"} | configuration() | {"job": nonsense})
+    ears.wait_for("exit", 1)
+    log = (run.path / "logs" / "h0" / "ranks.log").read_text()
+    assert "planted" not in log and "A_TOKEN=***" in log
+
+
 def test_a_full_disk_does_not_cost_the_link_to_the_host(bench, ears, run, full_disk):
     with full_disk():
         complain(bench, ears, 1)

@@ -20,7 +20,7 @@ from testbed.jobs.programs import Command, Torchrun
 from testbed.jobs.words import ProgramJob, Said
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab
-from testbed.secret import redacted
+from testbed.secret import Secret, redacted
 
 ROOT = Path(__file__).parents[3]
 OUTPUTS = ROOT / "tests" / "unit" / "analysis" / "data"
@@ -112,6 +112,14 @@ def without_rdma(host):
 def test_data_that_would_not_take_the_fabric_is_refused(hosts):
     with pytest.raises(ValueError, match="not go over the fabric: NCCL_SOCKET_IFNAME is mgmt0"):
         nccl().command_lines([without_rdma(host) for host in hosts[:2]])
+
+
+def test_a_plan_looks_up_no_secret(hosts):
+    env = {"NCCL_SOCKET_IFNAME": Secret(env="ABSENT"), "HF_TOKEN": Secret(file="/absent")}
+    hidden = [host.model_copy(update={"env": env}) for host in hosts[:2]]
+    assert "-x HF_TOKEN" in " ".join(nccl().command_lines(hidden)[0])
+    with pytest.raises(ValueError, match=r"fabric: NCCL_SOCKET_IFNAME is \{env: ABSENT\}"):
+        nccl().command_lines([without_rdma(host) for host in hidden])
 
 
 def test_data_may_take_the_fabric_in_sockets(hosts):
@@ -363,6 +371,23 @@ def test_a_report_cut_off_anywhere_in_its_environment_keeps_no_secret():
         ("tokens: 512, key=4", "tokens: 512, key=4"),
         ("NCCL_DEBUG=INFO", "NCCL_DEBUG=INFO"),
         ('export A_TOKEN="abc" B=2', 'export A_TOKEN="***" B=2'),
+        ("export A_TOKEN='two words' B=2", "export A_TOKEN='***' B=2"),
+        ("A_TOKEN=a;b,c B=2", "A_TOKEN=*** B=2"),
+        ('A_TOKEN="cut short', 'A_TOKEN="***'),
+        ("# rank 0: env 'A_TOKEN=two words' run", "# rank 0: env 'A_TOKEN=***' run"),
+        ("os.environ['A_TOKEN'] = 'abc'", "os.environ['A_TOKEN'] = '***'"),
+        ('{"A_TOKEN": "two words", "n": 1}', '{"A_TOKEN": "***", "n": 1}'),
+        (r'{"said": "{\"A_TOKEN\": \"a b\"}"}', r'{"said": "{\"A_TOKEN\": \"***\"}"}'),
+        ("env: {A_TOKEN: abc}", "env: {A_TOKEN: ***"),
+        ("MYSQL_PWD=abc GITHUB_PAT=abc PGPASS=abc", "MYSQL_PWD=*** GITHUB_PAT=*** PGPASS=***"),
+        ("db_password: abc\npassword=abc", "db_password: ***\npassword=***"),
+        ("run --password abc --hf-token=abc x", "run --password *** --hf-token=*** x"),
+        ("Authorization: Bearer abc.def", "Authorization: ***"),
+        ("curl -H 'authorization: Basic abc' x", "curl -H 'authorization: ***' x"),
+        ('curl -H "X-Api-Key: abc" x', 'curl -H "X-Api-Key: ***" x'),
+        ("PWD=/x OLDPWD=/y NCCL_IB_PKEY=1", "PWD=/x OLDPWD=/y NCCL_IB_PKEY=1"),
+        ("PASS: 12, KEY: 3, --max-tokens 512", "PASS: 12, KEY: 3, --max-tokens 512"),
+        ("Password:\nwelcome", "Password:\nwelcome"),
     ],
 )
 def test_what_programs_print_of_their_environment_is_masked(said, kept):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.record.log import EventLog, read_events
+from testbed.secret import conceal
 
 THREADS, EACH = 8, 100
 
@@ -24,6 +25,15 @@ def log(tmp_path):
     log = EventLog(tmp_path / "events.jsonl")
     yield log
     log.close()
+
+
+def test_what_is_concealed_is_masked_except_where_it_is_the_name_of_something(log, tmp_path):
+    conceal("gpu-node-1")
+    told = {"argv": ["--at=gpu-node-1"], "why": "gpu-node-1"}
+    log.append("program.begin", "gpu-node-1", host="gpu-node-1", **told)
+    (event,) = read_events(tmp_path / "events.jsonl")
+    assert event.subject == event.data["host"] == "gpu-node-1"
+    assert (event.data["argv"], event.data["why"]) == (["--at=***"], "***")
 
 
 def test_many_threads_write_whole_lines_in_one_order(log, tmp_path):

@@ -91,6 +91,12 @@ def test_a_login_that_fails_is_told_without_the_password(server):
     assert masked(f"said: {PASSWORD}") == "said: ***"
 
 
+def test_a_password_among_the_parameters_of_a_url_is_masked_however_it_is_spelt():
+    PostgresStore("postgresql://me@db/x?sslmode=require&password=caf%C3%A9-word")
+    assert masked("caf%C3%A9-word") == masked("café-word") == "***"
+    assert masked("sslmode=require") == "sslmode=require"
+
+
 def test_random_lives_on_a_server(store, tmp_path):
     lived(store, directories_of_runs(tmp_path), 3, 15)
 

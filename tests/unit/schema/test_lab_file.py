@@ -6,7 +6,7 @@ from ipaddress import IPv4Interface
 
 import pytest
 
-from testbed.errors import FileError
+from testbed.errors import FileError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.schema import load_lab
 from testbed.schema.text import ServerUrl
@@ -198,6 +198,42 @@ def test_a_secret_written_into_the_file_is_refused_and_not_repeated(refused_lab,
     assert "hunter2" not in message
 
 
+IN_CLEAR = "env: {NCCL_SOCKET_IFNAME: mgmt0}"
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "hf_token", "MYSQL_PWD", "PGPASSWORD", "API_KEY"])
+def test_a_variable_whose_name_says_secret_is_refused_in_clear_and_not_repeated(refused_lab, name):
+    (message,) = refused_lab(IN_CLEAR, f"env: {{A: b, {name}: hunter2}}")
+    assert message == (
+        f"f:6:{19 + len(name)}: hosts.h0.env.{name}: its name says that it is secret; "
+        "write {env: NAME} or {file: PATH}"
+    )
+
+
+def test_a_variable_is_given_in_clear_or_by_where_its_value_is_kept(tmp_path, lab, monkeypatch):
+    env = "env: {NCCL_IB_PKEY: '1', HF_TOKEN: {env: MY_TOKEN}, WANDB_API_KEY: {file: /absent}}"
+    (tmp_path / "kept.yaml").write_text(lab.source.text.replace(IN_CLEAR, env))
+    host = load_lab(tmp_path / "kept.yaml").hosts["h0"]
+    assert host.environment == {
+        "NCCL_IB_PKEY": "1",
+        "HF_TOKEN": Secret(env="MY_TOKEN"),
+        "WANDB_API_KEY": Secret(file="/absent"),
+    }
+    monkeypatch.setenv("MY_TOKEN", "hunter2")
+    with pytest.raises(UsageError, match="secret in /absent cannot be read: No such file"):
+        host.revealed_environment()
+    shown = host.model_copy(update={"env": dict(list(host.env.items())[:2])})
+    assert shown.revealed_environment() == {"NCCL_IB_PKEY": "1", "HF_TOKEN": "hunter2"}
+    assert "hunter2" not in repr(host) + host.model_dump_json()
+
+
+@pytest.mark.parametrize("literal", ["{value: hunter2}", "[hunter2]", "{env: X, also: hunter2}"])
+def test_a_variable_has_no_other_form(refused_lab, literal):
+    (message,) = refused_lab(IN_CLEAR, f"env: {{A: {literal}}}")
+    assert message.startswith("f:6:14: hosts.h0.env.A: expected ")
+    assert "hunter2" not in message
+
+
 def test_everything_wrong_is_reported_in_the_order_of_the_file(refused_lab):
     said = refused_lab("[1-16, 17, 18-32]", "[1]")
     assert [message.split(": ")[1] for message in said] == [
@@ -225,6 +261,7 @@ def with_leases(url):
     ("url", "kept"),
     [
         ("postgresql://me@db.example/leases", ServerUrl("postgresql://me@db.example/leases")),
+        ("'postgres://h/db?sslmode=require'", ServerUrl("postgres://h/db?sslmode=require")),
         ("{env: LEASES}", ServerUrl(kept=Secret(env="LEASES"))),
         ("{file: ~/.leases}", ServerUrl(kept=Secret(file="~/.leases"))),
     ],
@@ -235,8 +272,17 @@ def test_leases_are_kept_on_a_server_named_in_the_open_or_by_reference(tmp_path,
     assert load_lab(tmp_path / "shared.yaml").leases.url == kept
 
 
-@pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/x", "mysql://hunter2/x", "[hunter2]"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@db/x",
+        "'postgresql://db/x?password=hunter2'",
+        "'postgresql://me@db/x?sslmode=require&sslpassword=hunter2'",
+        "mysql://hunter2/x",
+        "[hunter2]",
+    ],
+)
 def test_a_server_whose_url_may_not_stand_there_is_refused_and_not_repeated(refused_lab, url):
     (message,) = refused_lab(*with_leases(url))
-    assert "leases.url: expected a " in message
+    assert message.startswith("f:26:15: leases.url: expected a ")
     assert "hunter2" not in message

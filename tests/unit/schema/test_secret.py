@@ -40,13 +40,20 @@ def test_a_file_that_cannot_be_read_is_a_usage_error_that_shows_nothing_of_it(tm
     assert refusal.value.__suppress_context__
 
 
-def test_what_was_revealed_is_masked_in_text_and_in_the_sentences_of_data(monkeypatch):
+def test_what_was_revealed_is_masked_in_text_and_in_all_data_that_is_not_spared(monkeypatch):
     monkeypatch.setenv("OCS_PASSWORD", "hünter2-word")
     word = Secret(env="OCS_PASSWORD").reveal()
     assert masked(f"ACT-USER::lab:1::{word};") == "ACT-USER::lab:1::***;"
     assert masked(f"its bytes: {word.encode().decode('latin-1')}") == "its bytes: ***"
-    data = {"said": [f"denied {word}"], "name": word, "count": 1, "on": None}
-    assert masked_data(data) == {"said": ["denied ***"], "name": word, "count": 1, "on": None}
+    data = {"argv": ["run", f"--token={word}", word], "url": f"http://me:{word}@h/", "on": None}
+    assert masked_data(data) == {
+        "argv": ["run", "--token=***", "***"],
+        "url": "http://me:***@h/",
+        "on": None,
+    }
+    data = {"host": word, "said": {"host": word, "why": f"denied {word}"}, "count": 1}
+    spared = masked_data(data, frozenset({"host"}))
+    assert spared == data | {"said": {"host": word, "why": "denied ***"}}
 
 
 def test_a_short_word_is_part_of_too_many_others_to_be_masked():
