@@ -15,6 +15,7 @@ from testbed.cli.twins import inside_twin, is_inside_twin, twin_app
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.plugins import nearest
+from testbed.report.teller import PATIENCE, Teller
 from testbed.schema import Lab, load_lab, split_overrides
 
 
@@ -38,9 +39,11 @@ def probe(
         return inside_twin(twin, found, file, set_)
     from testbed.bench.byhand import switch_by_hand
 
+    teller = Teller(sys.stderr)
     label = "measured-twin" if is_inside_twin(found) else "measured-hw"
     with switch_by_hand(found, switch, leases_of(found), force=False) as box:
-        card = box.probe(_numbers(ports), label, lambda text: print(text, file=sys.stderr))
+        card = box.probe(_numbers(ports), label, lambda text: teller.tell(f"{text}\n"))
+    teller.go_on(PATIENCE)
     print_json(card.to_json())
     return EXIT_PASSED
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ from testbed.cli.twins import TwinAround
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, TestbedError, UsageError
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
+from testbed.report.teller import PATIENCE, Teller
 from testbed.schema import load_lab
 from testbed.secret import masked
 from testbed.twin import registry
@@ -57,8 +59,10 @@ def recover(
     json: JsonOption = False,
 ) -> int:
     """Take back what runs that were killed left changed, verify it, and say what is still so."""
-    chosen, unreadable = _chosen(run or [], lab, twin, results)
-    code = _worst(unreadable + _recover_all(chosen, results))
+    teller = Teller(sys.stderr)
+    chosen, unreadable = _chosen(run or [], lab, twin, results, teller)
+    code = _worst(unreadable + _recover_all(chosen, results, teller))
+    teller.go_on(PATIENCE)
     found = [(dead, _last(dead)) for dead in chosen]
     if json:
         rows = [
@@ -74,7 +78,7 @@ def recover(
 
 
 def _chosen(
-    names: list[str], lab: str, twin: str, results: Path
+    names: list[str], lab: str, twin: str, results: Path, teller: Teller
 ) -> tuple[list[DeadRun], list[int]]:
     """Return the runs that are meant: those named, or all that are over and owe something.
 
@@ -85,7 +89,7 @@ def _chosen(
     known = load_lab(lab_file(lab)) if lab else None
     leased = leases_of(known).dead_runs()
     places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
-    found, unreadable = _readable(places)
+    found, unreadable = _readable(places, teller)
     if known:
         found = [dead for dead in found if dead.lab_name == known.lab]
     if twin:
@@ -101,7 +105,7 @@ def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory
     return next((run for run in leased if run.id == name), None) or find_run(results, name)
 
 
-def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]:
+def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[DeadRun], list[int]]:
     """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
     from testbed.run.dead_runs import DeadRun
 
@@ -110,12 +114,12 @@ def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]
         try:
             found.append(DeadRun.read(place))
         except UsageError as error:
-            print(f"testbed: {masked(str(error))}", file=sys.stderr)
+            teller.tell(f"testbed: {masked(str(error))}\n")
             codes.append(EXIT_UNSAFE)
     return found, codes
 
 
-def _recover_all(chosen: list[DeadRun], results: Path) -> list[int]:
+def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[int]:
     """Recover each run where it was: on the lab's hardware, or in its twin; return exit codes."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
@@ -126,16 +130,16 @@ def _recover_all(chosen: list[DeadRun], results: Path) -> list[int]:
         if dead.is_on_twin and dead.twin != here:
             inside.setdefault(dead.twin, []).append(dead)
         else:
-            codes.append(_recover_here(dead))
+            codes.append(_recover_here(dead, teller))
     for identity, group in inside.items():
         if identity in up:
             codes.append(_recover_inside(up[identity], group, results))
         else:
-            codes += [_write_off(dead) for dead in group]
+            codes += [_write_off(dead, teller) for dead in group]
     return codes
 
 
-def _recover_here(dead: DeadRun) -> int:
+def _recover_here(dead: DeadRun, teller: Teller) -> int:
     from testbed.run.inbox import Inbox
     from testbed.run.recover import recover as replay
 
@@ -144,9 +148,10 @@ def _recover_here(dead: DeadRun) -> int:
         with noting_signals(inbox.interrupt):
             lab = dead.lab()
             twin = TwinAround() if dead.is_on_twin else None
-            code = replay(dead.directory, lab, leases_of(lab), inbox, twin, _tell)
+            tell = partial(_tell, teller)
+            code = replay(dead.directory, lab, leases_of(lab), inbox, twin, tell)
     except TestbedError as error:
-        return _failed(dead, error)
+        return _failed(dead, error, teller)
     finally:
         inbox.close()
     return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else code
@@ -159,17 +164,17 @@ def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> int:
     return box.run(command, quiet=True)
 
 
-def _write_off(dead: DeadRun) -> int:
+def _write_off(dead: DeadRun, teller: Teller) -> int:
     from testbed.run.recover import write_off
 
     try:
-        return write_off(dead.directory, _GONE, _tell)
+        return write_off(dead.directory, _GONE, partial(_tell, teller))
     except TestbedError as error:
-        return _failed(dead, error)
+        return _failed(dead, error, teller)
 
 
-def _failed(dead: DeadRun, error: TestbedError) -> int:
-    print(f"testbed: {dead.directory.id}: {masked(str(error))}", file=sys.stderr)
+def _failed(dead: DeadRun, error: TestbedError, teller: Teller) -> int:
+    teller.tell(f"testbed: {dead.directory.id}: {masked(str(error))}\n")
     return error.exit_code
 
 
@@ -178,12 +183,12 @@ def _worst(codes: list[int]) -> int:
     return EXIT_UNSAFE if EXIT_UNSAFE in codes else max(codes, default=EXIT_PASSED)
 
 
-def _tell(event: Event) -> None:
+def _tell(teller: Teller, event: Event) -> None:
     """Say on the terminal what is being done, as it may take as long as a host needs to start."""
     if event.kind == "recover.begin":
-        print(f"recovering {event.subject}", file=sys.stderr, flush=True)
+        teller.tell(f"recovering {event.subject}\n")
     elif event.kind == "cleanup.begin":
-        print(f"  taking back {event.subject}", file=sys.stderr, flush=True)
+        teller.tell(f"  taking back {event.subject}\n")
 
 
 def _last(dead: DeadRun) -> Recovered | None:
