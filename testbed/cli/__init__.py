@@ -5,11 +5,11 @@ The only room that picks a backend: hardware, or a twin that it starts or joins.
 
 from __future__ import annotations
 
-import io
 import sys
 import traceback
 
 from testbed.cli.ending import end, end_on_signals
+from testbed.cli.streams import open_streams
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
 
@@ -21,11 +21,7 @@ def main() -> None:
     try:
         try:
             end_on_signals()
-            for stream in (sys.stdout, sys.stderr):
-                if isinstance(
-                    stream, io.TextIOWrapper
-                ):  # a file may hold what no terminal can show
-                    stream.reconfigure(errors="backslashreplace")
+            open_streams()
             code = run(sys.argv[1:])
         except SystemExit as left:
             code, is_cut_short = left.code, True  # no call: a second signal must not come before it
@@ -63,8 +59,6 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    except BrokenPipeError:
-        return 0
     except Exception:
         traceback.print_exc()
         print("testbed: this is a bug; please report it with the lines above", file=sys.stderr)

@@ -24,6 +24,7 @@ from testbed.cli.twins import inside_twin, twin_app
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.plugins import nearest
+from testbed.report.teller import PATIENCE, Teller
 from testbed.schema import Lab, load_lab, split_overrides
 
 
@@ -57,24 +58,22 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
     from testbed.cli.record import open_check
     from testbed.record.journal import Journal, open_entries
 
+    teller = Teller(sys.stderr)
     with switch_by_hand(lab, switch, leases_of(lab), force=False) as box:
         directory, log, facts = open_check(lab, results, "probe", overrides)
         journal = Journal(directory.journal)
         try:
-            card = box.probe(ports, facts["label"], journal, _tell)
+            card = box.probe(ports, facts["label"], journal, lambda text: teller.tell(f"{text}\n"))
         finally:
             log.close()
             journal.close()
             if open_entries(directory.journal):
-                print(f"still lit; type: testbed recover {directory.path}", file=sys.stderr)
+                teller.tell(f"still lit; type: testbed recover {directory.path}\n")
+            teller.go_on(PATIENCE)
         directory.write_json("card.json", card.to_json())
         outcome = {"outcome": "passed", "reason": "the card is in card.json"}
         directory.write_json("summary.json", facts | outcome)
     return card
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 @twin_app.command(epilog="Example: testbed twin replay results/latest/wire/ocs.jsonl --lab rack")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
+from testbed.cli.streams import give_up_the_dead
 from testbed.errors import EXIT_BUG
 from testbed.twin.namespaces import ENDING
 
@@ -54,21 +55,10 @@ def _leave_all_the_same(ignored: sys.UnraisableHookArgs) -> None:
 def _on(number: int, action: Callable[[int], None]) -> None:
     def hear(received: int, _: object) -> None:
         if received == signal.SIGHUP:
-            _let_go_of_a_dead_terminal()
+            give_up_the_dead()  # the terminal is
         action(received)
 
     signal.signal(number, hear)
-
-
-def _let_go_of_a_dead_terminal() -> None:
-    """Say what is still to be said to nobody, where the terminal has been closed."""
-    for descriptor in (1, 2):
-        try:
-            os.write(descriptor, b"")
-        except OSError:
-            nobody = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nobody, descriptor)
-            os.close(nobody)
 
 
 def leave(number: int) -> None:

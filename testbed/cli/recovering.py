@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +28,7 @@ from testbed.cli.twins import TwinAround, this_command
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
+from testbed.report.teller import PATIENCE, Teller
 from testbed.schema import Lab, load_lab
 from testbed.secret import masked
 from testbed.twin import registry
@@ -35,7 +37,7 @@ from testbed.twin.sandbox import Sandbox, is_gone
 
 if TYPE_CHECKING:
     from testbed.analysis.recovered import Recovered
-    from testbed.events import Event
+    from testbed.events import Event, Subscriber
     from testbed.run.dead_runs import DeadRun
 
 _GONE = "the twin that it ran in is gone, and with it all that was changed there"
@@ -60,8 +62,10 @@ def recover(
     """Take back what runs that were killed left changed, verify it, and say what is still so."""
     if twin:  # its leases are known inside
         return registry.find(twin).sandbox.run(this_command())
-    chosen, unreadable = _chosen(run or [], lab, results)
-    outcomes = _recover_all(chosen, results)
+    teller = Teller(sys.stderr)
+    chosen, unreadable = _chosen(run or [], lab, results, teller)
+    outcomes = _recover_all(chosen, results, teller)
+    teller.go_on(PATIENCE)
     if json:
         print_json([outcome.to_json() for outcome in outcomes])
     else:
@@ -89,7 +93,9 @@ class _Outcome:
         return {"run": self.dead.directory.id, **done, "exit_code": self.code, "error": self.error}
 
 
-def _chosen(names: list[str], lab: str, results: Path) -> tuple[list[DeadRun], list[int]]:
+def _chosen(
+    names: list[str], lab: str, results: Path, teller: Teller
+) -> tuple[list[DeadRun], list[int]]:
     """Return the runs that are meant: those named, or all that are over and owe something.
 
     Return besides an exit code for each that is no readable run.
@@ -101,7 +107,7 @@ def _chosen(names: list[str], lab: str, results: Path) -> tuple[list[DeadRun], l
     known = load_lab(lab_file(lab)) if lab else None
     leased = [_where_it_is(run, results) for run in leases_of(known).dead_runs()]
     places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
-    found, unreadable = _readable(places)
+    found, unreadable = _readable(places, teller)
     wanted = [dead for dead in found if not _is_elsewhere(dead, known)]
     if names and len(wanted) < len(found):
         (other, *_) = (dead for dead in found if dead not in wanted)
@@ -129,7 +135,7 @@ def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory
     return next((run for run in leased if run.id == name), None) or find_run(results, name)
 
 
-def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]:
+def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[DeadRun], list[int]]:
     """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
     from testbed.run.dead_runs import DeadRun
 
@@ -145,12 +151,12 @@ def _readable(places: Iterable[RunDirectory]) -> tuple[list[DeadRun], list[int]]
                 )
             found.append(DeadRun.read(place))
         except UsageError as error:
-            print(f"testbed: {masked(str(error))}", file=sys.stderr)
+            teller.tell(f"testbed: {masked(str(error))}\n")
             codes.append(EXIT_UNSAFE)
     return found, codes
 
 
-def _recover_all(chosen: list[DeadRun], results: Path) -> list[_Outcome]:
+def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[_Outcome]:
     """Recover each run where it was: on the lab's hardware, or in its twin."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
@@ -161,31 +167,31 @@ def _recover_all(chosen: list[DeadRun], results: Path) -> list[_Outcome]:
         if dead.is_on_twin and dead.twin != here:
             inside.setdefault(dead.twin, []).append(dead)
         else:
-            outcomes.append(_tried(dead, _recover_here))
+            outcomes.append(_tried(dead, _recover_here, teller))
     for identity, group in inside.items():
         if identity in up:
             outcomes += _recover_inside(up[identity], group, results)
         else:
-            outcomes += [_tried(dead, _write_off) for dead in group]
+            outcomes += [_tried(dead, _write_off, teller) for dead in group]
     return outcomes
 
 
-def _tried(dead: DeadRun, act: Callable[[DeadRun], int]) -> _Outcome:
+def _tried(dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], teller: Teller) -> _Outcome:
     """Recover one run; whatever is wrong with it keeps no other from being recovered."""
     before = len(_recoveries(dead))
     try:
-        code, problem = act(dead), ""
+        code, problem = act(dead, partial(_tell, teller)), ""
     except TestbedError as error:
         code, problem = error.exit_code, masked(str(error))
     except Exception as error:  # its files may hold anything
         code, problem = EXIT_UNSAFE, masked(f"its record cannot be used: {error!r}")
     if problem:
-        print(f"testbed: {dead.directory.id}: {problem}", file=sys.stderr)
+        teller.tell(f"testbed: {dead.directory.id}: {problem}\n")
     done = _recoveries(dead)[before:]
     return _Outcome(dead, code, done[-1] if done else None, problem)
 
 
-def _recover_here(dead: DeadRun) -> int:
+def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
     from testbed.run.inbox import Inbox
     from testbed.run.recover import recover as replay
 
@@ -194,7 +200,7 @@ def _recover_here(dead: DeadRun) -> int:
         with noting_signals(inbox.interrupt):
             lab = dead.lab()
             twin = TwinAround() if dead.is_on_twin else None
-            code = replay(dead.directory, lab, leases_of(lab), inbox, twin, _tell)
+            code = replay(dead.directory, lab, leases_of(lab), inbox, twin, tell)
     finally:
         inbox.close()
     return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else code
@@ -215,7 +221,7 @@ def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_
     return outcomes
 
 
-def _write_off(dead: DeadRun) -> int:
+def _write_off(dead: DeadRun, tell: Subscriber) -> int:
     """Settle what a run promised of a twin that is known to be gone."""
     from testbed.run.recover import write_off
 
@@ -225,7 +231,7 @@ def _write_off(dead: DeadRun) -> int:
             hint="recover it on the machine, and as the user, that started the twin, with the same "
             "XDG_RUNTIME_DIR and TMPDIR",
         )
-    return write_off(dead.directory, _GONE, _tell)
+    return write_off(dead.directory, _GONE, tell)
 
 
 def _worst(codes: list[int]) -> int:
@@ -233,12 +239,12 @@ def _worst(codes: list[int]) -> int:
     return EXIT_UNSAFE if EXIT_UNSAFE in codes else max(codes, default=EXIT_PASSED)
 
 
-def _tell(event: Event) -> None:
+def _tell(teller: Teller, event: Event) -> None:
     """Say on the terminal what is being done, as it may take as long as a host needs to start."""
     if event.kind == "recover.begin":
-        print(f"recovering {event.subject}", file=sys.stderr, flush=True)
+        teller.tell(f"recovering {event.subject}\n")
     elif event.kind == "cleanup.begin":
-        print(f"  taking back {event.subject}", file=sys.stderr, flush=True)
+        teller.tell(f"  taking back {event.subject}\n")
 
 
 def _recoveries(dead: DeadRun) -> list[Recovered]:

@@ -14,6 +14,7 @@ import typer
 from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, app, lab_file, print_json
 from testbed.cli.ending import finishing_first
 from testbed.cli.leases import leases_of
+from testbed.cli.streams import is_read
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, UsageError
@@ -158,7 +159,7 @@ def _watch(box: SwitchByHand, seconds: float, json: bool) -> None:
             line = json_format.dumps({"at": _stamp(), "news": words, **row.to_json()})
             print(line if json else f"{_stamp()}  {words}", flush=True)
         before = present
-        if end and end.passed:
+        if (end and end.passed) or not is_read(sys.stdout):
             break
         time.sleep(_INTERVAL if end is None else min(_INTERVAL, end.left))
     if trouble:

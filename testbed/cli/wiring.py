@@ -11,6 +11,7 @@ from testbed.cli.leases import leases_of
 from testbed.cli.record import open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
+from testbed.report.teller import Teller
 from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
 from testbed.run.tenure import Tenure
@@ -27,12 +28,17 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     if not lab.wiring():
         raise UsageError(f"no port of lab {lab.lab} has a fibre, so there is no wiring to check")
     directory, log, facts = open_check(lab, results, "wiring")
+    screen = _Screen()
     if sys.stderr.isatty() and not json:
-        log.subscribe(_say_what_is_lit)
+        log.subscribe(screen.say_what_is_lit)
     inbox = Inbox()
     tenure = Tenure(leases_of(lab), directory, "doctor --wiring", log, inbox)
-    with noting_signals(inbox.interrupt):
-        findings, left = conduct(lab, directory, log, inbox, tenure, _quiet if json else _tell)
+    tell = _quiet if json else screen.tell
+    try:
+        with noting_signals(inbox.interrupt):
+            findings, left = conduct(lab, directory, log, inbox, tenure, tell)
+    finally:
+        screen.catch_up()
     log.close()
     bad = [finding for finding in findings if finding.state != "found"]
     reason = f"{len(findings) - len(bad)} of {len(findings)} ports are wired as the lab file says"
@@ -50,16 +56,27 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     return EXIT_FAILED if bad else EXIT_PASSED
 
 
-def _say_what_is_lit(event: Event) -> None:
-    """Show, in one line that the next one replaces, which circuit is being tried."""
-    if event.kind == "fabric.change" and event.data["circuits"]:
-        print(f"\r{_CLEAR}trying {event.data['circuits'][0]}", end="", file=sys.stderr, flush=True)
+class _Screen:
+    """What is told while circuits are lit, which must not wait for whoever reads it."""
 
+    def __init__(self) -> None:
+        self._found = Teller(sys.stdout, most=None)
+        self._lit = Teller(sys.stderr)
 
-def _tell(finding: PortFinding) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{_CLEAR}", end="", file=sys.stderr, flush=True)
-    print(f"{_MARKS[finding.state]} {finding.port}: {finding.text}", flush=True)
+    def say_what_is_lit(self, event: Event) -> None:
+        """Show, in one line that the next one replaces, which circuit is being tried."""
+        if event.kind == "fabric.change" and event.data["circuits"]:
+            self._lit.tell(f"\r{_CLEAR}trying {event.data['circuits'][0]}")
+
+    def tell(self, finding: PortFinding) -> None:
+        """Tell what was found of a port's fibres."""
+        if sys.stderr.isatty():
+            self._lit.tell(f"\r{_CLEAR}")
+        self._found.tell(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
+
+    def catch_up(self) -> None:
+        """Wait until all findings are told, now that nothing is lit."""
+        self._found.go_on(None)
 
 
 def _quiet(finding: PortFinding) -> None:

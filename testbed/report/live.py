@@ -6,10 +6,8 @@ aside, because whatever that thread waits for would be in the recovery times it 
 
 from __future__ import annotations
 
-import io
 import math
 import os
-import select
 from collections import deque
 from threading import Event as Flag
 from threading import Thread
@@ -24,6 +22,7 @@ from testbed.clock import now
 from testbed.events import Event
 from testbed.report.progress import Line, Progress
 from testbed.report.screen import picture
+from testbed.report.teller import PATIENCE, Teller
 from testbed.run.plan import Plan
 
 _PER_SECOND = 4
@@ -37,12 +36,6 @@ _QUIET = 10.0
 
 _MOST_EVENTS = 10_000
 """Events that wait to be shown; on a terminal that was stopped, further steps are not kept."""
-
-_MOST_LINES = 1000
-"""Lines that wait for somebody who does not read; then the oldest are lost, as on a terminal."""
-
-_PATIENCE = 1.0
-"""Seconds that a view which is over waits for that reader, line by line."""
 
 
 class LiveView:
@@ -115,53 +108,38 @@ class _Screen(Live):
 
 
 class _PlainLines(Thread):
-    """One line for each thing worth saying, written by a thread of its own.
-
-    Somebody who does not read what he is told (a pager, a stopped terminal) holds nothing up.
-    """
+    """One line for each thing worth saying, written by a thread of its own."""
 
     def __init__(self, view: LiveView, stream: TextIO) -> None:
         super().__init__(name="live-view", daemon=True)
         self._view = view
-        self._stream = stream
+        self._teller = Teller(stream)
         self._over = Flag()
-        self._unsaid: deque[str] = deque(maxlen=_MOST_LINES)
         self._last = 0.0
 
     def run(self) -> None:
         """Write what is worth saying, until the view is over."""
         while not self._over.wait(1 / _PER_SECOND):
-            self._write(0.0)
-        self._write(_PATIENCE)
+            self._write()
+        self._write()
+        self._teller.go_on(PATIENCE)
 
     def stop(self) -> None:
         """Write what is left and end the thread."""
         self._over.set()
         self.join()
 
-    def _write(self, patience: float) -> None:
+    def _write(self) -> None:
         for line in self._view.catch_up():
             self._say(line.t, line.text)
         elapsed = self._view.elapsed
         if elapsed - self._last > _QUIET and (words := self._view.how_far()):
             self._say(elapsed, words)
-        while self._unsaid and _takes_a_line(self._stream, patience):
-            self._stream.write(self._unsaid.popleft())
-        self._stream.flush()
+        self._teller.go_on()
 
     def _say(self, t: float, text: str) -> None:
-        self._unsaid.append(f"{t:8.1f} s  {text}\n")
+        self._teller.tell(f"{t:8.1f} s  {text}\n")
         self._last = t
-
-
-def _takes_a_line(stream: TextIO, seconds: float) -> bool:
-    """Wait until a stream takes a line without making its writer wait; tell whether it does."""
-    try:
-        poll = select.poll()
-        poll.register(stream, select.POLLOUT)
-    except io.UnsupportedOperation:
-        return True  # a stream in memory
-    return bool(poll.poll(seconds * 1e3))
 
 
 def _wants_picture(console: Console) -> bool:

@@ -1,10 +1,12 @@
-"""What several rooms need: a disk that is full, and a host that answers SSH."""
+"""What several rooms need: a disk and a pipe that are full, and a host that answers SSH."""
 
+import os
 import resource
+import select
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,30 @@ def full_disk():
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     return full
+
+
+@pytest.fixture
+def full_pipe():
+    """Return both ends of a pipe that is full, the second as a stream."""
+    ours, theirs = os.pipe()
+    os.set_blocking(theirs, False)
+    with suppress(BlockingIOError):
+        while os.write(theirs, b"-" * select.PIPE_BUF):
+            pass
+    os.set_blocking(theirs, True)
+    with os.fdopen(theirs, "w", buffering=1) as stream, os.fdopen(ours) as reader:
+        yield reader, stream
+
+
+@pytest.fixture
+def left_pipe():
+    """Return a stream whose reader has gone."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    stream = os.fdopen(theirs, "w", buffering=1)
+    yield stream
+    with suppress(BrokenPipeError):
+        stream.close()
 
 
 class SshHost:

@@ -1,6 +1,8 @@
 """The verb `switch`, on the web service of a Polatis whose outputs alone have power monitors."""
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -30,13 +32,13 @@ class Box:
         self.site = SwitchSite(*sides(8, 8), "S1", 0.03, 1, self._scheduler, lambda lit: None)
         self.far_end = PolatisRestconfFarEnd(self.site)
         self._wire = serve_tcp(self.far_end)
-        self._lab = directory / "lab.yaml"
-        self._lab.write_text(LAB.format(port=self._wire.port))
+        self.lab = directory / "lab.yaml"
+        self.lab.write_text(LAB.format(port=self._wire.port))
         self._capsys = capsys
 
     def say(self, *words, code=0):
         """Type a command; return what it printed on both its outputs."""
-        assert command_line(["switch", "ocs", *words, "--lab", str(self._lab)]) == code
+        assert command_line(["switch", "ocs", *words, "--lab", str(self.lab)]) == code
         return self._capsys.readouterr()
 
     def close(self):
@@ -113,6 +115,15 @@ def test_whoever_watches_sees_what_others_do_and_outlasts_a_silent_switch(box):
         ("-", 1, 10),
     ]
     assert said.err.count("waiting for it") >= 1
+
+
+def test_a_watch_ends_when_nobody_watches_any_more(box):
+    box.say("connect", "1", "10")
+    command = [sys.executable, "-m", "testbed.cli", "switch", "ocs", "watch"]
+    watch = subprocess.Popen([*command, "--lab", box.lab], stdout=subprocess.PIPE, text=True)
+    assert watch.stdout.readline().endswith("steady\n")
+    watch.stdout.close()
+    assert watch.wait(30) == 0
 
 
 def test_a_switch_that_is_silent_at_the_end_of_a_watch_is_an_error(box):

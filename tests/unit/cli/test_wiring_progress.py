@@ -1,12 +1,16 @@
-"""What a terminal shows while the wiring is checked: which circuit is being tried."""
+"""What is told while the wiring is checked, and whom it waits for: nobody, until nothing is lit."""
 
-from testbed.cli.wiring import _say_what_is_lit
+import threading
+
+from testbed.cli.wiring import _Screen
+from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
+from testbed.run.fibre_search import PortFinding
 
 
 def test_only_a_circuit_that_was_lit_is_shown_and_the_next_one_replaces_it(tmp_path, capsys):
     log = EventLog(tmp_path / "events.jsonl")
-    log.subscribe(_say_what_is_lit)
+    log.subscribe(_Screen().say_what_is_lit)
     log.append("phase", "open")
     log.append("fabric.change", "wiring", circuits=["h0.p0–h1.p0"])
     log.append("fabric.change", "wiring", circuits=[])
@@ -15,3 +19,14 @@ def test_only_a_circuit_that_was_lit_is_shown_and_the_next_one_replaces_it(tmp_p
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "\r\x1b[Ktrying h0.p0–h1.p0\r\x1b[Ktrying h1.p0–h2.p0"
+
+
+def test_a_finding_waits_for_its_reader_and_the_check_does_not(full_pipe, monkeypatch):
+    reader, stream = full_pipe
+    monkeypatch.setattr("sys.stdout", stream)
+    screen = _Screen()
+    screen.tell(PortFinding(HostPort("h0", "p0"), "found", "as the lab file says"))
+    end = threading.Thread(target=screen.catch_up)
+    end.start()
+    assert reader.readline().lstrip("-") == "ok   h0.p0: as the lab file says\n"
+    end.join()

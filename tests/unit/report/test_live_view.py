@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import select
 import threading
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
 from rich.console import Console
@@ -109,28 +107,15 @@ def test_lines_are_in_the_order_in_which_things_happened(recoveries):
     assert times == sorted(times)
 
 
-@pytest.fixture
-def pipe():
-    """Return both ends of a pipe that is full, the second as a stream."""
-    ours, theirs = os.pipe()
-    os.set_blocking(theirs, False)
-    with suppress(BlockingIOError):
-        while os.write(theirs, b"-" * select.PIPE_BUF):
-            pass
-    os.set_blocking(theirs, True)
-    with os.fdopen(theirs, "w", buffering=1) as stream, os.fdopen(ours) as reader:
-        yield reader, stream
-
-
-def test_a_reader_who_does_not_read_holds_nothing_up(pipe, recoveries):
-    with LiveView(pipe[1], plan()) as view:
+def test_a_reader_who_does_not_read_holds_nothing_up(full_pipe, recoveries):
+    with LiveView(full_pipe[1], plan()) as view:
         for event in recoveries:
             view(event)
     assert view.catch_up() == []  # the view is over, and keeps nothing
 
 
-def test_a_reader_who_reads_late_misses_nothing(pipe, recoveries):
-    reader, stream = pipe
+def test_a_reader_who_reads_late_misses_nothing(full_pipe, recoveries):
+    reader, stream = full_pipe
     lines = []
     late = threading.Thread(target=lambda: lines.extend(reader))
     with LiveView(stream, plan()) as view:

@@ -135,6 +135,24 @@ def test_the_command_finds_what_owes_and_tells_each_step(killed, capsys):
     assert command(capsys)[:2] == (0, "nothing is left to take back\n")
 
 
+def test_whoever_does_not_read_what_it_says_keeps_it_from_nothing(
+    killed, capsys, monkeypatch, full_pipe
+):
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stderr", full_pipe[1])
+        code = command(capsys)[0]
+    assert code == 0 and killed.shown() == {} and killed.promised() == []
+
+
+def test_whoever_leaves_before_it_is_through_keeps_it_from_nothing(
+    killed, capsys, monkeypatch, left_pipe
+):
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stderr", left_pipe)
+        code = command(capsys)[0]
+    assert code == 0 and killed.shown() == {} and killed.promised() == []
+
+
 def test_its_json_is_what_the_record_says(killed, capsys):
     code, out, _ = command(capsys, "latest", "--json")
     (told,) = json.loads(out)
