@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -23,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 from testbed.clock import utc
 from testbed.errors import LabError, UsageError
 from testbed.record.lease_rules import Claim, Claims, Holder, Resource
-from testbed.record.locks import lock_directory, make_shared
+from testbed.record.locks import SHARED, make_shared, make_shared_file
 from testbed.secret import conceal
 
 _TABLES = (
@@ -113,7 +114,7 @@ class FileStore:
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         """Keep claims in `path`; by default where the lock files of this machine are."""
-        self._path = path or lock_directory() / "leases" / "leases.sqlite"
+        self._path = path or SHARED / "leases" / "leases.sqlite"
         self._clock = clock
 
     @contextmanager
@@ -136,19 +137,30 @@ class FileStore:
 
     def _make(self) -> None:
         """Make the file aside and put it there whole: many may start in the same moment."""
-        make_shared(lock_directory())
+        make_shared(SHARED)
         make_shared(self._path.parent, sticky=False)
         draft = self._path.with_name(f".{secrets.token_hex(8)}.sqlite")
         try:
-            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                for statement in _TABLES:
-                    connection.execute(statement)
-            draft.chmod(0o666)  # whatever our umask; what SQLite puts beside it is alike
+            # Sticky as well, which `systemd-tmpfiles` takes for: never too old to be kept.
+            with os.fdopen(make_shared_file(draft, 0o1666), "wb") as file:
+                file.write(_empty_store())
+                file.flush()
+                os.fsync(file.fileno())
             with suppress(FileExistsError):
                 os.link(draft, self._path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def _empty_store() -> bytes:
+    """Return a database without claims, made where nobody can put a link in our way."""
+    with tempfile.TemporaryDirectory() as private:
+        path = Path(private) / "leases.sqlite"
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            for statement in _TABLES:
+                connection.execute(statement)
+        return path.read_bytes()
 
 
 class PostgresStore:

@@ -8,7 +8,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+import uuid
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases, Owed
-from testbed.record.locks import sign_file
+from testbed.record.locks import SHARED, sign_file
 from testbed.record.rundir import RunDirectory
 
 BOX = "TCPIP::192.0.2.10::5025::SOCKET"
@@ -243,6 +244,83 @@ def test_the_door_is_closed_for_what_was_not_leased(leases, run):
     with pytest.raises(BusyError, match="is not leased"):
         lease.check(BOX, [""])
     lease.release()
+
+
+def test_a_dead_run_is_recovered_first_also_after_a_reboot(leases, store, run):
+    journal = Journal(run.journal)
+    journal.promise("circuits", start={})
+    journal.close()
+    with holder(store, run, "1") as process:
+        token = leases.find()[0].claim.token
+        kill(process)
+    with pytest.raises(Owed, match=run.id):
+        take(leases, run, ONE)
+    sign_file(token).unlink()  # as by whatever tidies up at a start
+    started = Leases(FileStore(store, clock=lambda: time.time() + 61.0))
+    with pytest.raises(Owed, match=run.id):
+        take(started, run, ONE)
+    started.release_run(run.id)
+
+
+TAKE = """
+import sys
+from testbed.record.lease_rules import Resource
+from testbed.record.leases import Leases
+lease = Leases().take([Resource(sys.argv[1])], "by default")
+print("held", flush=True)
+sys.stdin.read()
+lease.release()
+"""
+
+
+def test_one_machine_has_one_store_whatever_its_users_take_for_temporary(tmp_path):
+    box = f"box-{uuid.uuid4()}"
+    processes = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        started = subprocess.Popen(
+            [sys.executable, "-c", TAKE, box],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path / name)},
+        )
+        processes.append(started)
+        started.stdout.readline()
+    _, (_, refused) = (process.communicate() for process in processes)
+    assert f"{box}: held by" in refused
+    assert SHARED.is_relative_to("/var/tmp")  # what the file hierarchy standard keeps at a start
+
+
+def test_who_makes_the_store_opens_no_file_of_his_own_to_others(tmp_path):
+    store, key = tmp_path / "shared" / "leases.sqlite", tmp_path / "key"
+    key.write_text("private")
+    key.chmod(0o600)
+    done = threading.Event()
+
+    def put_links_in_the_way():
+        while not done.is_set():
+            for draft in store.parent.glob(".*.sqlite"):
+                with suppress(OSError):
+                    draft.unlink()
+                    draft.symlink_to(key)
+
+    attacker = threading.Thread(target=put_links_in_the_way)
+    attacker.start()
+    for _ in range(20):
+        with suppress(LabError):
+            Leases(FileStore(store)).find()
+        store.unlink(missing_ok=True)
+    done.set()
+    attacker.join()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text() == "private"
+
+
+def test_every_user_may_write_the_store_and_no_age_makes_it_rubbish(leases, store):
+    leases.find()
+    assert store.stat().st_mode & 0o7777 == 0o1666
 
 
 def test_a_claim_by_hand_ends_by_its_time_or_by_whoever_made_it(store, run):
