@@ -246,6 +246,83 @@ def test_the_door_is_closed_for_what_was_not_leased(leases, run):
     lease.release()
 
 
+@pytest.fixture
+def clocks(monkeypatch):
+    """The clocks that go on while a machine sleeps, and how far they went; others stand still."""
+    asleep, now = [0.0], time.clock_gettime
+
+    def shown(clock):
+        return now(clock) + asleep[0] * (clock in (time.CLOCK_BOOTTIME, time.CLOCK_REALTIME))
+
+    monkeypatch.setattr(time, "clock_gettime", shown)
+    return asleep
+
+
+def test_who_slept_longer_than_its_lease_lasts_moves_nothing_that_is_anothers_now(
+    store, run, clocks
+):
+    file = FileStore(store, clock=lambda: time.clock_gettime(time.CLOCK_REALTIME))
+    away = Leases(file, look=lambda claim: None)
+    lease = take(away, run, ONE)
+    clocks[0] = 600.0
+    again = take(away, run, ONE)
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        lease.check(BOX, ["1"])
+    again.check(BOX, ["1"])
+    lease.release()
+    again.release()
+
+
+class Failing:
+    """A store that, once it is away, takes twenty seconds to say so."""
+
+    def __init__(self, path, clocks):
+        self._store = FileStore(path)
+        self._clocks = clocks
+        self.is_away = False
+
+    @contextmanager
+    def open(self):
+        if self.is_away:
+            self._clocks[0] += 20.0
+            raise LabError("the server is away")
+        with self._store.open() as ledger:
+            yield ledger
+
+
+def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewal_fails(
+    store, run, clocks
+):
+    failing = Failing(store, clocks)
+    leases = Leases(failing)
+    lease = take(leases, run, ONE)
+    failing.is_away = True
+    clocks[0] = 25.0
+    lease.check(BOX, ["1"])
+    assert clocks[0] == 25.0  # nobody was asked
+    clocks[0] = 31.0
+    with pytest.raises(BusyError, match="was not renewed for 51 s: the server is away"):
+        lease.check(BOX, ["1"])
+    assert not lease.is_lost
+    with pytest.raises(BusyError, match="could not be renewed: the server is away"):
+        lease.check(BOX, ["1"])
+    failing.is_away = False
+    assert lease.regain()
+    lease.check(BOX, ["1"])
+    lease.release()
+
+
+def test_a_journal_that_cannot_be_read_for_long_may_hold_promises(leases, store, run):
+    os.mkfifo(run.journal)  # opening it waits for a writer, as on a server of files that is away
+    with holder(store, run, "1") as process:
+        kill(process)
+    with pytest.raises(Owed, match=run.id):
+        take(leases, run, ONE)
+    os.close(os.open(run.journal, os.O_WRONLY | os.O_NONBLOCK))
+    run.journal.unlink()
+    take(leases, run, ONE).release()
+
+
 def test_a_dead_run_is_recovered_first_also_after_a_reboot(leases, store, run):
     journal = Journal(run.journal)
     journal.promise("circuits", start={})
