@@ -182,7 +182,7 @@ class Orchestrator:
         if self._time:
             self._time.cancel()
         self._inbox.stop(None)
-        self._tenure.prepare_end()
+        self._tenure.prepare_end(self._cleanup)
         self._cleanup.run()
         self._journal.close()
         self._inbox.close()
