@@ -7,27 +7,39 @@ import io
 import os
 import select
 import sys
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
+from typing import TextIO
 
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 """What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
 
 
-class _Words(io.FileIO):
-    """A descriptor for words, which are lost once their reader has gone."""
+class _Words(io.TextIOWrapper):
+    """A standard stream whose words are lost once their reader has gone.
 
-    def write(self, words: ReadableBuffer, /) -> int:
-        """Write bytes; those that nobody can read any more count as written."""
+    The bytes below go out by C alone: a signal that raised between writing and forgetting them
+    would have them written twice.
+    """
+
+    def write(self, words: str, /) -> int:
+        """Write text; what nobody can read any more counts as written."""
         try:
             return super().write(words)
         except OSError as error:
-            if error.errno not in _GONE:
-                raise
-        return memoryview(words).nbytes
+            _give_up_if_gone(error)
+        return len(words)
+
+    def flush(self) -> None:
+        """Hand over what was written, unless nobody takes it any more."""
+        try:
+            super().flush()
+        except OSError as error:
+            _give_up_if_gone(error)
+
+
+def _give_up_if_gone(error: OSError) -> None:
+    if error.errno not in _GONE:
+        raise error
+    give_up_the_dead()
 
 
 def open_streams() -> None:
@@ -65,12 +77,7 @@ def is_read(stream: TextIO) -> bool:
 
 def _stream(descriptor: int, given: TextIO | None) -> TextIO:
     """Return the stream of a descriptor, otherwise as Python made it."""
-    encoding, is_flushed = "utf-8", True
-    if isinstance(given, io.TextIOWrapper):
-        encoding, is_flushed = given.encoding, given.line_buffering or given.write_through
-    return io.TextIOWrapper(
-        io.BufferedWriter(_Words(descriptor, "w", closefd=False)),
-        encoding=encoding,
-        errors="backslashreplace",
-        line_buffering=is_flushed,
-    )
+    if not isinstance(given, io.TextIOWrapper):  # it was closed when we began
+        given = io.TextIOWrapper(io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False)))
+    encoding, is_flushed = given.encoding, given.line_buffering or given.write_through
+    return _Words(given.detach(), encoding, "backslashreplace", line_buffering=is_flushed)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from testbed.clock import now
-from testbed.errors import BusyError, LabError, TestbedError
+from testbed.errors import BusyError, LabError
 from testbed.record.lease_rules import LIFE, Claim, Resource
 from testbed.record.locks import LifeSign
 
@@ -17,16 +17,26 @@ if TYPE_CHECKING:
 BEAT = 15.0
 """Seconds between two signs of life."""
 
+_SURE = LIFE / 2
+"""Seconds after a sign of life in which a change may begin: it may take 20, and 10 to roll back."""
+
+
+def boot_time() -> float:
+    """Return seconds on a clock that goes on, as the store's does, while this machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
 
 class Lease:
     """What one run holds, from `Leases.take` to `release`; a thread keeps it alive meanwhile."""
 
-    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign) -> None:
+    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign, began: float) -> None:
+        """Keep a claim alive that was asked for at `began`, a `boot_time`."""
         self._leases = leases
         self._claim = claim
         self._sign = sign
         self._lost = ""
-        self._renewed = now()
+        self._renewed = began
+        self._trouble = ""
         self._lock = Lock()
         self._over = Event()
         self._tell: Callable[[BusyError], None] = lambda error: None
@@ -38,6 +48,11 @@ class Lease:
         """Return what is leased."""
         return self._claim.resources
 
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether something of it is ours no longer."""
+        return bool(self._lost)
+
     def when_lost(self, tell: Callable[[BusyError], None]) -> None:
         """Have `tell` called, in whichever thread notices, when the lease is lost."""
         self._tell = tell
@@ -47,7 +62,8 @@ class Lease:
     def check(self, box: str, parts: Iterable[str]) -> None:
         """Raise BusyError unless these parts of a box are leased, and are so still.
 
-        Asks the store only when the last sign of life is long ago, as after a stop of the process.
+        Asks the store, which answers or gives up within its own limit, only when the last sign of
+        life is long ago, as after a stop of the process.
         """
         mine = {resource.part for resource in self._claim.resources if resource.box == box}
         missing = [] if "" in mine else sorted({*parts} - mine)
@@ -56,21 +72,25 @@ class Lease:
                 f"{Resource(box, missing[0])} is not leased by this run",
                 hint="this is a bug of the plan: it moves what it did not ask for",
             )
-        if now() - self._renewed > LIFE / 2:
+        if self._age() > _SURE:
             self._renew()
         if self._lost:
             raise self._loss()
+        if (age := self._age()) > _SURE:
+            words = f"the lease of this run was not renewed for {age:.0f} s{self._trouble}"
+            raise BusyError(words, hint="see `testbed who`")
 
     def regain(self) -> bool:
         """Take again what was lost, to give it back in order; tell whether all is ours."""
         with self._lock:
             if not self._lost:
                 return True
+            began = boot_time()
             try:
                 self._leases.claim(self._claim)
-            except TestbedError:
+            except BusyError:
                 return False
-            self._lost, self._renewed = "", now()
+            self._lost, self._renewed = "", began
             return True
 
     def release(self) -> None:
@@ -97,16 +117,20 @@ class Lease:
         with self._lock:
             if self._lost:
                 return
-            began = now()
+            began = boot_time()
             try:
                 self._lost = self._leases.renew(self._claim)
+                self._renewed, self._trouble = began, ""
             except LabError as error:
-                if began - self._renewed > LIFE:
-                    self._lost = f"the lease of this run could not be renewed: {error}"
-            else:
-                self._renewed = began
+                self._trouble = f": {error}"
+                if self._age() > LIFE:
+                    self._lost = f"the lease of this run could not be renewed{self._trouble}"
         if self._lost:
             self._tell(self._loss())
+
+    def _age(self) -> float:
+        """Return the seconds since the last sign of life that was taken."""
+        return boot_time() - self._renewed
 
     def _loss(self) -> BusyError:
         return BusyError(self._lost, hint="see `testbed who`")

@@ -11,19 +11,22 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
+from threading import Timer
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from testbed.clock import utc
+from testbed.clock import Deadline, bounded, utc
 from testbed.errors import LabError, UsageError
 from testbed.record.lease_rules import Claim, Claims, Holder, Resource
-from testbed.record.locks import lock_directory, make_shared
+from testbed.record.locks import SHARED, make_shared, make_shared_file
 from testbed.secret import conceal
 
 _TABLES = (
@@ -36,7 +39,7 @@ _TABLES = (
          token TEXT NOT NULL, at TEXT NOT NULL, by_whom TEXT NOT NULL, what TEXT NOT NULL)""",
 )
 _LIMIT = 10
-"""Seconds that a transaction may wait for the others."""
+"""Seconds that a transaction may wait for the others, and may take at all on a server."""
 
 
 class Connection(Protocol):
@@ -113,7 +116,7 @@ class FileStore:
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         """Keep claims in `path`; by default where the lock files of this machine are."""
-        self._path = path or lock_directory() / "leases" / "leases.sqlite"
+        self._path = path or SHARED / "leases" / "leases.sqlite"
         self._clock = clock
 
     @contextmanager
@@ -136,26 +139,37 @@ class FileStore:
 
     def _make(self) -> None:
         """Make the file aside and put it there whole: many may start in the same moment."""
-        make_shared(lock_directory())
+        make_shared(SHARED)
         make_shared(self._path.parent, sticky=False)
         draft = self._path.with_name(f".{secrets.token_hex(8)}.sqlite")
         try:
-            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                for statement in _TABLES:
-                    connection.execute(statement)
-            draft.chmod(0o666)  # whatever our umask; what SQLite puts beside it is alike
+            # Sticky as well, which `systemd-tmpfiles` takes for: never too old to be kept.
+            with os.fdopen(make_shared_file(draft, 0o1666), "wb") as file:
+                file.write(_empty_store())
+                file.flush()
+                os.fsync(file.fileno())
             with suppress(FileExistsError):
                 os.link(draft, self._path)
         finally:
             draft.unlink(missing_ok=True)
 
 
+def _empty_store() -> bytes:
+    """Return a database without claims, made where nobody can put a link in our way."""
+    with tempfile.TemporaryDirectory() as private:
+        path = Path(private) / "leases.sqlite"
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            for statement in _TABLES:
+                connection.execute(statement)
+        return path.read_bytes()
+
+
 class PostgresStore:
     """Claims on a PostgreSQL server, whose own clock counts."""
 
-    def __init__(self, url: str) -> None:
-        """Take the server's URL; it is not opened before it is needed."""
+    def __init__(self, url: str, limit: float = _LIMIT) -> None:
+        """Take the server's URL, not opened before it is needed, and how long it may take."""
         parts = urlsplit(url)
         pairs = (pair.partition("=") for pair in parts.query.split("&"))
         given = [value for name, _, value in pairs if name in ("password", "sslpassword")]
@@ -163,6 +177,7 @@ class PostgresStore:
             for spelling in (password, unquote(password)):
                 conceal(spelling)
         self._url = url
+        self._limit = limit
 
     @contextmanager
     def open(self) -> Iterator[Ledger]:
@@ -174,25 +189,51 @@ class PostgresStore:
                 "leases on a PostgreSQL server need the package psycopg, which is not installed",
                 hint="install it with: pip install 'optical-testbed[postgres]'",
             ) from error
-        limits = f"-c lock_timeout={_LIMIT}s -c statement_timeout={_LIMIT}s"
+        # The last is for us: who falls asleep in a transaction must not keep all others out.
+        kinds = ("lock", "statement", "idle_in_transaction_session")
+        settings = " ".join(f"-c {kind}_timeout={self._limit * 1000:.0f}" for kind in kinds)
+        deadline = Deadline.after(self._limit)
+
+        def connect() -> psycopg.Connection:
+            return psycopg.connect(self._url, connect_timeout=_LIMIT, options=settings)
+
         try:
-            with psycopg.connect(
-                self._url,
-                connect_timeout=_LIMIT,
-                tcp_user_timeout=_LIMIT * 1000,
-                options=limits,
-            ) as connection:
+            connection = bounded(connect, deadline, psycopg.Connection.close)
+            # Each statement sees what was there when it began: so the first after the wait for
+            # the others sees all that they did, whatever the server's own default is.
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            with _hung_up(connection.fileno(), deadline), connection:
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('testbed leases'))")
                 for statement in _TABLES:
                     connection.execute(statement)
                 row = connection.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()
                 assert row is not None
                 yield Ledger(_Marked(connection), float(row[0]))
-        except psycopg.Error as error:
+        except (psycopg.Error, TimeoutError) as error:
+            late = f"it did not answer within {self._limit:g} s"
             raise LabError(
-                f"the leases on {_named(self._url)} cannot be used: {str(error).strip()}",
+                f"the leases on {_named(self._url)} cannot be used: "
+                f"{late if deadline.passed else str(error).strip()}",
                 hint="is the server up, and may this user log in and make tables?",
             ) from error
+
+
+@contextmanager
+def _hung_up(line: int, deadline: Deadline) -> Iterator[None]:
+    """Hang a line up at a deadline: libpq waits for ever where a frozen server's kernel answers."""
+    with socket.socket(fileno=os.dup(line)) as ours:
+
+        def hang_up() -> None:
+            with suppress(OSError):  # the other end did already
+                ours.shutdown(socket.SHUT_RDWR)
+
+        timer = Timer(deadline.left, hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class _Marked:

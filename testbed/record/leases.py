@@ -16,15 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from testbed.clock import utc
+from testbed.clock import Deadline, bounded, utc
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import open_entries
-from testbed.record.lease import Lease
+from testbed.record.lease import Lease, boot_time
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
 from testbed.record.lease_store import FileStore, LeaseStore
 from testbed.record.locks import LifeSign, is_alive, sign_file
 from testbed.record.rundir import RunDirectory
+
+_LOOK = 1.0
+"""Seconds in which a dead run's journal must have been read; one that was not may hold promises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,8 @@ class Leases:
     def find(self) -> list[Found]:
         """Return every claim and how it stands, in the order of the holders' starts."""
         with self._store.open() as ledger:
-            found = [self._found(claim, ledger.now) for claim in ledger.claims().values()]
+            claims, at = ledger.claims().values(), ledger.now
+        found = [self._found(claim, at) for claim in claims]
         return sorted(found, key=lambda one: (one.claim.holder.since, one.claim.token))
 
     def dead_runs(self) -> list[RunDirectory]:
@@ -108,7 +112,7 @@ class Leases:
         """
         holder = holder_here(os.getpid(), run, reason)
         heir = Claim(secrets.token_hex(8), holder, frozenset(), 0.0)
-        sign = LifeSign(heir.token)
+        sign, began = LifeSign(heir.token), boot_time()
         try:
             with self._store.open() as ledger:
                 before = ledger.claims()
@@ -122,7 +126,7 @@ class Leases:
             sign.end()
             raise
         _sweep(before[token] for token in tokens)
-        return Lease(self, heir, sign)
+        return Lease(self, heir, sign, began)
 
     def release_run(self, run: str) -> None:
         """Give back all that a dead run had, once nothing of it is left to be taken back.
@@ -173,9 +177,9 @@ class Leases:
         return answer
 
     def _lease(self, claim: Claim) -> Lease:
-        sign = LifeSign(claim.token)
+        sign, began = LifeSign(claim.token), boot_time()
         try:
-            return Lease(self, self.claim(claim), sign)
+            return Lease(self, self.claim(claim), sign, began)
         except BaseException:
             sign.end()
             raise
@@ -222,9 +226,13 @@ def _owes(holder: Holder) -> bool:
     if not holder.directory:
         return False
     run = RunDirectory(Path(holder.directory))
-    try:
+
+    def owes() -> bool:
         run.path.stat()
         return run.journal.exists() and bool(open_entries(run.journal))
+
+    try:  # others wait for the store meanwhile: their lease is worth more than a server of files
+        return bounded(owes, Deadline.after(_LOOK), bool)
     except (FileNotFoundError, NotADirectoryError):  # what it promised may be known over there
         return holder.host != socket.gethostname()
     except (OSError, UnsafeError):

@@ -6,11 +6,12 @@ they see each other's processes under other numbers, as in a twin.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import socket
-import tempfile
+import stat
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,13 +20,8 @@ from typing import Any
 from testbed.clock import utc
 from testbed.errors import BusyError, LabError
 
-_SHARED = Path("/run/lock")
-
-
-def lock_directory() -> Path:
-    """Return where lock files are: shared by all users of this machine where that is possible."""
-    root = _SHARED if os.access(_SHARED, os.W_OK) else Path(tempfile.gettempdir())
-    return root / "testbed"
+SHARED = Path("/var/tmp/testbed")  # noqa: S108 - shared on purpose, as `/tmp` is
+"""Where all users of this machine meet, and what a reboot leaves as it was."""
 
 
 def make_shared(directory: Path, *, sticky: bool = True) -> None:
@@ -35,10 +31,34 @@ def make_shared(directory: Path, *, sticky: bool = True) -> None:
     user's file with O_CREAT there, which SQLite does.
     """
     try:
-        directory.mkdir(parents=True)
-        directory.chmod(0o1777 if sticky else 0o777)
+        directory.mkdir()
     except FileExistsError:
-        pass
+        return
+    descriptor = os.open(directory, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(descriptor, 0o1777 if sticky else 0o777)
+    finally:
+        os.close(descriptor)
+
+
+def make_shared_file(path: Path, mode: int = 0o666) -> int:
+    """Make a file that every user of this machine may open; FileExistsError where there is one."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    os.fchmod(descriptor, mode)  # whatever our umask
+    return descriptor
+
+
+def _open_shared_file(path: Path) -> int:
+    """Open a file that somebody made; OSError for what leads elsewhere, as a link to our files.
+
+    Not with O_CREAT: in a shared directory Linux refuses that for another user's file.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no regular file")
 
 
 class LifeSign:
@@ -47,11 +67,9 @@ class LifeSign:
     def __init__(self, token: str) -> None:
         path = sign_file(token)
         try:
-            make_shared(lock_directory())
+            make_shared(SHARED)
             make_shared(path.parent, sticky=False)
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags)
-            os.fchmod(self._descriptor, 0o666)
+            self._descriptor = make_shared_file(path)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise LabError(
@@ -74,7 +92,7 @@ class LifeSign:
 def is_alive(token: str) -> bool | None:
     """Tell whether the holder of a token lives; None when it gives no sign on this machine."""
     try:
-        descriptor = os.open(sign_file(token), os.O_RDWR | os.O_CLOEXEC)
+        descriptor = _open_shared_file(sign_file(token))
     except OSError:
         return None
     try:
@@ -89,7 +107,7 @@ def is_alive(token: str) -> bool | None:
 
 def sign_file(token: str) -> Path:
     """Return the file that a token's holder keeps locked while it lives."""
-    return lock_directory() / "leases" / f"{token}.alive"
+    return SHARED / "leases" / f"{token}.alive"
 
 
 class InstrumentLock:
@@ -99,14 +117,14 @@ class InstrumentLock:
     """
 
     def __init__(self, instrument: str, resource: str, run: str) -> None:
-        self._path = lock_directory() / (_safe(resource) + ".lock")
+        self._path = SHARED / (_safe(resource) + ".lock")
         try:
-            make_shared(self._path.parent)
+            make_shared(SHARED)
             self._descriptor = self._acquire(instrument)
         except OSError as error:
             raise LabError(
                 f"locking {instrument} with {self._path} failed: {error.strerror}",
-                hint="may this user write there?",
+                hint="may this user write there, and is it a file?",
             ) from error
         owner = {"run": run, "pid": os.getpid(), "host": socket.gethostname(), "since": utc()}
         os.ftruncate(self._descriptor, 0)
@@ -133,19 +151,14 @@ class InstrumentLock:
             os.close(descriptor)  # its last holder removed the file after we opened it
 
     def _open(self) -> int:
-        """Open the lock file, or make one that every user of this machine may open."""
         try:
-            # Not with O_CREAT: in a shared directory Linux refuses that for another user's file.
-            return os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            return _open_shared_file(self._path)
         except FileNotFoundError:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(self._path, flags)
-            os.fchmod(descriptor, 0o666)  # whatever our umask
-            return descriptor
+            return make_shared_file(self._path)
 
     def _is_current(self, descriptor: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(descriptor), self._path.stat())
+            return os.path.samestat(os.fstat(descriptor), self._path.lstat())
         except FileNotFoundError:
             return False
 

@@ -16,9 +16,9 @@ from testbed.run.plan import Plan
 RESTORE_LIMIT = 15.0
 """Seconds that one step of the clean-up may take at most."""
 
-_STEPS = 8
-"""Of a clean-up without faults: what was under way, ranks, circuits, attenuation, power, agents,
-instruments, leases."""
+_STEPS = 9
+"""Of a clean-up without faults: what was under way, lost leases, ranks, circuits, attenuation,
+power, agents, instruments, leases."""
 
 
 def longest_restore(plan: Plan) -> float:

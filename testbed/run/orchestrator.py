@@ -183,7 +183,7 @@ class Orchestrator:
         self._inbox.handler = self._record
         if self._time:
             self._time.cancel()
-        self._tenure.prepare_end()
+        self._tenure.prepare_end(self._cleanup)
         self._cleanup.run()
         self._journal.close()
         self._inbox.close()

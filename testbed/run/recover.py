@@ -8,6 +8,7 @@ that same journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, Uns
 from testbed.events import Subscriber
 from testbed.record.journal import Entry, Journal, open_entries
 from testbed.record.lease import Lease
+from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
@@ -27,6 +29,7 @@ from testbed.run.inbox import Inbox
 from testbed.run.promises import needed, what
 from testbed.schema import Lab
 
+_TAKE_LIMIT = 20.0
 _OPEN_LIMIT = 10.0
 _STEP_LIMIT = 25.0
 _HOST_LIMIT = 30.0
@@ -50,17 +53,37 @@ def recover(
     try:
         promises = open_entries(run.journal)
         if not promises:
-            leases.take_over(run, "recover").release()
+            _taken_over(run, leases, (), inbox).release()
             return EXIT_PASSED
         with closing(EventLog.resume(run.events)) as log:  # first: what it raises, leases nothing
             log.subscribe(subscriber)
-            lease = leases.take_over(run, "recover", needed(lab, promises))
+            lease = _taken_over(run, leases, needed(lab, promises), inbox)
             try:
                 return _Replay(lab, run, journal, log, inbox, far_ends).run(lease)
             finally:
                 _end(lease, run)
     finally:
         journal.close()
+
+
+def _taken_over(
+    run: RunDirectory, leases: Leases, wanted: Iterable[Resource], inbox: Inbox
+) -> Lease:
+    """Lease what a run had, in a worker, so that a signal ends the wait for a store that is slow.
+
+    What comes after that is let go as by a death.
+    """
+    taking = inbox.submit(lambda: leases.take_over(run, "recover", wanted))
+    try:
+        return inbox.result(taking, Deadline.after(_TAKE_LIMIT), "taking the leases over")
+    except TestbedError:
+        taking.add_done_callback(_let_go)
+        raise
+
+
+def _let_go(taken: Future[Lease]) -> None:
+    if not taken.cancelled() and not taken.exception():
+        taken.result().leave()
 
 
 def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs
@@ -14,7 +15,9 @@ from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases, Owed
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
+from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox
+from testbed.run.limits import RESTORE_LIMIT
 
 _TAKE_LIMIT = 20.0
 _TRY = 0.5
@@ -53,13 +56,16 @@ class Tenure:
         bench.hold(lease)
         self._log.append("lease.taken", "", resources=sorted(map(str, wanted)))
 
-    def prepare_end(self) -> None:
-        """Let a loss no longer end the run; take again what was lost and is free, to restore it."""
+    def prepare_end(self, cleanup: Cleanup) -> None:
+        """Let a loss no longer end the run; what was lost is taken again first, if it is free."""
         if self._lease is None:
             return
         self._lease.when_lost(lambda error: None)
-        self._log.required = False  # the clean-up begins, whether this can be told or not
-        if not self._lease.regain():
+        if self._lease.is_lost:
+            cleanup.push("lost leases", partial(self._regain, self._lease), RESTORE_LIMIT)
+
+    def _regain(self, lease: Lease, _: Deadline) -> None:
+        if not lease.regain():
             text = "what was lost belongs to somebody else now and is not touched any more"
             self._log.append("note", "leases", text=text)
 

@@ -185,7 +185,7 @@ def conduct(
         findings = _checked(bench, journal, log, inbox, cleanup, tell)
     except Exception as error:  # whatever it is, it must not keep the circuit lit
         problem = error
-    tenure.prepare_end()
+    tenure.prepare_end(cleanup)
     cleanup.run()
     journal.close()
     inbox.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from testbed.record.locks import SHARED, make_shared
 from testbed.twin.namespaces import bind, mount
 
 ROOM = Path("/run/testbed")
@@ -35,11 +36,12 @@ def born(pid: int) -> str | None:
 
 
 def furnish(names: dict[str, str]) -> None:
-    """Mount private /run, /dev and /etc/hosts; real ttys and instruments are gone afterwards."""
+    """Mount private /run, /dev, /etc/hosts and leases; real instruments are gone afterwards."""
     mount("tmpfs", "/run", "tmpfs", "mode=0755")
     for directory in (ROOM, HOME, HOME / ".ssh", CERTIFICATES):
         directory.mkdir(mode=0o700)
-    Path("/run/lock").mkdir(mode=0o1777)
+    make_shared(SHARED)  # on the machine around us, where it stays: a mount must lie on something
+    mount("tmpfs", SHARED, "tmpfs", "mode=1777")
     _make_devices(ROOM / "dev")
     hosts = ROOM / "hosts"
     lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in names.items())]

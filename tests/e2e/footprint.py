@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-_PLACES = (Path("/run/lock/testbed"), Path(tempfile.gettempdir()))
+from testbed.record.locks import SHARED
 
 
 def footprint() -> dict[str, set[str]]:
@@ -15,8 +15,8 @@ def footprint() -> dict[str, set[str]]:
         "processes": set(_processes()),
         "namespaces": set(_namespaces()),
         "interfaces": {path.name for path in Path("/sys/class/net").iterdir()},
-        "files": {str(f) for p in _PLACES if p.is_dir() for f in p.glob("*testbed*")}
-        | {str(f) for f in Path("/run/lock/testbed").glob("*")},
+        "files": {str(f) for f in Path(tempfile.gettempdir()).glob("*testbed*")}
+        | {str(f) for f in SHARED.glob("*")},
     }
 
 

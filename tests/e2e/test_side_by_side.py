@@ -84,6 +84,7 @@ def test_a_hand_that_locks_keeps_runs_off(testbed: CommandLine, rack: str) -> No
     lab = ["--lab", "rack", "--twin", rack]
     words = ["--reason", "cleaning fibres", "--for", "2h"]
     assert testbed("lock", "ocs.1", "h5", *words, *lab).code == 0
+    assert "cleaning fibres" not in testbed("who").out  # it is the twin's alone
     refused = short_run(testbed, rack, "h0, h1")
     assert refused.code == 5 and "cleaning fibres" in refused.out
     assert testbed("unlock", "ocs.1", "h5", *lab).code == 0

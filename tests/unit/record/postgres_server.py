@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -49,6 +50,15 @@ class Server:
     def kill(self):
         self._process.kill()
         self._process.communicate()
+
+    @contextmanager
+    def frozen(self):
+        """Have the process that lets clients in do nothing, although its kernel answers them."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def start_again(self):
         (self._directory / "data" / "postmaster.pid").unlink(missing_ok=True)

@@ -8,7 +8,8 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+import uuid
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases, Owed
-from testbed.record.locks import sign_file
+from testbed.record.locks import SHARED, sign_file
 from testbed.record.rundir import RunDirectory
 
 BOX = "TCPIP::192.0.2.10::5025::SOCKET"
@@ -244,6 +245,160 @@ def test_the_door_is_closed_for_what_was_not_leased(leases, run):
     with pytest.raises(BusyError, match="is not leased"):
         lease.check(BOX, [""])
     lease.release()
+
+
+@pytest.fixture
+def clocks(monkeypatch):
+    """The clocks that go on while a machine sleeps, and how far they went; others stand still."""
+    asleep, now = [0.0], time.clock_gettime
+
+    def shown(clock):
+        return now(clock) + asleep[0] * (clock in (time.CLOCK_BOOTTIME, time.CLOCK_REALTIME))
+
+    monkeypatch.setattr(time, "clock_gettime", shown)
+    return asleep
+
+
+def test_who_slept_longer_than_its_lease_lasts_moves_nothing_that_is_anothers_now(
+    store, run, clocks
+):
+    file = FileStore(store, clock=lambda: time.clock_gettime(time.CLOCK_REALTIME))
+    away = Leases(file, look=lambda claim: None)
+    lease = take(away, run, ONE)
+    clocks[0] = 600.0
+    again = take(away, run, ONE)
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        lease.check(BOX, ["1"])
+    again.check(BOX, ["1"])
+    lease.release()
+    again.release()
+
+
+class Failing:
+    """A store that, once it is away, takes twenty seconds to say so."""
+
+    def __init__(self, path, clocks):
+        self._store = FileStore(path)
+        self._clocks = clocks
+        self.is_away = False
+
+    @contextmanager
+    def open(self):
+        if self.is_away:
+            self._clocks[0] += 20.0
+            raise LabError("the server is away")
+        with self._store.open() as ledger:
+            yield ledger
+
+
+def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewal_fails(
+    store, run, clocks
+):
+    failing = Failing(store, clocks)
+    leases = Leases(failing)
+    lease = take(leases, run, ONE)
+    failing.is_away = True
+    clocks[0] = 25.0
+    lease.check(BOX, ["1"])
+    assert clocks[0] == 25.0  # nobody was asked
+    clocks[0] = 31.0
+    with pytest.raises(BusyError, match="was not renewed for 51 s: the server is away"):
+        lease.check(BOX, ["1"])
+    assert not lease.is_lost
+    with pytest.raises(BusyError, match="could not be renewed: the server is away"):
+        lease.check(BOX, ["1"])
+    failing.is_away = False
+    assert lease.regain()
+    lease.check(BOX, ["1"])
+    lease.release()
+
+
+def test_a_journal_that_cannot_be_read_for_long_may_hold_promises(leases, store, run):
+    os.mkfifo(run.journal)  # opening it waits for a writer, as on a server of files that is away
+    with holder(store, run, "1") as process:
+        kill(process)
+    with pytest.raises(Owed, match=run.id):
+        take(leases, run, ONE)
+    os.close(os.open(run.journal, os.O_WRONLY | os.O_NONBLOCK))
+    run.journal.unlink()
+    take(leases, run, ONE).release()
+
+
+def test_a_dead_run_is_recovered_first_also_after_a_reboot(leases, store, run):
+    journal = Journal(run.journal)
+    journal.promise("circuits", start={})
+    journal.close()
+    with holder(store, run, "1") as process:
+        token = leases.find()[0].claim.token
+        kill(process)
+    with pytest.raises(Owed, match=run.id):
+        take(leases, run, ONE)
+    sign_file(token).unlink()  # as by whatever tidies up at a start
+    started = Leases(FileStore(store, clock=lambda: time.time() + 61.0))
+    with pytest.raises(Owed, match=run.id):
+        take(started, run, ONE)
+    started.release_run(run.id)
+
+
+TAKE = """
+import sys
+from testbed.record.lease_rules import Resource
+from testbed.record.leases import Leases
+lease = Leases().take([Resource(sys.argv[1])], "by default")
+print("held", flush=True)
+sys.stdin.read()
+lease.release()
+"""
+
+
+def test_one_machine_has_one_store_whatever_its_users_take_for_temporary(tmp_path):
+    box = f"box-{uuid.uuid4()}"
+    processes = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        started = subprocess.Popen(
+            [sys.executable, "-c", TAKE, box],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(tmp_path / name)},
+        )
+        processes.append(started)
+        started.stdout.readline()
+    _, (_, refused) = (process.communicate() for process in processes)
+    assert f"{box}: held by" in refused
+    assert SHARED.is_relative_to("/var/tmp")  # what the file hierarchy standard keeps at a start
+
+
+def test_who_makes_the_store_opens_no_file_of_his_own_to_others(tmp_path):
+    store, key = tmp_path / "shared" / "leases.sqlite", tmp_path / "key"
+    key.write_text("private")
+    key.chmod(0o600)
+    done = threading.Event()
+
+    def put_links_in_the_way():
+        while not done.is_set():
+            for draft in store.parent.glob(".*.sqlite"):
+                with suppress(OSError):
+                    draft.unlink()
+                    draft.symlink_to(key)
+
+    attacker = threading.Thread(target=put_links_in_the_way)
+    attacker.start()
+    for _ in range(20):
+        with suppress(LabError):
+            Leases(FileStore(store)).find()
+        store.unlink(missing_ok=True)
+    done.set()
+    attacker.join()
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text() == "private"
+
+
+def test_every_user_may_write_the_store_and_no_age_makes_it_rubbish(leases, store):
+    leases.find()
+    assert store.stat().st_mode & 0o7777 == 0o1666
 
 
 def test_a_claim_by_hand_ends_by_its_time_or_by_whoever_made_it(store, run):

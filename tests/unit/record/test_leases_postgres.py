@@ -1,9 +1,13 @@
 """The same leases on a PostgreSQL server, which the test starts itself."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 from lease_machine import directories_of_runs
@@ -12,9 +16,9 @@ from test_leases_machine import lived
 
 from testbed.cli import run as command_line
 from testbed.errors import BusyError, LabError
-from testbed.record.lease_rules import Resource
+from testbed.record.lease_rules import Claim, Resource
 from testbed.record.lease_store import PostgresStore
-from testbed.record.leases import Leases
+from testbed.record.leases import Leases, holder_here
 from testbed.record.rundir import RunDirectory
 from testbed.secret import masked
 
@@ -151,6 +155,83 @@ def test_a_server_that_died_is_told_and_used_again_when_it_is_back(server, lease
     server.start_again()
     assert [found.standing for found in leases.find()] == ["held"]
     lease.release()
+
+
+def test_a_server_that_lets_nobody_in_is_waited_for_until_the_limit_only(server):
+    hurried = Leases(PostgresStore(server.url(), limit=0.5))
+    with server.frozen(), pytest.raises(LabError, match=r"it did not answer within 0\.5 s"):
+        hurried.find()
+
+
+def test_a_server_that_freezes_in_a_transaction_is_waited_for_until_the_limit_only(server, store):
+    hurried = PostgresStore(server.url(), limit=0.5)
+    with (
+        pytest.raises(LabError, match=r"it did not answer within 0\.5 s"),
+        frozen_backend(server, hurried) as ledger,
+    ):
+        ledger.claims()
+    assert Leases(store).find() == []
+
+
+@contextmanager
+def frozen_backend(server, store):
+    """Be in a transaction with a process of the server that does nothing any more."""
+    with psycopg.connect(server.url(), autocommit=True) as watch, store.open() as ledger:
+        statement = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        ((process,),) = watch.execute(statement).fetchall()
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield ledger
+        finally:
+            os.kill(process, signal.SIGCONT)
+
+
+BE_IN = """
+import sys
+from testbed.record.lease_store import PostgresStore
+with PostgresStore(sys.argv[1], limit=0.5).open():
+    print("in", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_controller_that_falls_asleep_in_a_transaction_keeps_nobody_out(server, leases):
+    asleep = subprocess.Popen(
+        [sys.executable, "-c", BE_IN, server.url()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert asleep.stdout.readline() == "in\n"
+    asleep.send_signal(signal.SIGSTOP)
+    assert leases.find() == []
+    asleep.kill()
+    asleep.communicate()
+
+
+def test_who_waited_sees_what_others_did_whatever_isolation_is_the_servers_default(server, store):
+    box, refused = Resource(ONE.box, "", "ocs"), []
+
+    def take_a_part():
+        try:
+            Leases(store).take([ONE], "a part of it").release()
+        except BusyError as error:
+            refused.append(str(error))
+
+    with psycopg.connect(server.url(), autocommit=True) as watch:
+        watch.execute("ALTER ROLE keeper SET default_transaction_isolation = 'repeatable read'")
+        try:
+            with store.open() as ledger:
+                waiter = Thread(target=take_a_part)
+                waiter.start()
+                while not watch.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
+                    watch.execute("SELECT pg_sleep(0.01)")
+                whole = Claim("t", holder_here(0), frozenset({box}), ledger.now + 60.0)
+                ledger.write({}, {"t": whole})
+            waiter.join()
+        finally:
+            watch.execute("ALTER ROLE keeper RESET default_transaction_isolation")
+    assert len(refused) == 1 and refused[0].startswith("ocs: held by")
 
 
 LAB = """\

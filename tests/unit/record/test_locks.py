@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.errors import BusyError, LabError
-from testbed.record.locks import InstrumentLock, lock_directory
+from testbed.record.locks import SHARED, InstrumentLock, LifeSign, is_alive, sign_file
 
 HOLD = """
 import sys
@@ -31,7 +31,7 @@ def resource():
 
 
 def lock_file(resource):
-    return lock_directory() / (resource.replace(":", "_") + ".lock")
+    return SHARED / (resource.replace(":", "_") + ".lock")
 
 
 @contextmanager
@@ -160,6 +160,33 @@ def test_a_lock_that_cannot_be_made_is_no_bug(resource):
         InstrumentLock("ocs", "x" * 300, "run")
 
 
+def test_what_leads_to_another_file_is_no_lock_and_is_left_alone(resource, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    with InstrumentLock("ocs", "x" + resource, "run"):  # which makes the directory
+        lock_file(resource).symlink_to(precious)
+    with pytest.raises(LabError, match=r"locking ocs with .* failed: Too many levels of symbolic"):
+        InstrumentLock("ocs", resource, "run")
+    assert precious.read_text() == "precious"
+    lock_file(resource).unlink()
+    os.mkfifo(lock_file(resource))
+    with pytest.raises(LabError, match=r"locking ocs with .* failed: it is no regular file"):
+        InstrumentLock("ocs", resource, "run")
+
+
+def test_a_link_is_no_sign_of_life(tmp_path):
+    token = uuid.uuid4().hex
+    sign = LifeSign(token)
+    try:
+        assert is_alive(token)
+        elsewhere = tmp_path / "locked"
+        sign_file(token).rename(elsewhere)
+        sign_file(token).symlink_to(elsewhere)
+        assert is_alive(token) is None
+    finally:
+        sign.end()
+
+
 def test_every_user_of_the_machine_may_lock(resource):
     with InstrumentLock("ocs", resource, "run"):
-        assert lock_directory().stat().st_mode & 0o1777 == 0o1777
+        assert SHARED.stat().st_mode & 0o1777 == 0o1777

@@ -8,13 +8,14 @@ import os
 import signal
 from contextlib import suppress
 
+from slow_store import SlowStore
+
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline, utc
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.journal import Journal, open_entries
-from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
@@ -89,7 +90,8 @@ class KilledRun:
         self.lab = load_lab(self.directory.path / "lab.yaml")
         facts = {"run": self.directory.id, "started": utc(), "label": "measured-hw", "lab": "small"}
         self.directory.write_json("run.json", facts)
-        self.leases = Leases(FileStore(directory / "leases.sqlite"))
+        self.store = SlowStore(directory / "leases.sqlite")
+        self.leases = Leases(self.store)
         self.faults = {}
         """What far ends were told to do wrong, by switch."""
         self.inbox = Inbox()

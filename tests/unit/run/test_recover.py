@@ -8,10 +8,12 @@ from contextlib import suppress
 import pytest
 from killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 
+from testbed.clock import Deadline
 from testbed.errors import BusyError
 from testbed.fabric.circuits import Circuit
 from testbed.record.journal import Journal
 from testbed.record.leases import Owed
+from testbed.run.inbox import Interrupted
 
 
 @pytest.fixture
@@ -308,3 +310,17 @@ def test_a_promise_that_cannot_be_kept_is_left_and_told(run, undo, arguments, sa
     assert run.shown() == {}
     assert run.promised() == [undo]
     assert said in run.left()[0]
+
+
+def test_a_signal_ends_the_wait_for_a_store_that_is_frozen_and_nothing_is_held_then(run):
+    killed(run, lambda: run.change(OTHER))
+    run.inbox.interrupt(2)
+    with run.store.frozen():
+        with pytest.raises(Interrupted):
+            run.recover()
+        settle = run.inbox.work_under_way()
+    limit = Deadline.after(30.0)
+    assert settle(limit)
+    while [found.standing for found in run.leases.find()] != ["owing"]:
+        assert not limit.passed
+    assert run.recover() == 0

@@ -3,12 +3,12 @@
 import threading
 
 import pytest
+from slow_store import SlowStore
 
 from testbed.bench.needs import needs, part_of
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UnsafeError
 from testbed.record.journal import Journal
-from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases, Owed
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
@@ -27,12 +27,20 @@ class House:
         self.log = log
         self.inbox = inbox
         self.directory = directory
-        self.leases = Leases(FileStore(directory / "leases.sqlite"))
+        self.store = SlowStore(directory / "leases.sqlite")
+        self.leases = Leases(self.store)
         self.run = RunDirectory.create(directory / "results", "first")
         Journal(self.run.journal).close()
 
     def tenure(self, patience=0.0, run=None):
         return Tenure(self.leases, run or self.run, "job", self.log, self.inbox, patience)
+
+    def ended(self, tenure):
+        """Come to the end of a run that has nothing to take back but its leases."""
+        cleanup = Cleanup(self.inbox, self.log)
+        tenure.prepare_end(cleanup)
+        cleanup.run()
+        return cleanup.failures
 
     def others(self, *hosts):
         return self.leases.take(needs(self.bench.lab, hosts), "theirs")
@@ -127,7 +135,7 @@ def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_r
     tenure._lease._renew()
     with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took"):
         house.inbox.pause(soon())
-    tenure.prepare_end()
+    assert house.ended(tenure) == []
     house.bench.leased.check(fibres.tx.switch, [fibres.tx.number])
     tenure.end(soon())
     assert house.leases.find() == []
@@ -139,7 +147,7 @@ def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
     theirs = house.others("h0")
     tenure._lease._renew()
-    tenure.prepare_end()
+    assert house.ended(tenure) == []
     assert "belongs to somebody else now" in house.events("note")[-1].data["text"]
     cleanup = Cleanup(house.inbox, house.log)
     cleanup.push("leases", tenure.end, LONG)
@@ -156,6 +164,32 @@ def test_a_loss_that_cannot_be_recorded_keeps_nothing_from_being_taken_back(hous
     theirs = house.others("h0")
     tenure._lease._renew()
     with full_disk():
-        tenure.prepare_end()
-    tenure.end(soon())
+        house.ended(tenure)
     theirs.release()
+
+
+def test_a_store_that_is_frozen_does_not_keep_the_clean_up_from_beginning(house):
+    tenure = house.tenure()
+    tenure.begin(house.bench, ["h0"])
+    cleanup = Cleanup(house.inbox, house.log)
+    with house.store.frozen():
+        threading.Thread(target=tenure._lease._renew).start()
+        assert house.store.asked.wait(LONG)
+        end = threading.Thread(target=tenure.prepare_end, args=[cleanup])
+        end.start()
+        end.join(5.0)
+        assert not end.is_alive()
+    assert cleanup.failures == []
+    tenure.end(soon())
+
+
+def test_signals_end_the_wait_for_what_was_lost(house):
+    tenure = house.tenure()
+    tenure.begin(house.bench, ["h0"])
+    house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
+    tenure._lease._renew()
+    with house.store.frozen():
+        for _ in range(3):
+            house.inbox.interrupt(2)
+        assert house.ended(tenure) == ["lost leases: left in the middle"]
+    tenure.end(soon())
