@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 BEAT = 15.0
 """Seconds between two signs of life."""
 
+_LOOK = 0.5
+"""Seconds between two looks whether somebody who took something by force has called."""
+
 _SURE = LIFE / 2
 """Seconds after a sign of life in which a change may begin: it may take 20, and 10 to roll back."""
 
@@ -37,6 +40,8 @@ class Lease:
         self._lost = ""
         self._renewed = began
         self._trouble = ""
+        self._heeded = 0
+        """Calls after which the store was asked."""
         self._lock = Lock()
         self._over = Event()
         self._tell: Callable[[BusyError], None] = lambda error: None
@@ -63,7 +68,7 @@ class Lease:
         """Raise BusyError unless these parts of a box are leased, and are so still.
 
         Asks the store, which answers or gives up within its own limit, only when the last sign of
-        life is long ago, as after a stop of the process.
+        life is long ago, as after a stop of the process, or when somebody took something by force.
         """
         mine = {resource.part for resource in self._claim.resources if resource.box == box}
         missing = [] if "" in mine else sorted({*parts} - mine)
@@ -72,7 +77,7 @@ class Lease:
                 f"{Resource(box, missing[0])} is not leased by this run",
                 hint="this is a bug of the plan: it moves what it did not ask for",
             )
-        if self._age() > _SURE:
+        if self._is_called() or self._age() > _SURE:
             self._renew()
         if self._lost:
             raise self._loss()
@@ -109,24 +114,30 @@ class Lease:
         self._sign.leave()
 
     def _beat(self) -> None:
-        while not self._over.wait(BEAT):
-            self._renew()
+        due = boot_time() + BEAT
+        while not self._over.wait(_LOOK):
+            if self._is_called() or boot_time() > due:
+                self._renew()
+                due = boot_time() + BEAT
 
     def _renew(self) -> None:
         """Give a sign of life, unless the lease is lost, or tell that it is now."""
         with self._lock:
             if self._lost:
                 return
-            began = boot_time()
+            began, calls = boot_time(), self._sign.calls()
             try:
                 self._lost = self._leases.renew(self._claim)
-                self._renewed, self._trouble = began, ""
+                self._renewed, self._trouble, self._heeded = began, "", calls
             except LabError as error:
                 self._trouble = f": {error}"
                 if self._age() > LIFE:
                     self._lost = f"the lease of this run could not be renewed{self._trouble}"
         if self._lost:
             self._tell(self._loss())
+
+    def _is_called(self) -> bool:
+        return self._sign.calls() > self._heeded
 
     def _age(self) -> float:
         """Return the seconds since the last sign of life that was taken."""

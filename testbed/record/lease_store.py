@@ -174,7 +174,7 @@ class PostgresStore:
         pairs = (pair.partition("=") for pair in parts.query.split("&"))
         given = [value for name, _, value in pairs if name in ("password", "sslpassword")]
         for password in (parts.password or "", *given):
-            for spelling in (password, unquote(password)):
+            for spelling in (password, unquote(password), *password.split("@")):
                 conceal(spelling)
         self._url = url
         self._limit = limit

@@ -23,7 +23,7 @@ from testbed.record.journal import open_entries
 from testbed.record.lease import Lease, boot_time
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
 from testbed.record.lease_store import FileStore, LeaseStore
-from testbed.record.locks import LifeSign, is_alive, sign_file
+from testbed.record.locks import LifeSign, call, is_alive, sign_file
 from testbed.record.rundir import RunDirectory
 
 _LOOK = 1.0
@@ -85,6 +85,8 @@ class Leases:
                 by = f"{me.user} (process {me.pid} on {me.host})"
                 ledger.log_force(claim.token, by, _named(claim, unwanted))
             ledger.write(before, after)
+        for claim in hit:
+            call(claim.token)
         _sweep(claim for claim in hit if claim.token not in after)
         left = {token: claim.resources for token, claim in after.items()}
         return [
@@ -233,9 +235,7 @@ def _owes(holder: Holder) -> bool:
 
     try:  # others wait for the store meanwhile: their lease is worth more than a server of files
         return bounded(owes, Deadline.after(_LOOK), bool)
-    except (FileNotFoundError, NotADirectoryError):  # what it promised may be known over there
-        return holder.host != socket.gethostname()
-    except (OSError, UnsafeError):
+    except (OSError, UnsafeError):  # it may be on another machine, or have been moved
         return True
 
 

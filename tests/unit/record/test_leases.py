@@ -217,6 +217,18 @@ def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run)
     assert leases.find() == []
 
 
+def test_what_was_taken_by_force_is_moved_no_more_from_that_moment_on(leases, run):
+    lease = take(leases, run, ONE, HOST)
+    told = threading.Event()
+    lease.when_lost(lambda loss: told.set())
+    lease.check(BOX, ["1"])
+    leases.unlock([ONE], forced=True)
+    with pytest.raises(BusyError, match="is lost"):
+        lease.check(BOX, ["1"])
+    assert told.wait(10)
+    lease.release()
+
+
 def test_who_leaves_something_changed_leaves_its_lease_to_be_recovered(leases, run):
     journal = Journal(run.journal)
     promise = journal.promise("circuits", start={})
