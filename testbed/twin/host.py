@@ -10,6 +10,7 @@ import socket
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import asyncssh
@@ -126,6 +127,11 @@ async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: sock
     await server.wait_closed()
 
 
+def _close(stdin: asyncio.StreamWriter, gone: asyncio.Future[None]) -> None:
+    stdin.close()
+    gone.exception()  # whatever it is, the client has gone
+
+
 class Shell:
     """Run what clients ask for, as a login shell of the host would, in an environment."""
 
@@ -144,13 +150,11 @@ class Shell:
             start_new_session=True,
         )
         assert process.stdin is not None
-        try:
-            await client.redirect(process.stdin, process.stdout, process.stderr)
-        except BaseException:
-            # A client that is gone already cannot be redirected, and nobody else would tell the
-            # command: it would wait for its input for ever.
-            process.stdin.close()
-            raise
+        # Of a client that goes before all is connected nobody else would tell the command, which
+        # would wait for its input for ever.
+        gone = asyncio.ensure_future(client.wait_closed())
+        gone.add_done_callback(partial(_close, process.stdin))
+        await client.redirect(process.stdin, process.stdout, process.stderr)
         code = await process.wait()
         await client.stdout.drain()
         await client.stderr.drain()

@@ -35,9 +35,11 @@ def test_a_command_hears_that_its_client_is_gone(tmp_path, monkeypatch, is_early
 
     async def drill():
         going, gone = asyncio.Event(), asyncio.Event()
+        started = []
 
         async def slowly(*arguments, **options):
             process = await start(*arguments, **options)
+            started.append(process)
             going.set()
             if is_early:
                 await gone.wait()
@@ -59,6 +61,8 @@ def test_a_command_hears_that_its_client_is_gone(tmp_path, monkeypatch, is_early
         while not ended.exists() and time.monotonic() < limit:
             await asyncio.sleep(0.01)
         server.close()
+        for process in started:  # this loop may be over before it has heard of their end
+            process._transport.close()
 
     asyncio.run(drill())
     assert ended.exists()
