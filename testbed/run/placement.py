@@ -55,6 +55,8 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
             hint="give each job an experiment of its own",
         )
     name, spec = next(iter(experiment.jobs.items()))
+    # A schedule of a million ranks fills the memory: that there are so many hosts comes first.
+    _choose_hosts(experiment, lab, name, getattr(spec.options, "ranks", 1))
     job: Job = kind("jobs", spec.kind).load()(spec.options)
     hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
     ranks, spares = hosts[: job.ranks], hosts[job.ranks :]

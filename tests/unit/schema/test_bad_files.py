@@ -151,6 +151,11 @@ def test_what_once_hung_or_broke_is_refused_in_words(read, case):
     assert words in str(error)
 
 
+def test_more_ranks_than_any_lab_has_hosts_are_counted_before_they_are_planned(read):
+    text = BARE.replace("ranks: 2", "ranks: 4000000000000").encode()
+    assert "4000000000000 hosts" in str(read(BadFile("ranks", text)))
+
+
 def test_many_arms_of_a_long_file_are_refused(read):
     hosts = BARE.replace("ranks: 2", f"ranks: 2, hosts: [{lines(6_000, 'h#, ')}]")
     text = f"{hosts}variants:\n" + lines(900, " v#: {}\n")
