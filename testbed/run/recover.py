@@ -21,7 +21,7 @@ from testbed.record.journal import Entry, Journal, open_entries
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
-from testbed.record.log import EventLog
+from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.far_ends import FarEndDoor
@@ -54,6 +54,7 @@ def recover(
         promises = open_entries(run.journal)
         if not promises:
             _taken_over(run, leases, (), inbox).release()
+            _note_that_nothing_was_left(run, subscriber)
             return EXIT_PASSED
         with closing(EventLog.resume(run.events)) as log:  # first: what it raises, leases nothing
             log.subscribe(subscriber)
@@ -84,6 +85,16 @@ def _taken_over(
 def _let_go(taken: Future[Lease]) -> None:
     if not taken.cancelled() and not taken.exception():
         taken.result().leave()
+
+
+def _note_that_nothing_was_left(run: RunDirectory, subscriber: Subscriber) -> None:
+    """Have the record of a run that was killed before its first promise end, too."""
+    if any(event.kind in ("run.end", "recover.end") for event in read_events(run.events)):
+        return
+    with closing(EventLog.resume(run.events)) as log:
+        log.subscribe(subscriber)
+        log.append("recover.begin", run.id, **_beginning([]))
+        log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
 
 
 def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:

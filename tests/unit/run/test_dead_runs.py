@@ -11,6 +11,7 @@ from killed_run import ONE, ONE_CROSSED, KilledRun
 import testbed.cli
 from testbed.errors import UsageError
 from testbed.record.journal import Journal
+from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.dead_runs import DeadRun, owing_runs
 
@@ -247,6 +248,15 @@ def test_a_record_that_was_moved_is_missed_until_it_is_found(killed, tmp_path, c
     assert f"{killed.directory.id} died and left something changed, and its record " in err
     assert command(capsys, "--results", "moved")[0] == 0
     assert killed.shown() == {}
+
+
+def test_a_run_that_was_killed_before_its_first_promise_is_told_to_be_over(killed, capsys):
+    run = directory(killed.directory.path.parent, facts={"label": "measured-hw", "lab": "small"})
+    run.write_text("lab.yaml", killed.lab.source.text)
+    EventLog(run.events).close()
+    assert "all is as it was before the run" in command(capsys, run.id)[1]
+    assert [event.kind for event in read_events(run.events)] == ["recover.begin", "recover.end"]
+    assert "nothing is promised" in command(capsys, run.id)[1]
 
 
 def test_results_that_are_not_there_are_not_results_in_which_nothing_is_left(killed, capsys):

@@ -112,9 +112,11 @@ def test_what_a_killed_agent_left_is_taken_back_too(run):
 
 def test_an_agent_that_stands_still_cannot_end_itself_and_is_ended(run):
     processes = []
-    killed(run, lambda: processes.extend(run.start_agent("h0")))
+    run.begin()
+    processes.extend(run.start_agent("h0"))
     for pid in processes:
         os.kill(pid, signal.SIGSTOP)
+    run.kill()
     assert run.recover() == 0
     assert all(is_gone(pid) for pid in processes)
 
