@@ -47,7 +47,7 @@ def instruments(tmp_path, monkeypatch):
 def test_a_secret_that_is_not_there_is_told_before_anything_is_changed(instruments, capsys):
     code = testbed.cli.run(["run", "experiment.yaml", "--lab", "lab.yaml"])
     assert code == 2
-    assert "the secret in the environment variable ABSENT is not set" in capsys.readouterr().out
+    assert "in the environment variable ABSENT is not set" in capsys.readouterr().out
     kinds = [event.kind for event in read_events(Path("results/latest/events.jsonl"))]
     assert "instrument.ready" in kinds and "fabric.change" not in kinds
     assert Path("results/latest/journal.jsonl").read_text() == ""
