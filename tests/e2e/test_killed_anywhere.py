@@ -123,7 +123,9 @@ class Lab:
 
 @pytest.fixture(scope="module")
 def lab(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    found = Lab(rack, tmp_path_factory.mktemp("killed") / "results")
+    results = tmp_path_factory.mktemp("killed") / "results"
+    results.mkdir()  # a run may be killed before it makes it, and `recover` wants one that is there
+    found = Lab(rack, results)
     assert found.declared["circuits"] == {"ocs": []} and not found.declared["leases"]
     assert not any(host["processes"] for host in found.declared["hosts"].values())
     yield found
