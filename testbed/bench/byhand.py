@@ -129,8 +129,8 @@ class SwitchByHand:
             ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
         with self._leased(frozenset({*ingress, *egress})):
-            box = Probe(self.name, self._switch, ingress, egress, journal)
-            return box.run(driver, label, tell)
+            probe = Probe(self.name, self._switch, ingress, egress, journal)
+            return probe.run(driver, label, tell)
 
     def connect(self, cross: frozenset[CrossConnect]) -> Moved | None:
         """Add cross-connects and verify them; None when they are there already.

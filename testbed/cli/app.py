@@ -12,12 +12,10 @@ import typer
 from testbed import __version__
 from testbed.errors import UsageError
 from testbed.plugins import nearest
+from testbed.twin.registry import NEW_TWIN
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-NEW_TWIN = "new"
-"""What `--twin` means without a name: a twin of its own, for this command alone."""
 
 app = typer.Typer(
     name="testbed",

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from testbed.cli.app import (
-    NEW_TWIN,
     JsonOption,
     SetOption,
     app,
@@ -148,7 +147,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     """
     command = this_command()
     os.environ[COMMAND_VARIABLE] = command_line()
-    if twin != NEW_TWIN:
+    if twin != registry.NEW_TWIN:
         standing = registry.find(twin)
         if standing.lab:
             _check_lab(standing.lab, lab)

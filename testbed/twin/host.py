@@ -129,7 +129,8 @@ async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: sock
 
 def _close(stdin: asyncio.StreamWriter, gone: asyncio.Future[None]) -> None:
     stdin.close()
-    gone.exception()  # whatever it is, the client has gone
+    if not gone.cancelled():
+        gone.exception()  # whatever it is, the client has gone
 
 
 class Shell:

@@ -18,7 +18,7 @@ from testbed.twin.machine import born
 from testbed.twin.sandbox import Sandbox, pid_space
 
 NEW_TWIN = "new"
-"""What stands for the name of a twin that lives as long as the command that starts it."""
+"""What `--twin` means without a name: a twin that lives as long as the command that starts it."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
