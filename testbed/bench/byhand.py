@@ -1,15 +1,14 @@
-"""A switch moved by hand: the same checks as the door to the fabric, and no undo.
+"""A switch moved by hand: the same checks as the door to the fabric.
 
-What a person connects stays connected; so there is no journal, but there are the lease for the
-moment, the list of ports that the lab permits, the verification, and the roll-back of a change
-that failed.
+What a person connects stays connected; but until it is verified the way back is in a journal, so
+that `recover` finds it where this process was killed in the middle.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,8 +17,9 @@ from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all
 from testbed.bench.needs import is_exclusive, part_of
 from testbed.bench.probe import Probe, spare_ports
+from testbed.bench.promise import CircuitsPromise
 from testbed.clock import Deadline, now
-from testbed.errors import FileError, UsageError
+from testbed.errors import FileError, UnsafeError, UsageError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
 from testbed.fabric.circuits import (
@@ -32,9 +32,10 @@ from testbed.fabric.circuits import (
 )
 from testbed.fabric.device import State
 from testbed.plugins import kind
-from testbed.record.journal import Journal
+from testbed.record.journal import Journal, open_entries
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
+from testbed.record.rundir import RunDirectory
 from testbed.schema import CircuitList, Lab
 
 _LIMIT = 10.0
@@ -117,7 +118,7 @@ class SwitchByHand:
         return next((str(port) for port, fibres in wiring.items() if fibres.rx == end), "")
 
     def probe(
-        self, ports: list[int], label: str, journal: Journal, tell: Callable[[str], None]
+        self, ports: list[int], label: str, run: RunDirectory, tell: Callable[[str], None]
     ) -> Card:
         """Probe the switch with four ports, two ingress and two egress; with none, spare ones."""
         can = self._switch.capabilities
@@ -128,34 +129,35 @@ class SwitchByHand:
             state = self._switch.state(Deadline.after(_LIMIT))
             ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
-        with self._leased(frozenset({*ingress, *egress})):
+        with self._held(frozenset({*ingress, *egress}), run) as journal:
             probe = Probe(self.name, self._switch, ingress, egress, journal)
             return probe.run(driver, label, tell)
 
-    def connect(self, cross: frozenset[CrossConnect]) -> Moved | None:
+    def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
         """Add cross-connects and verify them; None when they are there already.
 
-        Raise BusyError when one of their ports is in use.
+        The way back is in the journal of `run` meanwhile. Raise BusyError when one of their ports
+        is in use, UnsafeError when the change failed and could not be taken back.
         """
-        return self._move(cross, add=True)
+        return self._move(cross, run, add=True)
 
-    def disconnect(self, cross: frozenset[CrossConnect]) -> Moved | None:
-        """Remove cross-connects; None when none of them is there."""
-        return self._move(cross, add=False)
+    def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
+        """Remove cross-connects as `connect` adds them; None when none of them is there."""
+        return self._move(cross, run, add=False)
 
     def planned(self, cross: frozenset[CrossConnect]) -> Change:
         """Return what `apply` would do, having changed nothing."""
         return self._as_listed(cross, Deadline.after(_LIMIT)).change
 
-    def apply(self, cross: frozenset[CrossConnect]) -> Moved | None:
+    def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
         """Make the cross-connects listed those of the ports that they name; None when they are.
 
         What joins two named ports and is not listed is taken down. Raise BusyError when a named
-        port is joined to one that is not named.
+        port is joined to one that is not named, and else what `connect` raises.
         """
-        with self._leased(_ports(cross)):
+        with self._held(_ports(cross), run) as journal:
             deadline = Deadline.after(_LIMIT)
-            return self._made(self._as_listed(cross, deadline), deadline)
+            return self._made(self._as_listed(cross, deadline), journal, deadline)
 
     def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
         pairs = {c.ingress: c.egress for c in cross}
@@ -164,36 +166,55 @@ class SwitchByHand:
         ours = {i: e for i, e in present.items() if {i, e} <= named}
         return self._prepared(pairs, ours, pairs, deadline)
 
-    def _move(self, cross: frozenset[CrossConnect], *, add: bool) -> Moved | None:
+    def _move(
+        self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
+    ) -> Moved | None:
         pairs = {c.ingress: c.egress for c in cross}
-        with self._leased(_ports(cross)):
+        with self._held(_ports(cross), run) as journal:
             deadline = Deadline.after(_LIMIT)
             present = self._switch.state(deadline)
             ours = {i: e for i, e in present.items() if pairs.get(i) == e}
-            return self._made(self._prepared(pairs, ours, pairs if add else {}, deadline), deadline)
+            move = self._prepared(pairs, ours, pairs if add else {}, deadline)
+            return self._made(move, journal, deadline)
 
-    def _made(self, move: Move, deadline: Deadline) -> Moved | None:
+    def _made(self, move: Move, journal: Journal, deadline: Deadline) -> Moved | None:
         """Make a change; where nobody waited for its light, give the mirrors their time."""
         if not move.change:
             return None
-        moved = move_all([move], deadline)[0]
+        promise = CircuitsPromise(journal)
+        promise.cover([move])
+        try:
+            moved = move_all([move], deadline)[0]
+        except UnsafeError:
+            raise
+        except BaseException:  # all was taken back
+            promise.settle()
+            raise
+        promise.settle()
         can = self._switch.capabilities
         if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
             time.sleep(max(0.0, moved.applied.read_back + can.settle_max - now()))
         return moved
 
     @contextmanager
-    def _leased(self, ports: frozenset[int]) -> Iterator[None]:
-        """Have ports to ourselves for as long as they are moved; BusyError with who has them."""
-        if self._leases is None:
-            yield
-            return
-        wanted = {part_of(self.lab, self.name, str(port)) for port in ports}
-        lease = self._leases.take(wanted, "testbed switch")
-        try:
-            yield
-        finally:
-            lease.release()
+    def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[Journal]:
+        """Have ports to ourselves while they are moved, and a journal for what is promised of them.
+
+        Raise BusyError with who has them. They stay leased where something is left changed.
+        """
+        with closing(Journal(run.journal)) as journal:
+            if self._leases is None:
+                yield journal
+                return
+            wanted = {part_of(self.lab, self.name, str(port)) for port in ports}
+            lease = self._leases.take(wanted, "testbed switch", run)
+            try:
+                yield journal
+            finally:
+                if open_entries(run.journal):
+                    lease.leave()
+                else:
+                    lease.release()
 
     def _prepared(self, named: State, ours: State, wanted: State, deadline: Deadline) -> Move:
         """Plan the move of the named ports from what is ours there to what is wanted."""

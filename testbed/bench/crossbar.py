@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
@@ -24,6 +24,9 @@ from testbed.fabric.circuits import Wiring
 from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, Levels, LightLimits, LightRefused
 from testbed.fabric.safe import reachable
+
+CrossPairs = frozenset[tuple[int, int]]
+"""Cross-connects of one switch, each an ingress and an egress."""
 
 _LOST = (NoReply, LinkLost, Garbled)
 """Errors after which nobody knows whether a command was carried out."""
@@ -52,6 +55,8 @@ class Crossbar:
         self.name = name
         self.start: State = {}
         self.ports = ports
+        self.led_astray: Callable[[str, CrossPairs], None] = lambda switch, astray: None
+        """Hears at once what the switch made of our commands without being asked."""
         self._switch = switch
         self._limits = limits
         self._clock = clock
@@ -141,7 +146,7 @@ class Crossbar:
         self._made |= set(change.adds.items())
         expected = self._on_our_ports(after(state, change))
         applied = self._told(change, expected, deadline)
-        self._made |= _astray(state, change, applied)
+        self._own(_astray(state, change, applied))
         self._planned = self._planned[0], applied.state
         self._shown = self._ours(applied.state)
         if applied.refused:
@@ -206,6 +211,12 @@ class Crossbar:
             f"{self.name}: {self._named(cross)} {word}" for word, cross in said.items() if cross
         ]
 
+    def _own(self, astray: CrossPairs) -> None:
+        """Take what went astray for ours, so that it is taken back."""
+        if astray:
+            self._made |= astray
+            self.led_astray(self.name, astray)
+
     def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:
         """Have a change carried out; an answer that was lost is replaced by a read."""
         began = now()
@@ -257,7 +268,9 @@ class Crossbar:
             try:
                 if back := self._way_back(present, target):
                     told |= back.adds
-                    present = self._switch.apply(back, deadline).state
+                    applied = self._switch.apply(back, deadline)
+                    self._own(_astray(present, back, applied))
+                    present = applied.state
             except (TestbedError, ValueError) as error:
                 trouble = f"{error}; "
                 present = self._switch.state(deadline)
@@ -321,13 +334,13 @@ def _first(cross: State) -> str:
     return " ".join(map(str, min(cross.items())))
 
 
-def _astray(state: State, change: Change, applied: Applied) -> set[tuple[int, int]]:
+def _astray(state: State, change: Change, applied: Applied) -> CrossPairs:
     """Return the cross-connects that our command made without being asked for.
 
     A switch that refused nothing of an ingress and shows it elsewhere was led astray by us.
     """
-    return {
+    return frozenset(
         (i, e)
         for i, e in applied.state.items()
-        if i in change.adds and i not in applied.refused and state.get(i) != e
-    }
+        if i in change.adds and i not in applied.refused and e not in (state.get(i), change.adds[i])
+    )

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.moves import Move, Moved, move_all, not_all_back
+from testbed.bench.promise import CircuitsPromise
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
@@ -67,12 +68,9 @@ class Fabric:
         self._clock = clock
         self._leased = leased
         self._wiring = wiring
-        self._journal = journal
         self._log = log
         self._lock = RLock()
-        self._promise: int | None = None
-        self._made: dict[str, set[tuple[int, int]]] = {}
-        """What the journal says that we make, by switch."""
+        self._promise = CircuitsPromise(journal)
         self.circuits: Matching = frozenset()
         """What the last change made of our ports."""
         self._crossbars = [
@@ -106,7 +104,7 @@ class Fabric:
         with self._lock:
             self._check_leases()
             planned = [Move(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
-            self._promise_restore(planned)
+            self._promise.cover(planned)
             began = now()
             try:
                 moved = move_all(planned, deadline)
@@ -130,7 +128,7 @@ class Fabric:
         A switch that cannot be brought back does not keep the others from it.
         """
         with self._lock:
-            if self._promise is None:
+            if not self._promise.is_open:
                 return
             problems: list[TestbedError] = []
             done: list[str] = []
@@ -148,21 +146,16 @@ class Fabric:
     def keep(self) -> None:
         """Leave our circuits as they are now, as the experiment wants it."""
         with self._lock:
-            if self._promise is not None:
-                self._journal.settle(self._promise)
-                self._promise, self._made = None, {}
+            self._promise.settle()
 
     def take_over(self, promise: Mapping[str, Any]) -> None:
         """Take over what a run that is over has promised of the switches that are open here.
 
         `bring_back` then keeps the promise.
         """
-        made = {name: _pairs(promise["made"].get(name, ())) for name in promise["ports"]}
         ports = {n: frozenset(p) for n, p in promise["ports"].items() if n in self._switches}
         self._crossbars = [self._crossbar(name, numbers) for name, numbers in ports.items()]
-        for crossbar in self._crossbars:
-            crossbar.take_over(dict(_pairs(promise["start"][crossbar.name])), made[crossbar.name])
-        self._promise, self._made = promise["id"], made
+        self._promise.take_over(promise, self._crossbars)
 
     def bring_back(self, deadline: Deadline) -> list[str]:
         """Bring what was taken over back to its start, or as near as others leave room for.
@@ -189,19 +182,6 @@ class Fabric:
     def _check_leases(self) -> None:
         for crossbar in self._crossbars:
             self._leased.check(crossbar.name, crossbar.ports)
-
-    def _promise_restore(self, planned: Iterable[Move]) -> None:
-        """Have the undo on the disk, and all that it must know of these moves."""
-        new = {move.crossbar.name: set(move.change.adds.items()) for move in planned}
-        made = {name: self._made.get(name, set()) | pairs for name, pairs in new.items()}
-        listed = {name: sorted(pairs) for name, pairs in made.items()}
-        if self._promise is None:
-            start = {c.name: sorted(c.start.items()) for c in self._crossbars}
-            ports = {c.name: sorted(c.ports) for c in self._crossbars}
-            self._promise = self._journal.promise("circuits", start=start, ports=ports, made=listed)
-        elif made != self._made:
-            self._journal.amend(self._promise, made=listed)
-        self._made = made
 
     def _report(self, owner: str, wanted: Matching, done: FabricChange) -> None:
         self._log.append(
@@ -231,10 +211,6 @@ def _ports_by_switch(ports: Iterable[HostPort], wiring: Wiring) -> dict[str, fro
     ends = {end for port in ports for end in (wiring[port].tx, wiring[port].rx)}
     names = sorted({end.switch for end in ends})
     return {name: frozenset(end.number for end in ends if end.switch == name) for name in names}
-
-
-def _pairs(listed: Iterable[Iterable[int]]) -> set[tuple[int, int]]:
-    return {(ingress, egress) for ingress, egress in listed}
 
 
 def _on(switch: str, cross: Iterable[CrossConnect]) -> dict[int, int]:

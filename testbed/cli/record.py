@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ from testbed.cli.app import terminal
 from testbed.cli.files import Inputs
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
+from testbed.record.journal import open_entries
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.schema import Lab, load_experiment, split_overrides
@@ -62,10 +66,15 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
 
 
 def open_check(
-    lab: Lab, results: Path, name: str, overrides: Sequence[str] = ()
+    lab: Lab,
+    results: Path,
+    name: str,
+    overrides: Sequence[str] = (),
+    *,
+    is_latest: bool = True,
 ) -> tuple[RunDirectory, EventLog, dict[str, Any]]:
     """Make the run directory of a check that has no plan; return it with its log and `run.json`."""
-    directory = RunDirectory.create(results, name)
+    directory = RunDirectory.create(results, name, is_latest=is_latest)
     directory.write_text("lab.yaml", lab.source.text)
     facts: dict[str, Any] = {
         "format": 1,
@@ -81,6 +90,20 @@ def open_check(
     log = EventLog(directory.events)
     log.append("run.begin", name, **facts)
     return directory, log, facts
+
+
+@contextmanager
+def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
+    """Make the record of a change by hand, which goes again unless something is left changed."""
+    directory, log, _ = open_check(lab, results, "switch", overrides, is_latest=False)
+    log.close()
+    try:
+        yield directory
+    finally:
+        if directory.journal.exists() and open_entries(directory.journal):
+            print(f"still changed; type: testbed recover {directory.path}", file=sys.stderr)
+        else:
+            shutil.rmtree(directory.path, ignore_errors=True)
 
 
 def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary:

@@ -5,13 +5,23 @@ from __future__ import annotations
 import json as json_format
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from testbed.cli.app import JsonOption, LabOption, SetOption, TwinOption, app, lab_file, print_json
+from testbed.cli.app import (
+    RESULTS,
+    JsonOption,
+    LabOption,
+    ResultsOption,
+    SetOption,
+    TwinOption,
+    app,
+    lab_file,
+    print_json,
+)
 from testbed.cli.ending import finishing_first
 from testbed.cli.leases import leases_of
 from testbed.cli.streams import is_read
@@ -56,6 +66,7 @@ def switch(
     force: Annotated[
         bool, typer.Option("--force", help="Move what others have leased, too.")
     ] = False,
+    results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
     """Show or watch a switch's circuits; connect or disconnect one; plan or apply a list."""
@@ -72,6 +83,7 @@ def switch(
     if twin:
         return inside_twin(twin, found, file, set_)
     from testbed.bench.byhand import switch_by_hand
+    from testbed.cli.record import passing_record
 
     with switch_by_hand(found, name, leases_of(found), force=force) as box:
         if action == "watch":
@@ -79,14 +91,11 @@ def switch(
         elif action == "plan":
             _print_plan(box, circuits, json)
         else:
-            verbs: dict[str, Callable[[frozenset[CrossConnect]], object]] = {
-                "connect": box.connect,
-                "disconnect": box.disconnect,
-                "apply": box.apply,
-            }
-            if action in verbs:
-                with finishing_first():  # a circuit that is half made is nobody's wish
-                    done = verbs[action](circuits)
+            verbs = {"connect": box.connect, "disconnect": box.disconnect, "apply": box.apply}
+            if move := verbs.get(action):
+                # A circuit that is half made is nobody's wish.
+                with finishing_first(), passing_record(found, results, set_) as run:
+                    done = move(circuits, run)
                 if done is None:
                     print(f"{name}: nothing to change", file=sys.stderr)
             _print_rows(box, json)

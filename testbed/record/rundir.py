@@ -26,8 +26,8 @@ class RunDirectory:
     path: Path
 
     @classmethod
-    def create(cls, results: Path, experiment: str) -> RunDirectory:
-        """Make a new directory below `results` and point `latest` at it.
+    def create(cls, results: Path, experiment: str, *, is_latest: bool = True) -> RunDirectory:
+        """Make a new directory below `results` and point `latest` at it, if it is worth that.
 
         The name is unique even for runs that start in the same second, on one machine or many.
         """
@@ -38,7 +38,8 @@ class RunDirectory:
             path.mkdir()
             for part in ("wire", "logs"):
                 (path / part).mkdir()
-            _point(results / LATEST, path.name)
+            if is_latest:
+                _point(results / LATEST, path.name)
             for changed in (results, results.parent):
                 sync_directory(changed)
         except OSError as error:

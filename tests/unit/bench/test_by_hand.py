@@ -3,17 +3,17 @@
 import signal
 import threading
 import time
-from contextlib import closing
 
 import pytest
 
 from testbed.bench.byhand import parse_ends, switch_by_hand
 from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
-from testbed.errors import BusyError, InstrumentError, LabError, UsageError
-from testbed.record.journal import Journal
+from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
+from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
+from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
@@ -43,6 +43,7 @@ class HandRig:
     """A lab file, the far end of its switch, and a hand on it."""
 
     def __init__(self, directory):
+        self._directory = directory
         self._scheduler = WallScheduler()
         site = SwitchSite(*sides(8, 8), "S1", 0.001, 1, self._scheduler, lambda lit: None)
         self.far_end = PolatisFarEnd(site)
@@ -54,11 +55,15 @@ class HandRig:
 
     def connect(self, *ends):
         with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
-            return box.connect(parse_ends(self.lab, "ocs", list(ends)))
+            return box.connect(parse_ends(self.lab, "ocs", list(ends)), self.record())
 
     def disconnect(self, *ends):
         with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
-            return box.disconnect(parse_ends(self.lab, "ocs", list(ends)))
+            return box.disconnect(parse_ends(self.lab, "ocs", list(ends)), self.record())
+
+    def record(self):
+        self.last = RunDirectory.create(self._directory, "switch")
+        return self.last
 
     def shown(self):
         with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
@@ -91,7 +96,7 @@ def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
     assert hand.connect("4", "11").applied.state == {4: 11}
     assert hand.shown() == {4: 11}
     with switch_by_hand(hand.lab, "ocs", hand.leases, force=True) as box:
-        box.connect(parse_ends(hand.lab, "ocs", ["1", "12"]))
+        box.connect(parse_ends(hand.lab, "ocs", ["1", "12"]), hand.record())
     assert hand.shown() == {1: 12, 4: 11}
     assert [found.claim.resources for found in hand.leases.find()] == [lease.resources]
     lease.release()
@@ -120,6 +125,37 @@ def test_who_gives_up_in_the_middle_leaves_nothing_half_made(hand):
     assert hand.shown() == {5: 13}
 
 
+def test_the_way_back_is_on_the_disk_before_the_switch_is_told(hand):
+    hand.connect("5", "13")
+    hand.far_end.fault("silent", command="ADD", count=1)
+    promised = []
+
+    def look():
+        while not hand.far_end.struck("silent"):
+            time.sleep(0.001)
+        promised.extend(open_entries(hand.last.journal))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    hand.connect("4", "11")  # the read-back tells what the lost answer does not
+    looking.join()
+    (entry,) = promised
+    assert (entry["start"], entry["made"]) == ({"ocs": []}, {"ocs": [[4, 11]]})
+    assert entry["ports"] == {"ocs": [4, 11]}
+    assert open_entries(hand.last.journal) == []
+
+
+def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):
+    hand.far_end.fault("misrouted", port=4)
+    hand.far_end.fault("error", command="SUB")
+    with pytest.raises(UnsafeError, match="could not be brought back"):
+        hand.connect("4", "11")
+    (entry,) = open_entries(hand.last.journal)
+    assert entry["made"] == {"ocs": [[4, 9], [4, 11]]}, "what went astray is ours to take back"
+    with pytest.raises(BusyError, match=f"testbed recover {hand.last.id}"):
+        hand.connect("4", "11")
+
+
 def test_a_protected_port_is_not_moved_by_hand_either(hand):
     with pytest.raises(UsageError, match="port 3 is none of those that lab bench lets be used"):
         hand.connect("3", "11")
@@ -140,13 +176,10 @@ def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words
         parse_ends(hand.lab, "ocs", list(ends))
 
 
-def test_a_probe_takes_spare_ports_that_are_dark(hand, tmp_path):
+def test_a_probe_takes_spare_ports_that_are_dark(hand):
     hand.connect("8", "16")
-    with (
-        switch_by_hand(hand.lab, "ocs", hand.leases, force=False) as box,
-        closing(Journal(tmp_path / "journal.jsonl")) as journal,
-    ):
-        card = box.probe([], "measured-hw", journal, lambda text: None)
+    with switch_by_hand(hand.lab, "ocs", hand.leases, force=False) as box:
+        card = box.probe([], "measured-hw", hand.record(), lambda text: None)
     assert card.timings["answer"].n > 0
     assert hand.shown() == {8: 16}
 

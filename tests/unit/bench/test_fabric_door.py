@@ -240,6 +240,21 @@ def test_a_circuit_that_went_elsewhere_is_taken_down_although_nobody_asked_for_i
     assert rack.shown() == {}
 
 
+def test_a_circuit_that_went_elsewhere_is_taken_down_by_whoever_recovers_the_run(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("misrouted", port=2)
+    rack.far_ends["ocs"].fault("error", command="SUB")
+    with pytest.raises(UnsafeError, match="could not be brought back"):
+        change(rack, ONE)
+    assert rack.shown()[2] == 17
+    rack.far_ends["ocs"].clear()
+    (entry,) = rack.undone()
+    later = Fabric(rack.drivers, rack.wiring, (), rack.journal, rack.log, rack)
+    later.take_over(entry)
+    assert later.bring_back(soon()) == []
+    assert rack.shown() == {}
+
+
 def test_half_a_list_is_rolled_back(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -32,14 +33,38 @@ class Box:
         self.site = SwitchSite(*sides(8, 8), "S1", 0.03, 1, self._scheduler, lambda lit: None)
         self.far_end = PolatisRestconfFarEnd(self.site)
         self._wire = serve_tcp(self.far_end)
+        self.results = directory / "results"
         self.lab = directory / "lab.yaml"
         self.lab.write_text(LAB.format(port=self._wire.port))
         self._capsys = capsys
 
     def say(self, *words, code=0):
         """Type a command; return what it printed on both its outputs."""
-        assert command_line(["switch", "ocs", *words, "--lab", str(self.lab)]) == code
+        assert command_line(["switch", "ocs", *words, *self._options]) == code
         return self._capsys.readouterr()
+
+    def recover(self):
+        """Recover what was killed; return what it printed."""
+        assert command_line(["recover", "--results", str(self.results)]) == 0
+        return self._capsys.readouterr().out
+
+    def start(self, *words):
+        """Type a command that goes on beside the test."""
+        command = [sys.executable, "-m", "testbed.cli", "switch", "ocs", *words, *self._options]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def shown(self):
+        """Return the circuits as the switch shows them."""
+        return {row["ingress"]: row["egress"] for row in json.loads(self.say("show", "--json").out)}
+
+    @property
+    def _options(self):
+        return ["--lab", str(self.lab), "--results", str(self.results)]
+
+    @property
+    def records(self):
+        """The run directories that are there."""
+        return [path.name for path in self.results.iterdir()]
 
     def close(self):
         self._wire.close()
@@ -119,8 +144,7 @@ def test_whoever_watches_sees_what_others_do_and_outlasts_a_silent_switch(box):
 
 def test_a_watch_ends_when_nobody_watches_any_more(box):
     box.say("connect", "1", "10")
-    command = [sys.executable, "-m", "testbed.cli", "switch", "ocs", "watch"]
-    watch = subprocess.Popen([*command, "--lab", box.lab], stdout=subprocess.PIPE, text=True)
+    watch = box.start("watch")
     assert watch.stdout.readline().endswith("steady\n")
     watch.stdout.close()
     assert watch.wait(30) == 0
@@ -131,3 +155,20 @@ def test_a_switch_that_is_silent_at_the_end_of_a_watch_is_an_error(box):
     timer = threading.Timer(0.2, lambda: box.far_end.fault("not-json"))
     timer.start()
     assert "testbed: ocs:" in box.say("watch", "--seconds", "1", code=4).err
+
+
+def test_what_was_killed_in_the_middle_is_recovered(box):
+    box.say("connect", "1", "10")
+    assert box.records == [], "what is done needs no record"
+    box.far_end.fault("silent", command="PUT")
+    moving = box.start("connect", "4", "12")
+    while not box.far_end.struck("silent"):
+        time.sleep(0.01)
+    moving.kill()
+    moving.communicate()
+    box.far_end.clear()
+    assert box.shown() == {1: 10, 4: 12}
+    assert "recover" in box.say("disconnect", "4", "12", code=5).err
+    assert "ok   circuits of ocs" in box.recover()
+    assert box.shown() == {1: 10}
+    box.say("connect", "4", "12")
