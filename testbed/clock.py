@@ -21,6 +21,11 @@ now = time.monotonic
 """Return seconds on the monotonic clock; the only clock durations are taken from."""
 
 
+def boot_time() -> float:
+    """Return seconds on a clock that goes on while this machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def utc() -> str:
     """Return the wall-clock time as ISO 8601 in UTC, to the millisecond; a label only."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
+from testbed.clock import boot_time
 from testbed.errors import BusyError, LabError
 from testbed.record.lease_rules import LIFE, Claim, Resource
 from testbed.record.locks import LifeSign
@@ -22,11 +22,6 @@ _LOOK = 0.5
 
 _SURE = LIFE / 2
 """Seconds after a sign of life in which a change may begin: it may take 20, and 10 to roll back."""
-
-
-def boot_time() -> float:
-    """Return seconds on a clock that goes on, as the store's does, while this machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:

@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from testbed.clock import Deadline, bounded, utc
+from testbed.clock import Deadline, boot_time, bounded, utc
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import open_entries
-from testbed.record.lease import Lease, boot_time
+from testbed.record.lease import Lease
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
 from testbed.record.lease_store import FileStore, LeaseStore
 from testbed.record.locks import LifeSign, call, is_alive, sign_file

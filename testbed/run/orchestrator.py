@@ -30,6 +30,7 @@ from testbed.run.plan import (
 )
 from testbed.run.reports import record
 from testbed.run.stage import Stage, TwinDoor
+from testbed.run.standstill import Standstill
 from testbed.run.tenure import Tenure
 from testbed.run.trial import Around
 from testbed.schema import Experiment, Lab
@@ -61,7 +62,10 @@ class Orchestrator:
         self._journal = Journal(run.journal)
         self._bench = Bench(lab, run, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
-        around = Around(self._bench, inbox, self._journal, log, self._cleanup, twin)
+        self._standstill = Standstill(log)
+        around = Around(
+            self._bench, inbox, self._journal, log, self._cleanup, self._standstill, twin
+        )
         self._stage = Stage(experiment, lab, around, plan.seed, twin)
         self._tenure = tenure
         self._time: Timer | None = None
@@ -185,6 +189,7 @@ class Orchestrator:
             self._time.cancel()
         self._tenure.prepare_end(self._cleanup)
         self._cleanup.run()
+        self._standstill.end()
         self._journal.close()
         self._inbox.close()
 

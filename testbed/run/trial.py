@@ -27,6 +27,7 @@ from testbed.run.pace import Pace
 from testbed.run.plan import FaultPlan, RunTrial
 from testbed.run.recovery import Recovery
 from testbed.run.reports import observation, record
+from testbed.run.standstill import Standstill
 from testbed.schema import Experiment
 
 Predict = Callable[[FaultPlan | None, RunningJob, float], Mapping[str, Any]]
@@ -50,6 +51,7 @@ class Around:
     journal: Journal
     log: EventLog
     cleanup: Cleanup
+    standstill: Standstill
     far_ends: FarEndDoor | None = None
     """None on hardware."""
 
@@ -89,6 +91,7 @@ class Trial:
     def run(self) -> None:
         """Run the trial; afterwards the fault is undone, and `failure` says how the job is."""
         deadline = Deadline.after(self._experiment.limits.trial)
+        self._around.standstill.longest()  # what was before is not this trial's
         self._inbox.handler = self._hear
         self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
         self._measure_clocks()
@@ -102,13 +105,16 @@ class Trial:
         have_struck = self._far_ends.end()
         self._measure_clocks()
         self._await_calm(deadline)
-        self._log.append(
-            "trial.end",
-            self._plan.arm,
-            valid=have_struck and (self._plan.fault is None or bool(self._receipt)),
-            recovered=not self.failure,
-            reason=self.failure,
-        )
+        self._note_end(have_struck and (self._plan.fault is None or bool(self._receipt)))
+
+    def _note_end(self, is_valid: bool) -> None:
+        """Write what the trial came to; one not watched throughout is none."""
+        reasons = [self.failure] if self.failure else []
+        if pause := self._around.standstill.longest():
+            is_valid = False
+            reasons.insert(0, f"the orchestrator itself stood still for {pause:.1f} s")
+        well, why = not self.failure, "; ".join(reasons)
+        self._log.append("trial.end", self._plan.arm, valid=is_valid, recovered=well, reason=why)
 
     # --- the course of a trial with a fault -------------------------------------------------
 

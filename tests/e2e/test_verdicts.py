@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from commandline import SMALL_MODEL, CommandLine
+
+from testbed.bench.host import PATIENCE
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 
@@ -26,6 +33,35 @@ def test_a_fault_that_did_not_fire_makes_no_result(testbed: CommandLine, rack: s
     assert '<testcase classname="lumion.run" name="run">\n    <error' in (
         (run.results / "latest" / "junit.xml").read_text()
     )
+
+
+def test_a_trial_that_the_orchestrator_slept_through_is_no_result(
+    testbed: CommandLine, rack: str
+) -> None:
+    late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min", "--json"]
+    run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
+    run.await_event(lambda event: event["kind"] == "trial.begin")
+    with standing_still(run.process.pid):
+        time.sleep(PATIENCE + 1.0)
+    done = run.finish(limit=100)
+    assert done.code == 3, (done.out, done.err)
+    (trial,) = run.summary()["trials"]
+    assert not trial["valid"] and "the orchestrator itself stood still for 1" in trial["reason"]
+    assert run.summary()["cleanup"] == "verified"
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    """Stop a process and all that it has started; let them go on afterwards."""
+    stopped = [pid]
+    for one in stopped:
+        os.kill(one, signal.SIGSTOP)
+        stopped += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+    try:
+        yield
+    finally:
+        for one in reversed(stopped):
+            os.kill(one, signal.SIGCONT)
 
 
 def test_whoever_leaves_is_told_what_is_still_changed_and_what_to_type(
