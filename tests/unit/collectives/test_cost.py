@@ -104,7 +104,7 @@ def test_who_is_not_in_a_schedule_is_waited_for_all_the_same() -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(st.sampled_from([2, 4, 8, 16]), sizes, st.floats(0, 2), st.floats(0, 2))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_more_delay_never_makes_it_shorter_nor_more_exposed(
     algorithm: Algorithm, ranks: int, size: int, one: float, other: float
 ) -> None:
@@ -116,7 +116,7 @@ def test_more_delay_never_makes_it_shorter_nor_more_exposed(
 
 
 @given(st.sampled_from([4, 6, 8, 16, 32]), st.integers(10**3, 10**9), st.sampled_from(ALGORITHMS))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_at_the_critical_delay_both_take_the_same(ranks: int, size: int, other: Algorithm) -> None:
     schedule, rival = stragglar(ranks), all_reduce(other, ranks)
     delay = critical_delay(schedule, rival, size, TWIN)
@@ -150,7 +150,7 @@ def test_an_odd_number_of_ranks_has_no_stragglar_to_choose() -> None:
 
 
 @given(st.sampled_from([2, 4, 7, 8]), st.integers(0, 10**6))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_the_busiest_rank_of_a_ring_sends_all_chunks_but_one_twice(ranks: int, size: int) -> None:
     smallest, longer = divmod(size, ranks)
     spared = 2 * smallest + (1 if longer == ranks - 1 else 0)
@@ -244,7 +244,7 @@ def test_s4_it_loses_where_nobody_is_late() -> None:
     st.dictionaries(st.integers(0, 15), st.floats(0, 3), max_size=3),
     st.sampled_from([1 << 10, 7 << 20]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_s7_whoever_is_late_it_loses_no_more_than_where_nobody_is(
     ranks: int, late: dict[int, float], size: int
 ) -> None:

@@ -47,7 +47,7 @@ def carried_out(data: dict[str, Any], buffers: Any) -> Any:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(ranks=st.sampled_from([2, 4, 6, 8]), straggler=st.integers(0, 1), size=st.integers(0, 60))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_the_result_is_that_of_the_schedule_bit_for_bit(
     algorithm: Algorithm, ranks: int, straggler: int, size: int
 ) -> None:
@@ -61,7 +61,7 @@ def test_the_result_is_that_of_the_schedule_bit_for_bit(
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_so_it_is_for_any_rounds_on_a_ring(data: st.DataObject) -> None:
     """Also where what is added to is still to be sent, and ranks have more than enough to do."""
     ranks = data.draw(st.integers(3, 7))

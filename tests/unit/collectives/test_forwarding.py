@@ -46,7 +46,7 @@ def test_no_number_of_pieces_forwards_faster(
 
 
 @given(st.integers(1, 10**6), st.integers(1, 8))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_forwarding_costs_what_its_chain_costs(size: int, hops: int) -> None:
     links = Links(1e-3, 1e-6)
     way = repoint_or_forward(size, hops, links)
@@ -71,7 +71,7 @@ def circle(ranks: int) -> list[Pair]:
 
 
 @given(st.integers(2, 12), st.data())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_an_all_to_all_goes_over_any_circuits_that_reach_everybody(
     ranks: int, data: st.DataObject
 ) -> None:

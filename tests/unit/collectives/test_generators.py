@@ -36,7 +36,7 @@ def test_any_number_of_ranks(make: Callable[[int], Schedule], ranks: int) -> Non
 
 
 @given(st.integers(1, 40), st.data())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_broadcast_takes_no_more_rounds_than_doublings(ranks: int, data: st.DataObject) -> None:
     schedule = broadcast(ranks, data.draw(st.integers(0, ranks - 1)))
     verify(schedule)
@@ -44,7 +44,7 @@ def test_a_broadcast_takes_no_more_rounds_than_doublings(ranks: int, data: st.Da
 
 
 @given(st.integers(2, 20), st.integers(1, 20))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_chain_takes_a_round_for_each_hop_and_each_further_chunk(ranks: int, chunks: int) -> None:
     schedule = chain(ranks, chunks)
     verify(schedule)
@@ -116,7 +116,7 @@ def test_every_all_reduce_of_many_ranks(algorithm: Algorithm, ranks: int) -> Non
 
 
 @given(st.integers(1, 16), st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_any_rank_can_be_the_straggler(half: int, data: st.DataObject) -> None:
     straggler = data.draw(st.integers(0, 2 * half - 1))
     schedule = stragglar(2 * half, straggler)

@@ -202,7 +202,7 @@ def test_any_plan_ends_in_what_was_wanted_or_is_refused_for_a_reason(situation, 
 
 
 @pytest.mark.soak
-@settings(max_examples=MANY, deadline=None)
+@settings(max_examples=MANY)
 @given(situations(), shuffles)
 def test_ten_thousand_plans_end_in_what_was_wanted_or_are_refused(situation, shuffled):
     keeps_its_word(situation, shuffled)
@@ -215,7 +215,7 @@ def test_a_switch_that_is_never_dark_moves_as_little_as_it_can(situation, shuffl
 
 
 @pytest.mark.soak
-@settings(max_examples=MANY, deadline=None)
+@settings(max_examples=MANY)
 @given(standing(), shuffles)
 def test_ten_thousand_positions(situation, shuffled):
     stands_somewhere(situation, shuffled)

@@ -18,7 +18,7 @@ def summed(count, ranks, step):
     return total
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 3 * BLOCK), st.integers(1, 8), st.integers(0, 10**6), st.data())
 def test_every_wrong_element_is_found(count, ranks, step, data):
     pattern = summed(count, ranks, step)

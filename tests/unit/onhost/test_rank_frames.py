@@ -15,7 +15,7 @@ json_values = st.recursive(
 messages = st.dictionaries(st.text(), json_values, max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(messages, max_size=4), st.integers(1, 7))
 def test_messages_survive_any_cutting_of_the_stream(sent, size):
     stream = b"".join(encode(message) for message in sent)

@@ -67,7 +67,7 @@ def everywhere(schedule, vectors):
         return groups.run(take_part)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(schedules(), st.integers(0, 2000), st.integers(0, 2**32))
 def test_any_schedule_ends_as_on_paper(schedule, size, seed):
     ranks = schedule["ranks"]
@@ -77,7 +77,7 @@ def test_any_schedule_ends_as_on_paper(schedule, size, seed):
     assert (vectors == expected).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
 def test_so_does_one_whose_messages_wait_for_their_receivers(schedule, size, seed):
     test_any_schedule_ends_as_on_paper.hypothesis.inner_test(schedule, size, seed)
@@ -100,7 +100,7 @@ def test_a_large_message_leaves_only_once_its_receiver_is_through_with_the_one_b
     assert (records[2].rounds[1][0] > began[0]) == waits
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(schedules(), st.integers(0, 2**32))
 def test_floats_are_added_in_the_order_of_the_rounds_whatever_the_timing(schedule, seed):
     size = STAGING // 4 * 3 + 7  # several stagings of float32, and chunks of unequal length

@@ -46,7 +46,7 @@ def summed(size, ranks, step, contributions):
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6))
 def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
     exchange = summed(size, ranks, step, [(rank, step) for rank in range(ranks)])
@@ -58,7 +58,7 @@ def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_wrong_contribution_to_any_chunk_shows(data):
     ranks = data.draw(st.integers(2, 8))

@@ -2,7 +2,7 @@
 
 import pickle
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.run.pace import BACK, WINDOW, Pace
@@ -35,7 +35,6 @@ def test_a_rank_that_says_it_twice_counts_once():
     assert pace.steps(1) == 0
 
 
-@settings(deadline=None)
 @given(st.permutations([(rank, step) for rank in range(3) for step in range(4)]))
 def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
     pace = Pace(3)

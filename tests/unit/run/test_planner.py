@@ -164,7 +164,7 @@ def test_circuits_stay_only_where_the_experiment_wants_them_to(desk):
 # --- fate
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
 def test_the_same_seed_gives_the_same_plan_to_the_last_draw(seed, repeat):
     experiment = shipped("faults")
@@ -174,7 +174,7 @@ def test_the_same_seed_gives_the_same_plan_to_the_last_draw(seed, repeat):
     assert one.digest() == other.digest()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**63), repeat=st.integers(1, 6))
 def test_every_block_holds_each_variant_once(seed, repeat):
     experiment = shipped("faults")

@@ -1,7 +1,7 @@
 """The model of a recovery, term by term."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.run.prediction import LinkRate, Physics, predict
@@ -72,7 +72,6 @@ def test_a_job_without_light_goes_on_when_tcp_sends_again(hold, sent_again):
 FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
 
 
-@settings(deadline=None)
 @given(st.sampled_from(FAULTS), seconds, seconds, seconds, seconds, seconds)
 def test_the_total_is_the_sum_of_its_terms_and_no_term_is_negative(
     fault, loss, settle, up, step, start
