@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 from testbed.cli.streams import give_up_the_dead
-from testbed.errors import EXIT_BUG
+from testbed.errors import EXIT_BUG, TestbedError
 from testbed.twin.namespaces import ENDING
 
 EXIT_SIGNALLED = 128
@@ -92,19 +92,29 @@ def finishing_first() -> Iterator[None]:
 
 def end(code: object, is_cut_short: bool) -> NoReturn:
     """Hand over what was said and end this process with an exit code, or as a bug without one."""
-    code = code if isinstance(code, int) else EXIT_BUG
+    number = code if isinstance(code, int) else EXIT_BUG
     with noting_signals(_leaving_at_the_second()):
-        if code > EXIT_SIGNALLED:
-            signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+        if number > EXIT_SIGNALLED:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(number))
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         with suppress(OSError, ValueError):  # nobody reads any more
-            if is_cut_short and code > EXIT_SIGNALLED:
-                name = signal.Signals(code - EXIT_SIGNALLED).name
+            if is_cut_short and number > EXIT_SIGNALLED:
+                name = signal.Signals(number - EXIT_SIGNALLED).name
                 print(f"testbed: ended by {name}", file=sys.stderr)
-            sys.stdout.flush()
+            number = _flushed(number)
             sys.stderr.flush()
         # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
-        os._exit(code)
+        os._exit(number)
+
+
+def _flushed(code: int) -> int:
+    """Hand over the last of the output; return the exit code, another one where it is lost."""
+    try:
+        sys.stdout.flush()
+    except TestbedError as error:
+        print(f"testbed: {error}", file=sys.stderr)
+        return code or error.exit_code
+    return code
 
 
 def _leaving_at_the_second() -> Callable[[int], None]:

@@ -9,6 +9,10 @@ import select
 import sys
 from typing import TextIO
 
+from testbed.errors import LabError
+
+_STDOUT = 1
+
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 """What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
 
@@ -16,6 +20,7 @@ _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 class _Words(io.TextIOWrapper):
     """A standard stream whose words are lost once their reader has gone.
 
+    What a full disk does not take raises LabError, unless it is but said (standard error).
     The bytes below go out by C alone: a signal that raised between writing and forgetting them
     would have them written twice.
     """
@@ -25,7 +30,7 @@ class _Words(io.TextIOWrapper):
         try:
             return super().write(words)
         except OSError as error:
-            _give_up_if_gone(error)
+            self._give_up(error)
         return len(words)
 
     def flush(self) -> None:
@@ -33,13 +38,16 @@ class _Words(io.TextIOWrapper):
         try:
             super().flush()
         except OSError as error:
-            _give_up_if_gone(error)
+            self._give_up(error)
 
-
-def _give_up_if_gone(error: OSError) -> None:
-    if error.errno not in _GONE:
-        raise error
-    give_up_the_dead()
+    def _give_up(self, error: OSError) -> None:
+        if error.errno in _GONE:
+            give_up_the_dead()
+        elif self.fileno() == _STDOUT:
+            raise LabError(
+                f"writing to standard output failed: {error.strerror}",
+                hint="free space on the disk, or send it elsewhere",
+            ) from error
 
 
 def open_streams() -> None:

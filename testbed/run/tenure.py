@@ -90,6 +90,8 @@ class Tenure:
             except Owed:
                 raise
             except BusyError as busy:
+                if patience.passed and told:
+                    raise _in_vain(busy, now() - began) from busy
                 if patience.passed:
                     raise
                 if (holder := str(busy.args[0])) != told:
@@ -110,3 +112,8 @@ class Tenure:
 
         deadline = Deadline.after(_TAKE_LIMIT)
         return self._inbox.result(self._inbox.submit(take), deadline, "taking the leases")
+
+
+def _in_vain(busy: BusyError, seconds: float) -> BusyError:
+    """Return the error that says besides how long somebody has been waited for."""
+    return BusyError(f"{busy.args[0]}; waited {seconds:.1f} s in vain", hint=busy.hint)

@@ -55,9 +55,17 @@ def test_a_command_begun_without_any_output_does_what_it_was_to_do(inconclusive)
     assert RunDirectory(Path(inconclusive)).read_json("summary.json")["outcome"] == "inconclusive"
 
 
-def test_other_trouble_with_an_output_is_told():
+@pytest.mark.parametrize("words", [("schema", "lab"), ("--version",)])
+def test_a_full_disk_behind_the_output_is_told_and_no_bug(words):
+    """One of these notices while it writes, the other when it hands over the last of it."""
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [*TESTBED, "schema", "lab"], stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    assert done.returncode != 0 and "No space left" in done.stderr
+        done = subprocess.run([*TESTBED, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 4
+    assert "writing to standard output failed: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_behind_what_is_only_said_changes_nothing():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*TESTBED, "validate", "no-such-file"], stderr=full)
+    assert done.returncode == 2
