@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,7 +22,7 @@ from testbed.cli.app import (
 from testbed.errors import UsageError
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import registry, sandbox
-from testbed.twin.cards import check_cards
+from testbed.twin.cards import check_cards, settings_of
 from testbed.twin.control import ask
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import TIME
@@ -179,18 +180,18 @@ def _check_lab(theirs: str, lab: Lab) -> None:
 class TwinAround:
     """The twin that this process is in, as a run inside it may use it."""
 
-    def retune(self, lab: Lab) -> None:
-        """Bring the twin in line with a lab whose `twin` settings an arm has changed."""
-        twin = lab.twin
-        ask(
-            {
-                "do": "tune",
-                "settle": twin.settle,
-                "loss_of_signal": twin.loss_of_signal,
-                "link_up": twin.link_up,
-                "sensitivity": twin.sensitivity,
-            }
-        )
+    def settings_of(self, lab: Lab) -> dict[str, Any]:
+        """Return what the twin of a lab is to be tuned to."""
+        return settings_of(lab)
+
+    def tuning(self) -> dict[str, Any]:
+        """Return what the twin is tuned to now."""
+        settings: dict[str, Any] = ask({"do": "tuning"})
+        return settings
+
+    def tune(self, settings: Mapping[str, Any]) -> None:
+        """Tune the running twin."""
+        ask({"do": "tune", "settings": settings})
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
         """Let a far end misbehave as `name` says, within a scope."""

@@ -76,7 +76,14 @@ def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: P
 def check_lab_changes(arm: Arm, lab: Lab) -> None:
     """Refuse to change in the lab what a running twin cannot follow: it would change nothing."""
     for override in arm.overrides:
-        if _lasting(lab.overridden([override])) != _lasting(lab):
+        changed = lab.overridden([override])
+        if lab.twin.cards and changed.twin.settle != lab.twin.settle:
+            raise FileError(
+                str(override.marks[()].key),
+                f"{', '.join(lab.twin.cards)} settles as its card says, whatever an arm sets",
+                hint="take it out of twin.cards",
+            )
+        if _lasting(changed) != _lasting(lab):
             raise FileError(
                 str(override.marks[()].key),
                 f"{override.key} cannot change from one trial to the next",

@@ -29,10 +29,11 @@ from testbed.run.plan import (
     VerifyPaths,
 )
 from testbed.run.reports import record
-from testbed.run.stage import Stage, TwinDoor
+from testbed.run.stage import Stage
 from testbed.run.standstill import Standstill
 from testbed.run.tenure import Tenure
 from testbed.run.trial import Around
+from testbed.run.tuning import TwinDoor
 from testbed.schema import Experiment, Lab
 
 _T = TypeVar("_T")

@@ -22,6 +22,8 @@ def what(promise: Mapping[str, Any]) -> str:
             return f"channel {channel} of {name}"
         case {"undo": "far-end-fault", "switch": switch, "fault": fault}:
             return f"fault {fault} of the far end of {switch}"
+        case {"undo": "tuning"}:
+            return "settings of the twin"
         case {"undo": "agent", "host": host}:
             return f"agent and ranks on {host}"
         case {"undo": kind, "host": host}:

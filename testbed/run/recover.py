@@ -24,9 +24,9 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
-from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Inbox
 from testbed.run.promises import needed, what
+from testbed.run.tuning import TwinDoor
 from testbed.schema import Lab
 
 _TAKE_LIMIT = 20.0
@@ -41,12 +41,12 @@ def recover(
     lab: Lab,
     leases: Leases,
     inbox: Inbox,
-    far_ends: FarEndDoor | None = None,
+    twin: TwinDoor | None = None,
     subscriber: Subscriber = lambda event: None,
 ) -> int:
     """Bring back what a run changed and verify it; return the exit code, which its log says too.
 
-    `far_ends` is the door of the twin around this process, if there is one. Raise BusyError while
+    `twin` is the door of the twin around this process, if there is one. Raise BusyError while
     the run is alive, while somebody else recovers it, or while another has what it had.
     """
     journal = Journal.resume(run.journal)
@@ -60,7 +60,7 @@ def recover(
             log.subscribe(subscriber)
             lease = _taken_over(run, leases, needed(lab, promises), inbox)
             try:
-                return _Replay(lab, run, journal, log, inbox, far_ends).run(lease)
+                return _Replay(lab, run, journal, log, inbox, twin).run(lease)
             finally:
                 _end(lease, run)
     finally:
@@ -141,13 +141,13 @@ class _Replay:
         journal: Journal,
         log: EventLog,
         inbox: Inbox,
-        far_ends: FarEndDoor | None,
+        twin: TwinDoor | None,
     ) -> None:
         self._lab = lab
         self._run = run
         self._journal = journal
         self._log = log
-        self._far_ends = far_ends
+        self._twin = twin
         self._bench = Bench(lab, run, journal, log, lambda host, message, received: None)
         self._cleanup = Cleanup(inbox, log)
         self._problems: dict[str, TestbedError] = {}
@@ -216,7 +216,11 @@ class _Replay:
                 case "attenuation":
                     self._keep_attenuation(promise, deadline)
                 case "far-end-fault":
-                    self._keep_far_end(promise)
+                    self._door.clear(promise["switch"], promise["fault"])
+                    self._journal.settle(promise["id"])
+                case "tuning":
+                    self._door.tune(promise["settings"])
+                    self._journal.settle(promise["id"])
                 case kind:
                     raise UnsafeError(
                         f"nothing here knows how to take back {kind!r}",
@@ -254,11 +258,11 @@ class _Replay:
         self._open_all([promise["attenuator"]], deadline)
         self._bench.attenuation.restore_all(deadline)
 
-    def _keep_far_end(self, promise: Entry) -> None:
-        if self._far_ends is None:
-            raise UnsafeError("far ends misbehave in a twin only", hint="name it with --twin")
-        self._far_ends.clear(promise["switch"], promise["fault"])
-        self._journal.settle(promise["id"])
+    @property
+    def _door(self) -> TwinDoor:
+        if self._twin is None:
+            raise UnsafeError("the twin of that is not here", hint="name it with --twin")
+        return self._twin
 
     def _keep_on_hosts(self, promises: Mapping[str, list[Entry]], deadline: Deadline) -> None:
         """See on every host that nothing of the run is left there; none waits for another."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from testbed.bench.bench import side_by_side
 from testbed.clock import Deadline, now
@@ -18,7 +18,6 @@ from testbed.run.chooser import Chooser
 from testbed.run.circuits import make_circuits
 from testbed.run.expectation import expected
 from testbed.run.far_end_plan import breaks
-from testbed.run.far_ends import FarEndDoor
 from testbed.run.inbox import Report
 from testbed.run.job import SLOT, RunningJob
 from testbed.run.placement import Placement, place
@@ -28,6 +27,7 @@ from testbed.run.recovery import Recovery
 from testbed.run.repointing import Requests
 from testbed.run.reports import record
 from testbed.run.trial import Around, Predict, Trial
+from testbed.run.tuning import Tuning, TwinDoor
 from testbed.schema import Arm, Experiment, Lab
 from testbed.units import RATE
 
@@ -46,13 +46,6 @@ _ENOUGH = 0.9
 _T = TypeVar("_T")
 
 
-class TwinDoor(FarEndDoor, Protocol):
-    """The twin's own door, as far as a run inside the twin uses it."""
-
-    def retune(self, lab: Lab) -> None:
-        """Bring the twin in line with a lab whose `twin` settings an arm has changed."""
-
-
 class Stage:
     """Where trials are played. `hosts` are all hosts that the plan uses."""
 
@@ -69,6 +62,7 @@ class Stage:
         self._around = around
         self._seed = seed
         self._twin = twin
+        self._tuning: Tuning | None = None
         first = place(experiment.arms()[0].experiment, lab)
         self.hosts = (*first.hosts, *first.spares)
         self.first_circuits: Matching = first.circuits
@@ -82,15 +76,16 @@ class Stage:
         """Start the job of the first arm, whose circuits are programmed already."""
         arm = next(iter(self._arms.values()))
         if self._twin:
-            self._twin.retune(arm.of(self._lab))
+            self._tuning = Tuning(self._twin, self._around.journal, self._around.cleanup)
+            self._tuning.follow(arm.of(self._lab))
         self._around.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
 
     def play(self, plan: RunTrial, *, last: bool) -> None:
         """Run one trial on a job that suits it; unless it is the last, make ready for the next."""
         arm = self._arms[plan.arm]
-        if self._twin:
-            self._twin.retune(arm.of(self._lab))
+        if self._tuning:
+            self._tuning.follow(arm.of(self._lab))
         job = self._suitable_job(arm)
         self._prepare_spare(arm, job)
         recovery = self._recovery(arm, job)
@@ -246,9 +241,9 @@ class Stage:
 
     def _physics(self, arm: Arm) -> Physics:
         """Return the delays of the twin, or on hardware those that the switches declare."""
-        if self._twin:
+        if self._tuning:
             twin = arm.of(self._lab).twin
-            return Physics(twin.loss_of_signal, twin.settle, twin.link_up)
+            return Physics(twin.loss_of_signal, self._tuning.settle, twin.link_up)
         switches = self._around.bench.switches.values()
         return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)
 

@@ -39,11 +39,11 @@ class Instruments:
         self.far_ends: dict[str, FarEnd] = {}
         boxes = lab.instruments()
         self._baud = {name: getattr(box.options, "baud", 0) for name, box in boxes.items()}
-        self._switches: list[SwitchSite] = []
+        self._switches: dict[str, SwitchSite] = {}
         self._budget = LightBudget(lab, light.emits)
         for name, switch in lab.switches.items():
             site = _switch_site(lab, name, partial(light.switch_is_lit, name), scheduler)
-            self._switches.append(site)
+            self._switches[name] = site
             self._budget.join(name, site)
             self.far_ends[name] = _far_end_of_switch(name, switch, site)
         for name, unit in lab.power.items():
@@ -71,14 +71,14 @@ class Instruments:
 
     def receivers_need(self, level: float) -> None:
         """Let every host's receiver understand light of `level` dBm and more."""
-        for site in self._switches:
+        for site in self._switches.values():
             site.sensitivity = level
         self._budget.look_again()
 
-    def settle_in(self, seconds: float) -> None:
-        """Let every later change of a switch settle in `seconds`."""
-        for site in self._switches:
-            site.settle = seconds
+    def settle_in(self, seconds: Mapping[str, float]) -> None:
+        """Let every later change of each switch settle in its seconds."""
+        for name, site in self._switches.items():
+            site.settle = seconds[name]
 
     def far_end(self, name: str) -> FarEnd:
         """Return one far end; ValueError when there is no such instrument."""

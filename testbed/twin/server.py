@@ -22,6 +22,7 @@ from testbed.plugins import nearest
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin import keys, machine
+from testbed.twin.cards import settings_of
 from testbed.twin.control import ControlSocket
 from testbed.twin.host import HostSetup
 from testbed.twin.hosts import BRIDGE, VirtualHosts
@@ -44,6 +45,8 @@ class Twin:
         machine.furnish(site.names())
         zygote = Zygote()
         self.lab = lab
+        self.settings = settings_of(lab)
+        """What it is tuned to."""
         self.scheduler = WallScheduler()
         self._fabric = Network(new_network_namespace())
         links = {link.port: link.name for host in site.hosts.values() for link in host.links}
@@ -61,6 +64,13 @@ class Twin:
         self.instruments = Instruments(lab, self.light, self.hosts, self.scheduler)
         self.instruments.serve(site, _server_tls(site), client_key)
         self.hosts.power_on_all()
+
+    def tune(self, settings: Mapping[str, Any]) -> None:
+        """Let what happens from now on follow other settings, as `settings_of` names them."""
+        self.instruments.settle_in(settings["settle"])
+        self.instruments.receivers_need(settings["sensitivity"])
+        self.light.delay_by(settings["loss_of_signal"], settings["link_up"])
+        self.settings = dict(settings)
 
     def _make_light(self, links: Mapping[HostPort, str]) -> Light:
         settings = self.lab.twin
@@ -91,16 +101,10 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}
             return {"name": name, "lab": twin.lab.lab, "hosts": pids}
-        case {
-            "do": "tune",
-            "settle": settle,
-            "loss_of_signal": loss,
-            "link_up": up,
-            "sensitivity": sensitivity,
-        }:
-            twin.instruments.settle_in(settle)
-            twin.instruments.receivers_need(sensitivity)
-            twin.light.delay_by(loss, up)
+        case {"do": "tuning"}:
+            return twin.settings
+        case {"do": "tune", "settings": settings}:
+            twin.tune(settings)
             return None
         case {"do": "power", "host": host, "on": on}:
             if host not in twin.lab.hosts:

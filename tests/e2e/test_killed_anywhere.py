@@ -23,7 +23,8 @@ JOIN = (
     "import sys\nfrom testbed.twin import registry\n"
     "sys.exit(registry.find(sys.argv[1]).sandbox.run(sys.argv[2:]))\n"
 )
-TRIAL = [*SMALL_MODEL, "-S", "variants={splice-warm: {policy.standby: warm}}"]
+VARIANT = "{splice-warm: {policy.standby: warm, lab.twin.settle: 30 ms}}"
+TRIAL = [*SMALL_MODEL, "-S", f"variants={VARIANT}"]
 LONG = ["run", "experiments/lumion.yaml", "--repeat", "50", *SMALL_MODEL]
 
 

@@ -19,6 +19,17 @@ def test_every_fault_is_recovered_from_in_one_run(testbed: CommandLine) -> None:
     assert summary["cleanup"] == "verified"
 
 
+@pytest.mark.soak
+def test_a_switch_that_follows_a_card_settles_as_that_says(testbed: CommandLine) -> None:
+    card = ["-S", "lab.twin.cards={ocs: calient-s320}", "-S", "variants={only-one: {}}"]
+    done = testbed.run("lumion", *SMALL_MODEL, *card, "-S", "checks={}", "--repeat", "3")
+    trials = done.json()["trials"]
+    predicted = {round(trial["predicted"]["reconfiguration"], 6) for trial in trials}
+    assert predicted == {0.21}, "the card, and the carrier"
+    times = [trial["values"]["reconfiguration"] for trial in trials]
+    assert max(times) > 0.1 and len(set(times)) == 3, "each of its moves takes as long as it likes"
+
+
 @pytest.mark.alone  # with less than a core, beats come later than in 150 ms
 def test_a_frozen_rank_is_found_by_its_silence(testbed: CommandLine) -> None:
     freeze = ["-S", "faults.0.kind=rank-freeze", "-S", "policy.heartbeat=150 ms"]

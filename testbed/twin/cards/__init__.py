@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from testbed.bench.sites import SwitchSite
 from testbed.errors import FileError
@@ -41,6 +42,22 @@ def check_cards(lab: Lab) -> None:
     """Raise FileError for a card that a lab's twin is to follow and that is none."""
     for switch in lab.twin.cards:
         card_of(lab, switch)
+
+
+def settings_of(lab: Lab) -> dict[str, Any]:
+    """Return what the twin of a lab is tuned to: all that may change while it runs.
+
+    A switch that follows a card settles as the card says, where that tells it.
+    """
+    twin = lab.twin
+    cards = {name: card_of(lab, name).settle() for name in twin.cards}
+    settle = {name: found.median for name, found in cards.items() if found}
+    return {
+        "settle": {name: settle.get(name, twin.settle) for name in lab.switches},
+        "loss_of_signal": twin.loss_of_signal,
+        "link_up": twin.link_up,
+        "sensitivity": twin.sensitivity,
+    }
 
 
 def follow(card: Card, site: SwitchSite) -> None:

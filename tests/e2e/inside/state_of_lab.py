@@ -77,6 +77,7 @@ state = {
     "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "over"],
     "promises": sorted(str(path) for path in Path("/run").glob("testbed-agents-*/*")),
     "hosts": side_by_side(look, list(lab.hosts)),
+    "settings": ask({"do": "tuning"}),
     "powered": sorted(ask({"do": "describe"})["hosts"]),
 }
 for opened in (*switches.values(), *units.values()):

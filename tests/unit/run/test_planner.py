@@ -415,6 +415,14 @@ REFUSED = {
         "experiment.yaml:11:10: lab.twin.rate cannot change from one trial to the next; set it "
         "for the whole run, with -S lab.twin.rate=…",
     ),
+    "a variant that changes what a card says": (
+        [
+            ("experiment", "{policy.standby: cold}", "{lab.twin.settle: 9 ms}"),
+            ("lab", "allow:", "twin: {cards: {ocs: piezo}}\nallow:"),
+        ],
+        "experiment.yaml:11:10: ocs settles as its card says, whatever an arm sets; take it out "
+        "of twin.cards",
+    ),
     "a variant that changes what the lab lacks": (
         [("experiment", "{policy.standby: cold}", "{lab.switches.ocx.ports: [1]}")],
         "experiment.yaml:11:10: switches.ocx: the key 'driver' is missing",
