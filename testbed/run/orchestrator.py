@@ -79,7 +79,7 @@ class Orchestrator:
             for step in self._plan.steps:
                 self._do(step)
         except TestbedError as problem:
-            error, code = str(problem), problem.exit_code
+            error, code = f"{problem}{self._pause()}", problem.exit_code
         except Exception as problem:
             error, code = f"{type(problem).__name__}: {problem}", EXIT_BUG
             trace = traceback.format_exc()
@@ -94,6 +94,11 @@ class Orchestrator:
         )
         if trace:
             self._run_directory.write_text("traceback.txt", trace)
+
+    def _pause(self) -> str:
+        """Return in words what every limit may have been missed for."""
+        pause = self._standstill.longest()
+        return f"; this process stood still for {pause:.1f} s meanwhile" if pause else ""
 
     def _do(self, step: Step) -> None:
         self._inbox.check()

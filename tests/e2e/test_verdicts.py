@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from commandline import SMALL_MODEL, CommandLine
 
@@ -41,6 +42,15 @@ def test_a_trial_that_the_orchestrator_slept_through_is_no_result(
     late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min", "--json"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
+    hosts = {event["subject"] for event in run.events() if event["kind"] == "host.ready"}
+    measured: set[str] = set()  # what has a limit of seconds must be over
+
+    def is_next(event: dict[str, Any]) -> bool:
+        if event["kind"] == "clock.offset" and event["trial"] == 0:
+            measured.add(event["subject"])
+        return measured == hosts
+
+    run.await_event(is_next)
     with standing_still(run.process.pid):
         time.sleep(PATIENCE + 1.0)
     done = run.finish(limit=100)
