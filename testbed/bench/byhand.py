@@ -19,7 +19,7 @@ from testbed.bench.needs import is_exclusive, part_of
 from testbed.bench.probe import Probe, spare_ports
 from testbed.bench.promise import CircuitsPromise
 from testbed.clock import Deadline, now
-from testbed.errors import FileError, UnsafeError, UsageError
+from testbed.errors import FileError, TestbedError, UnsafeError, UsageError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
 from testbed.fabric.circuits import (
@@ -32,7 +32,7 @@ from testbed.fabric.circuits import (
 )
 from testbed.fabric.device import State
 from testbed.plugins import kind
-from testbed.record.journal import Journal, open_entries
+from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
@@ -187,7 +187,7 @@ class SwitchByHand:
             moved = move_all([move], deadline)[0]
         except UnsafeError:
             raise
-        except BaseException:  # all was taken back
+        except TestbedError:  # all was taken back; after any other error nobody knows
             promise.settle()
             raise
         promise.settle()
@@ -211,10 +211,7 @@ class SwitchByHand:
             try:
                 yield journal
             finally:
-                if open_entries(run.journal):
-                    lease.leave()
-                else:
-                    lease.release()
+                lease.end(run.journal)
 
     def _prepared(self, named: State, ours: State, wanted: State, deadline: Deadline) -> Move:
         """Plan the move of the named ports from what is ours there to what is wanted."""

@@ -69,7 +69,8 @@ class CircuitsPromise:
         known = self._made.get(switch, frozenset())
         if self._entry is not None and not astray <= known:
             made = {**self._made, switch: known | astray}
-            self._journal.amend(self._entry, made=_listed(made))
+            lost = f"nobody will know that {switch} made {sorted(astray)} of our light"
+            self._journal.amend(self._entry, consequence=lost, made=_listed(made))
             self._made = made
 
 

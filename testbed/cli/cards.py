@@ -56,7 +56,7 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
     """Probe a switch and keep the record; say what to type where its ports are still lit."""
     from testbed.bench.byhand import switch_by_hand
     from testbed.cli.record import open_check
-    from testbed.record.journal import open_entries
+    from testbed.record.journal import owes
 
     teller = Teller(sys.stderr)
     with switch_by_hand(lab, switch, leases_of(lab), force=False) as box:
@@ -66,7 +66,7 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
             card = box.probe(ports, label, directory, lambda text: teller.tell(f"{text}\n"))
         finally:
             log.close()
-            if directory.journal.exists() and open_entries(directory.journal):
+            if owes(directory.journal):
                 teller.tell(f"still lit; type: testbed recover {directory.path}\n")
             teller.go_on(PATIENCE)
         directory.write_json("card.json", card.to_json())

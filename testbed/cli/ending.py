@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from testbed.cli.streams import give_up_the_dead
-from testbed.errors import EXIT_BUG, TestbedError
+from testbed.cli.streams import flushed, give_up_the_dead
+from testbed.errors import EXIT_BUG
 from testbed.twin.namespaces import ENDING
 
 EXIT_SIGNALLED = 128
@@ -101,20 +101,10 @@ def end(code: object, is_cut_short: bool) -> NoReturn:
             if is_cut_short and number > EXIT_SIGNALLED:
                 name = signal.Signals(number - EXIT_SIGNALLED).name
                 print(f"testbed: ended by {name}", file=sys.stderr)
-            number = _flushed(number)
+            number = flushed(number)
             sys.stderr.flush()
         # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
         os._exit(number)
-
-
-def _flushed(code: int) -> int:
-    """Hand over the last of the output; return the exit code, another one where it is lost."""
-    try:
-        sys.stdout.flush()
-    except TestbedError as error:
-        print(f"testbed: {error}", file=sys.stderr)
-        return code or error.exit_code
-    return code
 
 
 def _leaving_at_the_second() -> Callable[[int], None]:

@@ -18,7 +18,8 @@ from testbed.cli.app import terminal
 from testbed.cli.files import Inputs
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
-from testbed.record.journal import open_entries
+from testbed.errors import BusyError, UsageError
+from testbed.record.journal import owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.schema import Lab, load_experiment, split_overrides
@@ -94,16 +95,22 @@ def open_check(
 
 @contextmanager
 def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
-    """Make the record of a change by hand, which goes again unless something is left changed."""
+    """Make the record of a change by hand, which goes again once that is done, or refused.
+
+    It stays for a change that failed: leases may name it, and promises be open in it.
+    """
     directory, log, _ = open_check(lab, results, "switch", overrides, is_latest=False)
     log.close()
     try:
         yield directory
-    finally:
-        if directory.journal.exists() and open_entries(directory.journal):
+    except (BusyError, UsageError):
+        shutil.rmtree(directory.path, ignore_errors=True)
+        raise
+    except BaseException:
+        if owes(directory.journal):
             print(f"still changed; type: testbed recover {directory.path}", file=sys.stderr)
-        else:
-            shutil.rmtree(directory.path, ignore_errors=True)
+        raise
+    shutil.rmtree(directory.path, ignore_errors=True)
 
 
 def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary:

@@ -9,9 +9,7 @@ import select
 import sys
 from typing import TextIO
 
-from testbed.errors import LabError
-
-_STDOUT = 1
+from testbed.errors import EXIT_LAB
 
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 """What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
@@ -20,10 +18,12 @@ _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 class _Words(io.TextIOWrapper):
     """A standard stream whose words are lost once their reader has gone.
 
-    What a full disk does not take raises LabError, unless it is but said (standard error).
+    What a full disk does not take is lost as well, and `trouble` tells why.
     The bytes below go out by C alone: a signal that raised between writing and forgetting them
     would have them written twice.
     """
+
+    trouble = ""
 
     def write(self, words: str, /) -> int:
         """Write text; what nobody can read any more counts as written."""
@@ -43,11 +43,9 @@ class _Words(io.TextIOWrapper):
     def _give_up(self, error: OSError) -> None:
         if error.errno in _GONE:
             give_up_the_dead()
-        elif self.fileno() == _STDOUT:
-            raise LabError(
-                f"writing to standard output failed: {error.strerror}",
-                hint="free space on the disk, or send it elsewhere",
-            ) from error
+        else:
+            self.trouble = error.strerror or str(error)
+            _say_to_nobody(self.fileno())
 
 
 def open_streams() -> None:
@@ -67,10 +65,24 @@ def give_up_the_dead() -> None:
         except OSError as error:
             if error.errno not in _GONE:
                 continue
-            nobody = os.open(os.devnull, os.O_WRONLY)
-            if nobody != descriptor:
-                os.dup2(nobody, descriptor)
-                os.close(nobody)
+            _say_to_nobody(descriptor)
+
+
+def _say_to_nobody(descriptor: int) -> None:
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    if nobody != descriptor:
+        os.dup2(nobody, descriptor)
+        os.close(nobody)
+
+
+def flushed(code: int) -> int:
+    """Hand over the last of the output; return the exit code, another than 0 where it is lost."""
+    sys.stdout.flush()
+    if trouble := getattr(sys.stdout, "trouble", ""):
+        what = f"writing to standard output failed: {trouble}"
+        print(f"testbed: {what}; free space on the disk, or send it elsewhere", file=sys.stderr)
+        return code or EXIT_LAB
+    return code
 
 
 def is_read(stream: TextIO) -> bool:

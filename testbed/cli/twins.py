@@ -148,12 +148,12 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     """
     command = this_command()
     os.environ[COMMAND_VARIABLE] = command_line()
+    check_cards(lab)
     if twin != registry.NEW_TWIN:
         standing = registry.find(twin)
         if standing.lab:
             _check_lab(standing.lab, lab)
         return standing.sandbox.run(command)
-    check_cards(lab)
     _, theirs = split_overrides(overrides)
     box = sandbox.start(lab.lab, file, theirs)
     try:

@@ -76,10 +76,15 @@ class Journal:
             self._write({"id": number, "undo": undo} | arguments, "nothing was changed")
         return number
 
-    def amend(self, number: int, **arguments: Any) -> None:
-        """Write what the undo of an entry must know of the act that follows."""
+    def amend(
+        self, number: int, *, consequence: str = "nothing was changed", **arguments: Any
+    ) -> None:
+        """Write what the undo of an entry must know of the act that follows.
+
+        `consequence` says what it means when that fails.
+        """
         with self._lock:
-            self._write({"amend": number} | arguments, "nothing was changed")
+            self._write({"amend": number} | arguments, consequence)
 
     def settle(self, number: int) -> None:
         """Write that an entry's undo was done and verified, or that its act never happened."""
@@ -111,6 +116,11 @@ def open_entries(path: Path) -> list[Entry]:
     """
     entries = _read(path)
     return [entry for number in sorted(entries, reverse=True) if (entry := entries[number])]
+
+
+def owes(path: Path) -> bool:
+    """Tell whether there is a journal, with promises that were never settled."""
+    return path.exists() and bool(open_entries(path))
 
 
 def is_held(path: Path) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from testbed.clock import boot_time
 from testbed.errors import BusyError, LabError
+from testbed.record.journal import open_entries
 from testbed.record.lease_rules import LIFE, Claim, Resource
 from testbed.record.locks import LifeSign
 
@@ -107,6 +109,13 @@ class Lease:
         self._over.set()
         self._thread.join()
         self._sign.leave()
+
+    def end(self, journal: Path) -> None:
+        """Give back what was held for a run, or leave it where its journal has open promises."""
+        if open_entries(journal):
+            self.leave()
+        else:
+            self.release()
 
     def _beat(self) -> None:
         due = boot_time() + BEAT

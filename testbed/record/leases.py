@@ -19,7 +19,7 @@ from pathlib import Path
 from testbed.clock import Deadline, boot_time, bounded, utc
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
-from testbed.record.journal import open_entries
+from testbed.record.journal import owes
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
 from testbed.record.lease_store import FileStore, LeaseStore
@@ -229,12 +229,12 @@ def _owes(holder: Holder) -> bool:
         return False
     run = RunDirectory(Path(holder.directory))
 
-    def owes() -> bool:
+    def look() -> bool:
         run.path.stat()
-        return run.journal.exists() and bool(open_entries(run.journal))
+        return owes(run.journal)
 
     try:  # others wait for the store meanwhile: their lease is worth more than a server of files
-        return bounded(owes, Deadline.after(_LOOK), bool)
+        return bounded(look, Deadline.after(_LOOK), bool)
     except (OSError, UnsafeError):  # it may be on another machine, or have been moved
         return True
 

@@ -136,7 +136,8 @@ class Orchestrator:
         """Have all that the run needs before anything is opened; its time begins after that."""
         self._cleanup.push("leases", self._tenure.end, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
-        self._tenure.begin(self._bench, self._stage.hosts, optics)
+        settings = self._stage.settings(self._run_directory.id)
+        self._tenure.begin(self._bench, self._stage.hosts, optics, settings)
         seconds, restore = self._experiment.limits.run, longest_restore(self._plan)
         self._time = time_limit(seconds, self._inbox)
         text = f"ends within {seconds:g} s, and {restore:.0f} s more to take everything back"

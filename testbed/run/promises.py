@@ -8,6 +8,7 @@ from typing import Any
 from testbed.bench.needs import host_of, part_of, whole_of
 from testbed.record.journal import Entry
 from testbed.record.lease_rules import Resource
+from testbed.run.tuning import SETTINGS
 from testbed.schema import Lab
 
 
@@ -43,5 +44,7 @@ def needed(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
                 yield part_of(lab, unit, outlet)
             case {"undo": "attenuation", "attenuator": name} if name in lab.attenuators:
                 yield whole_of(lab, name)
+            case {"undo": "tuning"}:
+                yield SETTINGS
             case {"host": name} if name in lab.hosts:
                 yield host_of(lab, name)

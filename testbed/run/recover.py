@@ -62,7 +62,7 @@ def recover(
             try:
                 return _Replay(lab, run, journal, log, inbox, twin).run(lease)
             finally:
-                _end(lease, run)
+                lease.end(run.journal)
     finally:
         journal.close()
 
@@ -121,14 +121,6 @@ def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event
 
 def _beginning(promises: list[Entry]) -> dict[str, Any]:
     return {"utc": utc(), "promises": [what(promise) for promise in promises]}
-
-
-def _end(lease: Lease, run: RunDirectory) -> None:
-    """Give back what the run held, unless something of it is still changed."""
-    if open_entries(run.journal):
-        lease.leave()
-    else:
-        lease.release()
 
 
 class _Replay:

@@ -14,6 +14,7 @@ from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
 from testbed.jobs.words import Predicting, Repointing, Stepping
 from testbed.plugins import kind
+from testbed.record.lease_rules import Resource
 from testbed.run.chooser import Chooser
 from testbed.run.circuits import make_circuits
 from testbed.run.expectation import expected
@@ -62,7 +63,7 @@ class Stage:
         self._around = around
         self._seed = seed
         self._twin = twin
-        self._tuning: Tuning | None = None
+        self._tuning = Tuning(twin, around.journal, around.cleanup) if twin else None
         first = place(experiment.arms()[0].experiment, lab)
         self.hosts = (*first.hosts, *first.spares)
         self.first_circuits: Matching = first.circuits
@@ -72,11 +73,18 @@ class Stage:
         self._cost = Links(0.0, 0.0)
         self._start_seconds = 0.0
 
+    def settings(self, run: str) -> frozenset[Resource]:
+        """Return what of the twin's settings a run of all arms needs; nothing on hardware."""
+        if self._tuning is None:
+            return frozenset()
+        labs = (arm.of(self._lab) for arm in self._arms.values())
+        return frozenset({self._tuning.needs(labs, run)})
+
     def start_first_job(self) -> None:
         """Start the job of the first arm, whose circuits are programmed already."""
+        self._around.standstill.longest()  # what was before is nobody's
         arm = next(iter(self._arms.values()))
-        if self._twin:
-            self._tuning = Tuning(self._twin, self._around.journal, self._around.cleanup)
+        if self._tuning:
             self._tuning.follow(arm.of(self._lab))
         self._around.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
@@ -94,7 +102,9 @@ class Stage:
         trial.run()
         if not last:
             boot = arm.experiment.limits.boot
-            self._clear_up(job, boot, goes_on=not trial.failure and job.job.endless)
+            # What a pause may have spoilt of the job's own measurements is measured anew.
+            is_well = not trial.failure and not trial.pause
+            self._clear_up(job, boot, goes_on=is_well and job.job.endless)
 
     # --- the job ----------------------------------------------------------------------------
 
@@ -243,7 +253,9 @@ class Stage:
         """Return the delays of the twin, or on hardware those that the switches declare."""
         if self._tuning:
             twin = arm.of(self._lab).twin
-            return Physics(twin.loss_of_signal, self._tuning.settle, twin.link_up)
+            return Physics(
+                twin.loss_of_signal, self._tuning.settle(self._around.bench.switches), twin.link_up
+            )
         switches = self._around.bench.switches.values()
         return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)
 

@@ -6,9 +6,11 @@ nothing. A trial around such a pause would measure the pause.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Event, Lock, Thread
 
 from testbed.clock import boot_time
+from testbed.errors import TestbedError
 from testbed.record.log import EventLog
 
 LEAST = 1.0
@@ -54,4 +56,5 @@ class Standstill:
                 return
             self._longest = max(self._longest, pause)
         text = f"stood still for {pause:.1f} s: stopped, starved of the machine, or asleep with it"
-        self._log.append("note", "this process", text=text)
+        with suppress(TestbedError):  # a full disk is told by whoever must keep a record
+            self._log.append("note", "this process", text=text)

@@ -44,13 +44,19 @@ class Tenure:
         self._patience = patience
         self._lease: Lease | None = None
 
-    def begin(self, bench: Bench, hosts: Iterable[str], whole: Iterable[str] = ()) -> None:
-        """Lease hosts with their ports and outlets, and whole instruments, for a bench.
+    def begin(
+        self,
+        bench: Bench,
+        hosts: Iterable[str],
+        whole: Iterable[str] = (),
+        besides: frozenset[Resource] = frozenset(),
+    ) -> None:
+        """Lease hosts with their ports and outlets, whole instruments, and more for a bench.
 
         Raise BusyError when somebody else has one of them for longer than this run's patience.
         From now on the loss of a lease ends the run.
         """
-        wanted = needs(bench.lab, hosts, whole)
+        wanted = needs(bench.lab, hosts, whole) | besides
         lease = self._won(wanted, Deadline.after(self._patience))
         lease.when_lost(self._inbox.stop)
         bench.hold(lease)

@@ -87,11 +87,12 @@ class Trial:
         self._clocks = Clocks(())
         self.failure = ""
         """Why the job is not well after the trial, when it is not."""
+        self.pause = 0.0
+        """Seconds for which this process stood still since the trial before, or the first start."""
 
     def run(self) -> None:
         """Run the trial; afterwards the fault is undone, and `failure` says how the job is."""
         deadline = Deadline.after(self._experiment.limits.trial)
-        self._around.standstill.longest()  # what was before is not this trial's
         self._inbox.handler = self._hear
         self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
         self._measure_clocks()
@@ -111,7 +112,7 @@ class Trial:
         """Write what the trial came to; one not watched throughout is none."""
         reasons = [self.failure] if self.failure else []
         if pause := self._around.standstill.longest():
-            is_valid = False
+            self.pause, is_valid = pause, False
             reasons.insert(0, f"the orchestrator itself stood still for {pause:.1f} s")
         well, why = not self.failure, "; ".join(reasons)
         self._log.append("trial.end", self._plan.arm, valid=is_valid, recovered=well, reason=why)

@@ -1,18 +1,28 @@
-"""The settings of the twin around a run, which its arms may change and which are put back."""
+"""The settings of the twin around a run, which its arms may change and which are put back.
+
+Whatever runs in a twin needs its settings to stay: each run leases a part of them that is its own,
+and a run that changes them leases them as a whole, so that it has no other beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from testbed.clock import Deadline
+from testbed.errors import BusyError, LabError
 from testbed.record.journal import Journal
+from testbed.record.lease_rules import Resource
 from testbed.run.cleanup import Cleanup
 from testbed.run.far_ends import FarEndDoor
 from testbed.schema import Lab
 
 Settings = Mapping[str, Any]
 """`settle` by switch, `loss_of_signal` and `link_up` in seconds, `sensitivity` in dBm."""
+
+SETTINGS = Resource("settings", name="settings of the twin")
+"""All of them; a part of them is a run's that changes none."""
 
 _LIMIT = 10.0
 
@@ -37,24 +47,45 @@ class Tuning:
         self._twin = twin
         self._journal = journal
         self._cleanup = cleanup
-        self._present = twin.tuning()
+        self._wanted: Settings = {}
+        self._may_change = False
         self._is_promised = False
 
-    @property
-    def settle(self) -> float:
-        """Return the seconds that the slowest switch of the twin settles."""
-        seconds: Mapping[str, float] = self._present["settle"]
-        return max(seconds.values(), default=0.0)
+    def needs(self, labs: Iterable[Lab], run: str) -> Resource:
+        """Return what of the settings a run needs whose arms have these labs.
+
+        Raise LabError when the twin has other switches than they.
+        """
+        all_wanted = [self._twin.settings_of(lab) for lab in labs]
+        found = self._twin.tuning()
+        if any(wanted["settle"].keys() != found["settle"].keys() for wanted in all_wanted):
+            raise LabError(
+                f"the twin has other switches than the lab file: {', '.join(found['settle'])}",
+                hint="it was started before the file was changed: take it down and up again",
+            )
+        self._may_change = any(wanted != found for wanted in all_wanted)
+        return SETTINGS if self._may_change else replace(SETTINGS, part=run)
+
+    def settle(self, switches: Iterable[str]) -> float:
+        """Return the seconds that the slowest of some switches settles."""
+        return max((self._wanted["settle"][name] for name in switches), default=0.0)
 
     def follow(self, lab: Lab) -> None:
-        """Bring the twin in line with a lab whose `twin` settings an arm has changed."""
-        wanted = self._twin.settings_of(lab)
-        if wanted == self._present:
+        """Bring the twin in line with a lab whose `twin` settings an arm has changed.
+
+        Raise BusyError when somebody else has changed them although this run needs them to stay.
+        """
+        self._wanted, found = self._twin.settings_of(lab), self._twin.tuning()
+        if found == self._wanted:
             return
+        if not self._may_change:
+            raise BusyError(
+                f"the settings of the twin were changed behind our back: {dict(found)}",
+                hint="find out who else uses this twin",
+            )
         if not self._is_promised:
-            self._promise(self._present)
-        self._twin.tune(wanted)
-        self._present = wanted
+            self._promise(found)
+        self._twin.tune(self._wanted)
 
     def _promise(self, found: Settings) -> None:
         entry = self._journal.promise("tuning", settings=found)

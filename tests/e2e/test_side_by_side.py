@@ -54,11 +54,15 @@ def test_disjoint_parts_are_used_side_by_side(testbed: CommandLine, rack: str) -
 
     refused = short_run(elsewhere(testbed, 2), rack, "h1, h2")
     assert refused.code == 5 and f"held by run {claim['run']}" in refused.out
+    slow = ["-S", "lab.twin.settle=50 ms"]  # of the twin that both would be in
+    refused = short_run(elsewhere(testbed, 3), rack, "h2, h3", *slow)
+    assert refused.code == 5 and "settings of the twin: held by run" in refused.out
     by_hand = testbed("switch", "ocs", "disconnect", "h0.p1", "h1.p0", *lab)
     assert by_hand.code == 5 and f"held by run {claim['run']}" in by_hand.err
     assert "4 cross-connects" in testbed("switch", "ocs", "show", *lab).out
     first.signal(signal.SIGINT)
     assert first.finish().code == 130
+    assert short_run(elsewhere(testbed, 4), rack, "h2, h3", *slow).code == 0
 
 
 @pytest.mark.soak

@@ -65,6 +65,13 @@ def test_a_full_disk_behind_the_output_is_told_and_no_bug(words):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_verdict_that_no_disk_takes_is_the_same(inconclusive, form):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*TESTBED, "report", inconclusive, *form], stdout=full)
+    assert done.returncode == 3
+
+
 def test_a_full_disk_behind_what_is_only_said_changes_nothing():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*TESTBED, "validate", "no-such-file"], stderr=full)

@@ -420,8 +420,8 @@ REFUSED = {
             ("experiment", "{policy.standby: cold}", "{lab.twin.settle: 9 ms}"),
             ("lab", "allow:", "twin: {cards: {ocs: piezo}}\nallow:"),
         ],
-        "experiment.yaml:11:10: ocs settles as its card says, whatever an arm sets; take it out "
-        "of twin.cards",
+        "experiment.yaml:11:10: lab.twin.settle changes nothing: every switch settles as its card "
+        "says; take one out of twin.cards",
     ),
     "a variant that changes what the lab lacks": (
         [("experiment", "{policy.standby: cold}", "{lab.switches.ocx.ports: [1]}")],
