@@ -31,7 +31,10 @@ def new(name: str, ready: int, lab_file: str, overrides: list[str]) -> int:
     """Build a twin of a lab and keep it; report on the descriptor `ready`."""
 
     def report(**said: object) -> None:
-        os.write(ready, json.dumps(said).encode() + b"\n")
+        try:
+            os.write(ready, json.dumps(said).encode() + b"\n")
+        except BrokenPipeError:  # whoever started this has gone, and nobody else knows of it
+            os._exit(EXIT_LAB)
 
     try:
         namespaces.become_root_of_new_user_namespace()

@@ -136,6 +136,8 @@ def start(
         process.kill()
         process.wait()
         raise
+    finally:
+        os.close(read)  # not before the launcher is gone: it would say that nobody listens
 
 
 def _server_that_is_ready(read: int, lab_file: Path) -> int:
@@ -181,13 +183,12 @@ def _launch(
 def _reports(read: int, deadline: Deadline) -> Iterator[dict[str, Any]]:
     """Yield the lines of JSON that the launcher writes until it closes its end or time is up."""
     buffer = b""
-    with os.fdopen(read, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], deadline.left)[0]:
-            piece = pipe.read(65536)
-            if not piece:
-                return
-            *lines, buffer = (buffer + piece).split(b"\n")
-            yield from (json.loads(line) for line in lines)
+    while select.select([read], [], [], deadline.left)[0]:
+        piece = os.read(read, 65536)
+        if not piece:
+            return
+        *lines, buffer = (buffer + piece).split(b"\n")
+        yield from (json.loads(line) for line in lines)
 
 
 def _refusal(report: dict[str, Any]) -> TestbedError:
