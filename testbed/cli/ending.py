@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 from testbed.cli.streams import flushed, give_up_the_dead
@@ -48,17 +49,31 @@ def _leave_all_the_same(ignored: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(ignored)
         return
     number = ignored.exc_value.number
-    signal.signal(signal.SIGALRM, lambda *_: leave(number))
+    _soon(lambda: leave(number))
+
+
+def _soon(action: Callable[[], None]) -> None:
+    _on(signal.SIGALRM, lambda _: action())
     signal.setitimer(signal.ITIMER_REAL, _SOON)
 
 
 def _on(number: int, action: Callable[[int], None]) -> None:
-    def hear(received: int, _: object) -> None:
+    def hear(received: int, frame: FrameType | None) -> None:
         if received == signal.SIGHUP:
             give_up_the_dead()  # the terminal is
-        action(received)
+        if _is_unheard(frame):
+            _soon(lambda: action(received))
+        else:
+            action(received)
 
     signal.signal(number, hear)
+
+
+def _is_unheard(frame: FrameType | None) -> bool:
+    """Tell whether an exception raised here would be printed and forgotten: within that hook."""
+    while frame and frame.f_code is not _leave_all_the_same.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def leave(number: int) -> None:

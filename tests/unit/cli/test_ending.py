@@ -35,6 +35,15 @@ CALLED_BACK = """
     del thing
     threading.Event().wait()
 """
+SLOWLY_IGNORED = f"""
+    import signal, time
+    setitimer = signal.setitimer
+    def slowly(*timer):
+        print("here", flush=True)
+        time.sleep(1.0)
+        setitimer(*timer)
+    signal.setitimer = slowly
+{CALLED_BACK}"""
 CRITICAL = """
     from testbed.cli.ending import finishing_first
     with finishing_first():
@@ -92,6 +101,16 @@ def test_a_signal_counts_where_python_ignores_exceptions_too():
     command.signal(signal.SIGTERM)
     code, _, err = command.end()
     assert (code, err) == (128 + signal.SIGTERM, "testbed: ended by SIGTERM\n")
+
+
+def test_a_second_signal_where_exceptions_are_told_to_be_ignored_is_heard():
+    command = Command(SLOWLY_IGNORED)
+    command.signal(signal.SIGTERM)
+    command.await_unread(1)
+    command.signal(signal.SIGHUP)
+    code, _, err = command.end()
+    assert code in (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+    assert err == f"testbed: ended by {signal.Signals(code - 128).name}\n"
 
 
 @pytest.mark.parametrize("numbers", [ENDING[:1], ENDING[:2]])
