@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
@@ -146,7 +146,7 @@ class Crossbar:
         self._made |= set(change.adds.items())
         expected = self._on_our_ports(after(state, change))
         applied = self._told(change, expected, deadline)
-        self._own(_astray(state, change, applied.state, applied.refused))
+        self._own(_astray(state, change, applied))
         self._planned = self._planned[0], applied.state
         self._shown = self._ours(applied.state)
         if applied.refused:
@@ -179,12 +179,8 @@ class Crossbar:
 
         Raise UnsafeError with the difference that remains.
         """
-        deadline = Deadline.after(_BACK_LIMIT)
+        self._bring_back(self._before, change.ports, Deadline.after(_BACK_LIMIT))
         is_known = isinstance(error, TestbedError) and not isinstance(error, _LOST)
-        if not is_known:
-            with suppress(LabError):
-                self._own(_astray(self._planned[1], change, self._switch.state(deadline)))
-        self._bring_back(self._before, change.ports, deadline)
         if not is_known:  # it may still be carried out, and is ours to take back then
             self._made |= set(change.adds.items())
 
@@ -273,7 +269,7 @@ class Crossbar:
                 if back := self._way_back(present, target):
                     told |= back.adds
                     applied = self._switch.apply(back, deadline)
-                    self._own(_astray(present, back, applied.state, applied.refused))
+                    self._own(_astray(present, back, applied))
                     present = applied.state
             except (TestbedError, ValueError) as error:
                 trouble = f"{error}; "
@@ -338,15 +334,15 @@ def _first(cross: State) -> str:
     return " ".join(map(str, min(cross.items())))
 
 
-def _astray(
-    before: State, change: Change, shown: State, refused: Container[int] = ()
-) -> CrossPairs:
+def _astray(state: State, change: Change, applied: Applied) -> CrossPairs:
     """Return the cross-connects that our command made without being asked for it.
 
-    A switch that refused nothing of an ingress and shows it elsewhere was led astray by us.
+    A switch that refused nothing of an ingress and shows it elsewhere was led astray by us; one
+    whose answer was lost may have been restarted or moved by others meanwhile, so of that one
+    nobody knows.
     """
     return frozenset(
         (i, e)
-        for i, e in shown.items()
-        if i in change.adds and i not in refused and e not in (before.get(i), change.adds[i])
+        for i, e in applied.state.items()
+        if i in change.adds and i not in applied.refused and e not in (state.get(i), change.adds[i])
     )

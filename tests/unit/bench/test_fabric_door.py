@@ -240,17 +240,6 @@ def test_a_circuit_that_went_elsewhere_is_taken_down_although_nobody_asked_for_i
     assert rack.shown() == {}
 
 
-def test_a_circuit_that_went_elsewhere_without_a_word_is_taken_down_too(rack):
-    rack.fabric.adopt(frozenset(), soon())
-    rack.far_ends["ocs"].fault("misrouted", port=2, count=1)
-    rack.far_ends["ocs"].fault("silent", command="ADD", count=1)
-    with pytest.raises(InstrumentError, match=r"did not answer .* rolled back"):
-        rack.fabric.change(frozenset({ONE}), "job", soon().within(0.3))
-    assert rack.shown() == {}
-    (entry,) = rack.undone()
-    assert [2, 17] in entry["made"]["ocs"]
-
-
 def test_a_circuit_that_went_elsewhere_is_taken_down_by_whoever_recovers_the_run(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("misrouted", port=2)
