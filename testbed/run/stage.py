@@ -62,7 +62,6 @@ class Stage:
         self._lab = lab
         self._around = around
         self._seed = seed
-        self._twin = twin
         self._tuning = Tuning(twin, around.journal, around.cleanup) if twin else None
         first = place(experiment.arms()[0].experiment, lab)
         self.hosts = (*first.hosts, *first.spares)
@@ -161,7 +160,7 @@ class Stage:
     def _note_slow_links(self, arm: Arm) -> None:
         """Say so when this machine is too busy to carry what its twin's ports should."""
         rate = arm.of(self._lab).twin.rate
-        if self._twin and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
+        if self._tuning and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
             text = (
                 f"the slowest link delivers {RATE.format(self._link.bits_per_second)}, where "
                 f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "

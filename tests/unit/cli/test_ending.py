@@ -36,11 +36,12 @@ CALLED_BACK = """
     threading.Event().wait()
 """
 SLOWLY_IGNORED = f"""
-    import signal, time
+    import signal
     setitimer = signal.setitimer
     def slowly(*timer):
+        signal.setitimer = setitimer
         print("here", flush=True)
-        time.sleep(1.0)
+        sys.stdin.readline()
         setitimer(*timer)
     signal.setitimer = slowly
 {CALLED_BACK}"""
