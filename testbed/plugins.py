@@ -8,7 +8,7 @@ instrument library and no implementation.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -52,6 +52,9 @@ class Kind:
     whole: bool = False
     """For a driver of a switch: whether a change of one circuit may move others, so that nobody
     can share it."""
+    sides: Callable[[Any], tuple[int, int]] | None = None
+    """For a driver of a switch: by its options, how many inputs it has, which are its ports 1…N,
+    and how many outputs, which follow; 0 where only the box knows. None: numbered otherwise."""
 
     def load(self) -> Any:
         """Import and return the implementation; raise TestbedError when it cannot be had."""

@@ -48,6 +48,7 @@ POLATIS = Kind(
     far_end="polatis",
     resource="TCPIP::{host}::5025::SOCKET",
     ways=("tcp", "serial", "visa"),
+    sides=lambda options: options.size or (0, 0),
 )
 VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
 SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")

@@ -38,6 +38,7 @@ PHOTONIC_MESH = Kind(
     far_end="photonic-mesh",
     whole=True,
     ways=("tcp",),
+    sides=lambda options: (len(options.ingress), len(options.egress)),
 )
 PHOTONIC_MESH_FAR_END = Kind(
     "programmable photonic mesh, device side of its one line",

@@ -61,6 +61,7 @@ POLATIS_RESTCONF = Kind(
     far_end="polatis-restconf",
     resource="http://{host}:8008",
     ways=("http",),
+    sides=lambda options: options.size or (0, 0),
 )
 CALIENT_REST = Kind(
     "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
@@ -70,6 +71,7 @@ CALIENT_REST = Kind(
     far_end="calient-rest",
     resource="https://{host}",
     ways=("http",),
+    sides=lambda options: (0, 0),
 )
 REDFISH = Kind(
     "rack power unit with switched outlets, Redfish over HTTP(S)",

@@ -91,6 +91,7 @@ DICON = Kind(
     role="switch",
     far_end="dicon",
     ways=("serial", "visa"),
+    sides=lambda options: (1, 0),
 )
 DICON_FAR_END = Kind(
     "DiCon 1×N module, device side of its lines",
@@ -104,6 +105,7 @@ DICON_MXS = Kind(
     role="switch",
     far_end="dicon-mxs",
     ways=("tcp", "serial", "visa"),
+    sides=lambda options: options.size,
 )
 DICON_MXS_FAR_END = Kind(
     "DiCon MXS-9100, device side of its SCPI",
@@ -118,6 +120,7 @@ SANTEC = Kind(
     far_end="santec",
     whole=True,
     ways=("tcp",),
+    sides=lambda options: (1, 0),
 )
 SANTEC_FAR_END = Kind(
     "Santec OSX with one module, device side of its SCPI",
@@ -133,6 +136,7 @@ THORLABS = Kind(
     whole=True,
     ways=("serial", "visa"),
     anonymous=True,
+    sides=lambda options: (1 if options.model == "OSW12" else 2, 2),
 )
 THORLABS_FAR_END = Kind(
     "Thorlabs OSW switch, device side of its lines",
@@ -147,6 +151,7 @@ MZI = Kind(
     far_end="mzi",
     whole=True,
     ways=("tcp", "serial", "visa"),
+    sides=lambda options: (2, 2),
 )
 MZI_FAR_END = Kind(
     "2×2 interferometers, device side of our own SCPI",
@@ -162,6 +167,7 @@ AGILTRON = Kind(
     whole=True,
     ways=("serial", "visa"),
     anonymous=True,
+    sides=lambda options: (1, options.channels),
 )
 AGILTRON_FAR_END = Kind(
     "Agiltron FF switch, device side of its frames",

@@ -30,6 +30,7 @@ SONIC_OCS = Kind(
     role="switch",
     far_end="sonic-ocs",
     ways=("ssh",),
+    sides=lambda options: (0, 0),
 )
 SONIC_OCS_FAR_END = Kind(
     "optical circuit switch under SONiC, device side of its command line",

@@ -65,6 +65,7 @@ POLATIS_TL1 = Kind(
     resource="TCPIP::{host}::3082::SOCKET",
     ways=("tcp",),
     needs=("user",),
+    sides=lambda options: (0, 0),
 )
 CALIENT = Kind(
     "Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
@@ -75,6 +76,7 @@ CALIENT = Kind(
     resource="TCPIP::{host}::3082::SOCKET",
     ways=("tcp",),
     needs=("user",),
+    sides=lambda options: (len(options.port_names()),) * 2,
 )
 POLATIS_TL1_FAR_END = Kind(
     "Polatis switch, device side of its TL1",

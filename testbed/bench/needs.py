@@ -16,8 +16,6 @@ from testbed.record.lease_rules import Resource
 from testbed.resource import Ssh, Tcp, Tty, place
 from testbed.schema import Lab
 
-_SSH_PORT = "22"
-
 
 def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> frozenset[Resource]:
     """Return what an experiment on some hosts needs, and instruments that it needs as a whole."""
@@ -34,8 +32,7 @@ def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> frozense
 
 def host_of(lab: Lab, name: str) -> Resource:
     """Return a host, which is known by its address, whoever logs in there."""
-    machine, _, port = lab.hosts[name].ssh.rpartition("@")[2].partition(":")
-    return Resource(f"{machine.lower()}:{port or _SSH_PORT}", name=name)
+    return Resource(lab.hosts[name].machine, name=name)
 
 
 def part_of(lab: Lab, name: str, part: str) -> Resource:

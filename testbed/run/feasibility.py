@@ -12,13 +12,10 @@ from testbed.fabric.circuits import HostPort
 from testbed.plugins import nearest
 from testbed.run.far_end_plan import breaks, is_of_far_end
 from testbed.run.placement import Placement
-from testbed.schema import Arm, Experiment, Fault, Lab
+from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
 
 _OF_A_PORT = ("attenuate",)
 """Faults whose target is a fabric port."""
-
-_TUNABLE = {"settle", "loss_of_signal", "link_up", "sensitivity"}
-"""What a twin can change while it runs, from one trial to the next."""
 
 
 def check_metrics(experiment: Experiment) -> None:
@@ -93,7 +90,7 @@ def check_lab_changes(arm: Arm, lab: Lab) -> None:
 
 
 def _lasting(lab: Lab) -> tuple[Any, ...]:
-    return lab.switches, lab.twin.model_dump(exclude=_TUNABLE)
+    return lab.switches, lab.twin.model_dump(exclude=set(TUNABLE))
 
 
 def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool) -> None:

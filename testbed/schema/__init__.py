@@ -23,14 +23,16 @@ from testbed.schema.experiment import (
 from testbed.schema.hosts import FabricKind, Host, Port
 from testbed.schema.instruments import Attenuator, PacketSwitch, PowerMeter, PowerUnit, Switch
 from testbed.schema.json_schema import json_schema
-from testbed.schema.lab import Lab, TwinSettings
+from testbed.schema.lab import Lab
 from testbed.schema.load import load, load_circuits, load_experiment, load_lab, split_overrides
 from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
+from testbed.schema.twin import TUNABLE, TwinSettings
 
 __all__ = [
     "MAX_TRIALS",
+    "TUNABLE",
     "Arm",
     "Attenuator",
     "Check",

@@ -19,6 +19,7 @@ from testbed.schema.lab import Lab, check_changes
 from testbed.schema.override import Override
 from testbed.schema.source import Source
 from testbed.schema.text import Name, Sentence, Text, spelling
+from testbed.schema.twin import check_lasting
 from testbed.units import TIME, Seconds
 
 
@@ -229,6 +230,7 @@ class Experiment(Document):
 
 
 def _checked(drafted: list[Draft]) -> tuple[Arm, ...]:
+    check_lasting(draft.lab for draft in drafted)
     arms = []
     errors: dict[str, FileError] = {}
     for draft in drafted:

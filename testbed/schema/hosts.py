@@ -23,6 +23,8 @@ from testbed.schema.text import (
 from testbed.secret import Secret, says_secret
 from testbed.units import PowerLevel
 
+_SSH_PORT = "22"
+
 FabricKind = Literal["circuit", "packet"]
 """What joins hosts: circuits that switches make, or a packet switch that needs none."""
 
@@ -99,6 +101,12 @@ class Host(Checked):
     def ssh_name(self) -> str:
         """Return the name by which it is reached on the management network."""
         return self.ssh.rpartition("@")[2].partition(":")[0]
+
+    @property
+    def machine(self) -> str:
+        """Return its address and SSH port, spelt in one way, whoever logs in there."""
+        name, _, port = self.ssh.rpartition("@")[2].partition(":")
+        return f"{name.lower()}:{port or _SSH_PORT}"
 
     @property
     def environment(self) -> dict[str, str | Secret]:

@@ -24,29 +24,10 @@ from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
+from testbed.schema.sides import light_kept_problems, side_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import Name, ServerUrl
-from testbed.units import BitRate, PowerLevel, Seconds
-
-
-class TwinSettings(Checked):
-    """How the twin of this lab behaves; ignored on hardware."""
-
-    settle: Seconds = 25e-3
-    """How long a circuit is dark while its mirrors move."""
-    loss_of_signal: Seconds = 2e-3
-    """How long after the light went a host's carrier goes."""
-    link_up: Seconds = 10e-3
-    """How long after the light came a host's carrier comes."""
-    sensitivity: PowerLevel = -14.0
-    """The least light that a host's receiver understands."""
-    rate: Annotated[BitRate, Field(gt=0)] = 500e6
-    """Rate of every fabric port."""
-    clock_skew: Seconds = 1000.0
-    """How far apart the monotonic clocks of virtual hosts may be."""
-    cards: Mapping[Name, str] = {}
-    """The characterisation card that a switch's twin follows: a preset's name, or a file's."""
-    seed: Annotated[int, Field(ge=0)] = 0
+from testbed.schema.twin import TwinSettings
 
 
 class SharedLeases(Checked):
@@ -149,10 +130,9 @@ class Lab(Document):
         """Find what is wrong between the parts of the lab."""
         yield from self._instrument_problems()
         yield from self._fibre_problems()
+        yield from self._side_problems()
         yield from self._packet_problems()
         yield from self._light_problems()
-        yield from self._keep_alive_problems()
-        yield from self._safe_problems()
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()
@@ -200,6 +180,16 @@ class Lab(Document):
             yield from self._fibre_end_problems(steps, end)
         yield from self._repeats(fibres, "is wired twice")
 
+    def _side_problems(self) -> Iterator[Problem]:
+        ends = [
+            ((*steps, key), end)
+            for steps, port in self._ports_with_steps()
+            for key in ("tx", "rx")
+            if (end := getattr(port, key)) is not None
+        ]
+        yield from side_problems(self.switches, ends)
+        yield from light_kept_problems(self.switches, ends)
+
     def _packet_problems(self) -> Iterator[Problem]:
         plugs = [
             ((*steps, "packet"), port.packet)
@@ -226,30 +216,9 @@ class Lab(Document):
             hint = f"see switches.{end.switch}.protected"
             yield Problem(steps, f"{end} is protected and can never be touched", hint)
 
-    def _keep_alive_problems(self) -> Iterator[Problem]:
-        inwards = {port.tx for _, port in self._ports_with_steps()}
-        for name, switch in self.switches.items():
-            steps = ("switches", name, "keep_alive")
-            for number in sorted(switch.keep_alive - switch.usable):
-                hint = f"only ports that may be moved can lose their light: {name}.ports"
-                yield Problem(steps, f"{number} is none of the ports that may be used", hint)
-            for number in sorted(switch.keep_alive):
-                if SwitchPort(name, number) in inwards:
-                    hint = "name the port that the light leaves by"
-                    yield Problem(steps, f"light only enters the switch at port {number}", hint)
-
-    def _safe_problems(self) -> Iterator[Problem]:
-        for name, switch in self.switches.items():
-            for ingress, egress in switch.safe.items():
-                steps = ("switches", name, "safe", str(ingress))
-                for number in sorted({ingress, egress} - switch.usable):
-                    hint = f"see switches.{name}.ports and .protected"
-                    yield Problem(steps, f"{number} is none of the ports that may be used", hint)
-                if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
-                    hint = "a port has one place to rest"
-                    yield Problem(steps, f"port {egress} is in it twice", hint)
-
     def _address_problems(self) -> Iterator[Problem]:
+        machines = [(("hosts", name, "ssh"), host.machine) for name, host in self.hosts.items()]
+        yield from self._repeats(machines, "is where two hosts answer")
         ports = list(self._ports_with_steps())
         interfaces = [((*at, "interface"), f"{port.interface} of {at[1]}") for at, port in ports]
         addresses = [((*at, "address"), port.address.ip) for at, port in ports]

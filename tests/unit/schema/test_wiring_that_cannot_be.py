@@ -1,0 +1,120 @@
+"""Wiring that no box of the named kind can have is refused by the file alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.plugins import kinds
+from testbed.schema import load_experiment, load_lab
+
+LAB = """\
+lab: bench
+hosts:
+  h0:
+    ssh: h0
+    ports: {{p0: {{interface: eth1, address: 10.0.0.1/24, {one}}}}}
+  h1:
+    ssh: {ssh}
+    ports: {{p0: {{interface: eth1, address: 10.0.0.2/24, {other}}}}}
+switches:
+  ocs: {{resource: "{resource}", {switch}}}
+"""
+CALIENT = "driver: calient, user: admin, ports: [1-4, 321-324{more}]"
+POLATIS = "driver: polatis, ports: [1-32]"
+TCP, TTY = "TCPIP::192.0.2.10::3082::SOCKET", "/dev/ttyUSB0"
+
+
+def written(tmp_path, switch, **said):
+    words = {"one": "tx: ocs.1, rx: ocs.17", "other": "tx: ocs.2, rx: ocs.18", "ssh": "h1"}
+    file = tmp_path / "lab.yaml"
+    file.write_text(LAB.format(**words | {"resource": TCP} | said, switch=switch))
+    return file
+
+
+def problems(tmp_path, switch, **said):
+    """Return what is said of a lab with two hosts on one switch, without the file's name."""
+    with pytest.raises(FileError) as refused:
+        load_lab(written(tmp_path, switch, **said))
+    error = refused.value
+    return [str(one).split("lab.yaml:")[1] for one in (error, *getattr(error, "others", ()))]
+
+
+ON_CALIENT = {"one": "tx: ocs.1, rx: ocs.321", "other": "tx: ocs.2, rx: ocs.322"}
+
+
+def test_a_port_beyond_the_shape_of_an_s320_is_refused(tmp_path):
+    (said,) = problems(tmp_path, CALIENT.format(more=", 999"), **ON_CALIENT)
+    assert said == (
+        "10:91: switches.ocs.ports: a 320×320 calient has no port 999; its inputs are 1-320, its "
+        "outputs 321-640"
+    )
+
+
+def test_ten_ports_of_a_one_by_eight_are_refused(tmp_path):
+    wired = {"one": "tx: ocs.1, rx: ocs.2", "other": "packet: tor.1"}
+    said = problems(tmp_path, "driver: agiltron, ports: [1-10]", resource=TTY, **wired)
+    assert said[-1].endswith(
+        "switches.ocs.ports: a 1×8 agiltron has no port 10; its inputs are 1, its outputs 2-9"
+    )
+
+
+def test_tx_and_rx_swapped_are_refused_where_the_size_is_known(tmp_path):
+    wired = {"one": "tx: ocs.321, rx: ocs.1", "other": "tx: ocs.2, rx: ocs.322"}
+    tx, rx = problems(tmp_path, CALIENT.format(more=""), **wired)
+    assert "hosts.h0.ports.p0.tx: light leaves the switch at ocs.321 and cannot enter it" in tx
+    assert "hosts.h0.ports.p0.rx: light enters the switch at ocs.1 and cannot leave it" in rx
+    assert tx.endswith("the inputs of ocs are 1-320; are tx and rx swapped?")
+
+
+def test_tx_and_rx_swapped_are_refused_where_only_the_box_knows_its_size(tmp_path):
+    (said,) = problems(tmp_path, POLATIS, one="tx: ocs.17, rx: ocs.1")
+    assert said == (
+        "5:61: hosts.h0.ports.p0.tx: light enters the switch at ocs.17 and leaves it at ocs.1, a "
+        "lower port; inputs come before outputs; are tx and rx swapped?"
+    )
+
+
+def test_a_fibre_that_enters_beyond_where_another_leaves_is_refused(tmp_path):
+    (said,) = problems(tmp_path, POLATIS, one="tx: ocs.20, rx: ocs.21")
+    assert "light enters the switch at ocs.20, beyond ocs.18 where it leaves" in said
+    assert said.endswith("see hosts.h1.ports.p0.rx")
+
+
+def test_a_place_to_rest_that_no_light_reaches_is_refused(tmp_path):
+    (said,) = problems(tmp_path, CALIENT.format(more="") + ", safe: {3: 4}", **ON_CALIENT)
+    assert said.endswith(
+        "switches.ocs.safe.3: no light goes from 3 to 4; the inputs of ocs are 1-320"
+    )
+
+
+@pytest.mark.parametrize("ssh", ["h0", "you@H0", "h0:22"])
+def test_two_hosts_at_one_place_are_refused(tmp_path, ssh):
+    (said,) = problems(tmp_path, POLATIS, ssh=ssh)
+    assert said.startswith("7:10: hosts.h1.ssh: h0:22 is where two hosts answer; first at ")
+
+
+def test_two_hosts_behind_one_address_with_ports_of_their_own_are_taken(tmp_path):
+    assert load_lab(written(tmp_path, POLATIS, ssh="h0:2222")).lab == "bench"
+
+
+def test_every_driver_of_a_switch_says_what_its_numbers_mean():
+    for name, kind in kinds("drivers").items():
+        if kind.role == "switch" and kind.implementation.startswith("testbed_drivers."):
+            assert kind.sides is not None, name
+            inputs, outputs = kind.sides(kind.options())
+            assert inputs >= 0 and outputs >= 0
+
+
+def test_arms_that_differ_in_what_no_running_twin_can_change_are_refused_without_a_lab(tmp_path):
+    file = tmp_path / "rates.yaml"
+    file.write_text(
+        "experiment: rates\nquestion: Is it faster?\nneeds: {hosts: 2}\n"
+        "jobs: {main: {kind: train, ranks: 2}}\n"
+        "matrix: {lab.twin.rate: [100 Mbit/s, 500 Mbit/s]}\n"
+    )
+    with pytest.raises(FileError) as refused:
+        load_experiment(file)
+    assert str(refused.value).startswith(
+        f"{file}:5:10: lab.twin.rate cannot change from one trial to the next; set it for the whole"
+    )
