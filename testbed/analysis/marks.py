@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.steps import Step, intervals, step_time
+from testbed.analysis.effect import Disturbance, Effect, Response, effect_of
+from testbed.analysis.steps import Step, kind_of_interval, usual_intervals
 from testbed.events import Event
 
 WINDOW = 5
@@ -21,6 +23,8 @@ WINDOW = 5
 
 BACK = 0.95
 """… whose mean rate is this share of the median before the fault."""
+
+_SYMPTOMS = ("symptom", "rank.exit", "host.lost")
 
 NAMES = tuple(f"t{number}" for number in range(12))
 
@@ -30,6 +34,10 @@ class Marks:
     """The marks of a trial, in the log's seconds; a mark that was not reached is missing."""
 
     at: dict[str, Instant]
+    response: Response = "not recovered"
+    """What the job did; only one that recovered has a t10."""
+    watched: tuple[Step, ...] = ()
+    """The steps that a fault could have touched which no policy repaired."""
 
     def relative(self) -> dict[str, float]:
         """Return each mark in seconds after t0.
@@ -61,15 +69,44 @@ class MarkFinder:
         """Return every mark that the trial reached.
 
         What happened after t10 belongs to no mark but t11: a second recovery is another story.
+        Of a fault that no policy repaired, t0 reaches from its injection to the first effect that
+        was observed, which is t1.
         """
         zero = self.fault()
         if zero is None:
             return Marks({})
+        if not self._is_repaired(zero):
+            return self._unrepaired(zero)
         t10, t11 = self._back_to_work(zero)
         self._window = (zero.early, math.inf if t10 is None else t10.late)
+        first = self._first(*_SYMPTOMS)
+        return self._marks(zero, first, t10, t11, "not recovered" if t10 is None else "recovered")
+
+    def _unrepaired(self, zero: Instant) -> Marks:
+        effect = self.effect(zero)
+        before = [step for step in self._steps if step.end.late < zero.early]
+        back = effect.back
+        after = [s for s in self._steps if back and s.end.late >= back.end.late and s.is_verified]
+        self._window = (zero.early, back.end.late if back else math.inf)
+        t0 = zero
+        if effect.first is not None:
+            t0 = Instant(zero.early, max(zero.early, effect.first.late))
+        t10 = back.end if back else None
+        t11 = _throughput_back(before, after)
+        marks = self._marks(t0, effect.first, t10, t11, effect.response)
+        return replace(marks, watched=tuple(effect.watched))
+
+    def _marks(
+        self,
+        zero: Instant,
+        first: Instant | None,
+        t10: Instant | None,
+        t11: Instant | None,
+        response: Response,
+    ) -> Marks:
         found = {
             "t0": zero,
-            "t1": self._first("symptom", "rank.exit", "host.lost"),
+            "t1": first,
             "t2": self._first("recovery.decided"),
             "t3": self._first("recovery.fenced"),
             "t4": self._fabric("commanded"),
@@ -81,7 +118,39 @@ class MarkFinder:
             "t10": t10,
             "t11": t11,
         }
-        return Marks({name: at for name, at in found.items() if at is not None})
+        return Marks({name: at for name, at in found.items() if at is not None}, response)
+
+    def effect(self, zero: Instant) -> Effect:
+        """Return what the fault at `zero` did to the steps, where no policy repaired it."""
+        symptoms = [e for e in self._events if e.kind in (*_SYMPTOMS, "fault.receipt")]
+        noticed = [(event, self.instant(event)) for event in symptoms]
+        noticed = [(event, at) for event, at in noticed if at.late >= zero.early]
+        lost: dict[tuple[str, str], Instant] = {}
+        restored: dict[tuple[str, str], Instant] = {}
+        for event, at in sorted(noticed, key=lambda pair: pair[1].middle):
+            port = (event.data.get("host", ""), event.data.get("port", ""))
+            if event.data.get("up"):
+                restored |= {port: at} if port in lost else {}
+            elif event.data.get("source") == "carrier":
+                lost[port] = at
+                restored.pop(port, None)
+        disturbance = Disturbance(
+            begin=zero,
+            end=self._undone(),
+            is_held=any(
+                e.data.get("held", False) for e in self._events if e.kind == "fault.inject"
+            ),
+            noticed=[at for event, at in noticed if not event.data.get("up", False)],
+            lost=list(lost.values()),
+            restored=list(restored.values()),
+        )
+        return effect_of(disturbance, self._steps)
+
+    def _undone(self) -> Instant | None:
+        undone = next((event for event in self._events if event.kind == "fault.undo"), None)
+        if undone is None:
+            return None
+        return Instant(undone.data.get("sent", undone.t), undone.data.get("done", undone.t))
 
     def seen(self, kind: str) -> list[tuple[Event, Instant]]:
         """Return the events of a kind between the fault and the end of its recovery."""
@@ -125,33 +194,39 @@ class MarkFinder:
         found = [e for e, _ in self.seen("fabric.change") if e.subject == "recovery"]
         return Instant.exactly(found[-1].data[which]) if found else None
 
-    def _back_to_work(self, zero: Instant) -> tuple[Instant | None, Instant | None]:
-        """Return t10 and t11.
+    def _is_repaired(self, zero: Instant) -> bool:
+        """Tell whether a policy formed a new generation after the fault, or meant to."""
+        if any(e.kind == "recovery.decided" and e.t >= zero.early for e in self._events):
+            return True
+        return any(s.generation > self._generation(zero) for s in self._steps)
 
-        The first step that counts belongs to a new generation; where the job rode the fault out
-        in its own, it is the first that began after the fault: one that was under way may have had
-        all that it needed.
-        """
+    def _generation(self, zero: Instant) -> int:
+        """Return the generation that the fault hit."""
+        before = [step.generation for step in self._steps if step.end.late < zero.early]
+        begun = (event.data for event in self._events if event.kind == "trial.begin")
+        first: int = next(begun, {}).get("generation", -1)
+        return max(before, default=first)
+
+    def _back_to_work(self, zero: Instant) -> tuple[Instant | None, Instant | None]:
+        """Return t10 and t11: the first step that counts belongs to a new generation."""
         before = [step for step in self._steps if step.end.late < zero.early]
         after = [s for s in self._steps if s.begin.late > zero.early and s.is_verified]
-        if any(event.kind == "recovery.decided" for event in self._events):
-            last = max((step.generation for step in before), default=self._first_generation())
-            after = [step for step in after if step.generation > last]
+        after = [step for step in after if step.generation > self._generation(zero)]
         if not after:
             return None, None
         return after[0].end, _throughput_back(before, after)
 
-    def _first_generation(self) -> int:
-        begun = (event.data for event in self._events if event.kind == "trial.begin")
-        generation: int = next(begun, {}).get("generation", -1)
-        return generation
-
 
 def _throughput_back(before: Sequence[Step], after: Sequence[Step]) -> Instant | None:
     """Return the end of the first of WINDOW consecutive steps that are fast again in the mean."""
-    normal, found = step_time(before), intervals(after)
+    usual = usual_intervals(before)
+    found = [
+        (other.end.middle - one.end.middle, usual.get(kind_of_interval(one, other), 0.0))
+        for one, other in pairwise(after)
+    ]
     for first in range(len(found) - WINDOW + 1):
         window = found[first : first + WINDOW]
-        if normal is not None and sum(window) / WINDOW <= normal / BACK:
+        took, normal = (sum(part) for part in zip(*window, strict=True))
+        if all(usually for _, usually in window) and took <= normal / BACK:
             return after[first + 1].end
     return None

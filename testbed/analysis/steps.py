@@ -10,6 +10,9 @@ from itertools import pairwise
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.events import Event
 
+KINDS = ("step", "sample")
+"""The events that say that a rank finished a step: of training, or one timed collective."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -23,7 +26,8 @@ class Step:
     """When the last rank had committed it."""
     is_verified: bool
     """Every rank verified the sums, and all hold the same parameters afterwards."""
-    loss: float
+    loss: float | None
+    """None for a collective that is only timed."""
     digest: str
     collective: float
     """Seconds from the last rank's entry into the AllReduce to the last one's exit."""
@@ -33,12 +37,13 @@ class Step:
     """Bytes that each rank sent in the AllReduce."""
     choice: int = 0
     """The number of the choice that the AllReduce followed, 0 for none."""
+    work: str = ""
+    """The algorithm and size of a timed collective; steps of training are all alike."""
 
 
 def rank_count(events: Iterable[Event]) -> int:
     """Return the number of ranks that reported a step or a sample."""
-    kinds = ("step", "sample")
-    ranks = {event.data["rank"] for event in events if event.kind in kinds} - {None}
+    ranks = {event.data["rank"] for event in events if event.kind in KINDS} - {None}
     return 1 + max(ranks, default=-1)
 
 
@@ -46,7 +51,7 @@ def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[
     """Return the steps that all ranks finished, in the order of their ends."""
     reports: dict[tuple[int, int], list[Event]] = {}
     for event in events:
-        if event.kind == "step" and event.data["rank"] is not None:
+        if event.kind in KINDS and event.data["rank"] is not None:
             key = (event.data["generation"], event.data["step"])
             reports.setdefault(key, []).append(event)
     steps = [_step(key, group, clocks) for key, group in reports.items() if len(group) == ranks]
@@ -54,27 +59,48 @@ def finished_steps(events: Iterable[Event], clocks: Clocks, ranks: int) -> list[
 
 
 def _step(key: tuple[int, int], reports: Sequence[Event], clocks: Clocks) -> Step | None:
-    entries = [clocks.instant(r, r.data["collective"][0]) for r in reports]
-    exits = [clocks.instant(r, r.data["collective"][1]) for r in reports]
+    entries = [clocks.instant(r, _collective(r)[0]) for r in reports]
+    exits = [clocks.instant(r, _collective(r)[1]) for r in reports]
     begins = _known(clocks.instant(r, r.data["begin"]) for r in reports)
     ends = _known(clocks.instant(r, r.data["end"]) for r in reports)
     if len(begins) < len(reports) or len(ends) < len(reports):
         return None
     arrived = sorted(at.middle for at in _known(entries))
-    digests = {report.data["digest"] for report in reports}
+    digests = {report.data.get("digest", "") for report in reports}
     return Step(
         generation=key[0],
         number=key[1],
         begin=min(begins, key=lambda at: at.early),
         end=max(ends, key=lambda at: at.late),
-        is_verified=len(digests) == 1 and all(report.data["verified"] for report in reports),
-        loss=reports[0].data["loss"],
-        digest=reports[0].data["digest"],
+        is_verified=len(digests) == 1 and all(map(_is_verified, reports)),
+        loss=reports[0].data.get("loss"),
+        digest=reports[0].data.get("digest", ""),
         collective=max(e.middle for e in _known(exits)) - arrived[-1],
         skew=arrived[-1] - arrived[-2] if len(arrived) > 1 else 0.0,
-        bytes_sent=max(report.data["bytes"] for report in reports),
+        bytes_sent=max(report.data.get("bytes") or 0 for report in reports),
         choice=reports[0].data.get("choice", 0),
+        work=_work(reports[0]),
     )
+
+
+def _collective(report: Event) -> tuple[float, float]:
+    """Return when a rank entered the collective and when it was through, by its own clock."""
+    if report.kind == "sample":
+        return report.data["begin"], report.data["end"]
+    begin, end = report.data["collective"]
+    return begin, end
+
+
+def _is_verified(report: Event) -> bool:
+    """Tell whether a rank verified the sums; one that times a collective goes on only if so."""
+    is_good: bool = report.data.get("verified", report.kind == "sample")
+    return is_good
+
+
+def _work(report: Event) -> str:
+    if report.kind == "step":
+        return ""
+    return f"{report.data.get('algorithm', 'ring')} {report.data['size']}"
 
 
 def _known(instants: Iterable[Instant | None]) -> list[Instant]:
@@ -90,6 +116,19 @@ def step_time(steps: Sequence[Step]) -> float | None:
     """Return the median time of a step; None for fewer than two."""
     found = intervals(steps)
     return statistics.median(found) if found else None
+
+
+def kind_of_interval(one: Step, other: Step) -> str:
+    """Return a name that the intervals between the ends of like steps have in common."""
+    return other.work if one.work == other.work else f"{one.work}, {other.work}"
+
+
+def usual_intervals(steps: Sequence[Step]) -> dict[str, float]:
+    """Return the median interval between the ends of consecutive steps, by kind."""
+    found: dict[str, list[float]] = {}
+    for one, other in pairwise(steps):
+        found.setdefault(kind_of_interval(one, other), []).append(other.end.middle - one.end.middle)
+    return {kind: statistics.median(seconds) for kind, seconds in found.items()}
 
 
 def wire_overhead(events: Iterable[Event], generation: int, last: int) -> float | None:

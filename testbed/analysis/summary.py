@@ -189,6 +189,7 @@ def _trial_json(trial: TrialResult) -> dict[str, Any]:
         "trial": trial.number,
         "variant": trial.arm,
         "valid": trial.valid,
+        "response": trial.response,
         "recovered": trial.recovered,
         "reason": trial.reason,
         "values": {k: round(v, 9) if isinstance(v, float) else v for k, v in trial.values.items()},

@@ -6,19 +6,23 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from testbed.analysis.choices import choice_values
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.collectives import beside_the_model, collective_values
+from testbed.analysis.effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
 from testbed.analysis.meaning import Meaning
 from testbed.analysis.samples import bandwidths
 from testbed.analysis.steps import (
     Step,
     finished_steps,
+    kind_of_interval,
     rank_count,
     step_time,
+    usual_intervals,
     wire_overhead,
 )
 from testbed.events import Event
@@ -52,14 +56,15 @@ _PREDICTED = {
 class TrialResult:
     """What one trial gave.
 
-    It is valid when somebody but the injector saw its fault. It recovered when the job reached t10
-    and was still well when the trial ended; None where nothing was broken.
+    It is valid when somebody but the injector saw its fault. `response` is what the job did, None
+    where nothing was broken; `recovered` is true only where there is a recovery whose time is
+    known, false where the job did not come back, else None.
     """
 
     number: int
     arm: str
     valid: bool
-    recovered: bool | None
+    response: Response | None
     reason: str
     values: Mapping[str, float | str]
     predicted: Mapping[str, float]
@@ -74,6 +79,14 @@ class TrialResult:
     """What the experiment itself says of metrics that are its own."""
 
     @property
+    def recovered(self) -> bool | None:
+        """Tell whether the job recovered; None where it had nothing to recover from, or who knows.
+
+        A fault that was ridden out, or of which that is not known, has no recovery.
+        """
+        return {"recovered": True, "not recovered": False}.get(self.response or "")
+
+    @property
     def is_lost(self) -> bool:
         """Tell whether it counts and its job was not well at its end, whatever was broken."""
         return self.valid and (self.recovered is False or bool(self.reason))
@@ -86,13 +99,15 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     ranks = rank_count(events)
     steps = finished_steps(events, clocks, ranks)
     finder = MarkFinder(events, clocks, steps)
-    faulty = any(e.kind == "fault.inject" and e.data.get("breaks", True) for e in events)
+    injected = [event for event in events if event.kind == "fault.inject"]
+    breaks = any(event.data.get("breaks", True) for event in injected)
+    faulty = breaks or any(event.data.get("held", False) for event in injected)
     marks = finder.find() if faulty else None
     fault = finder.fault()
     values = _job_values(events, steps, clocks, marks.at.get("t0") if marks else fault, ranks)
     values |= collective_values(events, clocks, ranks, fault)
-    if fault is not None and not faulty:
-        values |= choice_values(steps, fault)
+    if fault is not None and not breaks:
+        values |= choice_values([step for step in steps if not step.work], fault)
     predicted = _predictions(events)
     values |= beside_the_model(values, predicted)
     if marks is not None:
@@ -101,7 +116,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         number=number,
         arm=begin,
         valid=end is not None and end.data["valid"],
-        recovered=_recovered(marks, end) if faulty else None,
+        response=_response(marks, end) if marks else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",
         values=values,
         predicted=predicted,
@@ -123,9 +138,10 @@ def _readings(events: Sequence[Event]) -> dict[str, tuple[float, Meaning]]:
     }
 
 
-def _recovered(marks: Marks | None, end: Event | None) -> bool:
+def _response(marks: Marks, end: Event | None) -> Response:
+    """Return what the job did; a job that was not well at the end of its trial is not recovered."""
     is_well = end is None or bool(end.data["recovered"])
-    return is_well and marks is not None and "t10" in marks.at
+    return marks.response if is_well else "not recovered"
 
 
 def _predictions(events: Sequence[Event]) -> dict[str, float]:
@@ -147,6 +163,8 @@ def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) ->
         prepared = max(t.get("t5", 0.0), t["t6"], t["t7"], *ready)
         values |= {"waiting": prepared - t["t6"], "joining": t["t8"] - prepared}
         values |= {"resuming": t["t10"] - prepared}
+    if marks.response == "ridden out":
+        return values | _ridden_dip(steps, marks)
     return values | _dip(steps, marks)
 
 
@@ -157,21 +175,48 @@ def _dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
     less the time that the steps finished in it would have taken undisturbed.
     """
     zero, back = marks.at.get("t0"), marks.at.get("t11")
-    before = [s for s in steps if zero and s.end.late < zero.early]
-    normal = step_time(before)
-    if zero is None or back is None or normal is None:
+    if zero is None or back is None:
         return {}
-    done = sum(zero.early < step.end.middle <= back.middle for step in steps)
-    after = step_time([step for step in steps if step.end.middle >= back.middle])
-    values = {"dip": back.middle - zero.early - done * normal}
-    return values | ({"plateau": normal / after} if after else {})
+    usual = usual_intervals([step for step in steps if step.end.late < zero.early])
+    done = [
+        usual.get(kind_of_interval(one, other))
+        for one, other in pairwise(steps)
+        if zero.early < other.end.middle <= back.middle
+    ]
+    work = [seconds for seconds in done if seconds is not None]
+    if not usual or len(work) < len(done):
+        return {}
+    after = [step for step in steps if step.end.middle >= back.middle]
+    plateau = _plateau(usual, after)
+    return {"dip": back.middle - zero.early - sum(work)} | plateau
+
+
+def _plateau(usual: Mapping[str, float], after: Sequence[Step]) -> dict[str, float]:
+    """Return the rate of some steps over the usual one; nothing where they are not all alike."""
+    kinds = {kind_of_interval(one, other) for one, other in pairwise(after)}
+    now = step_time(after)
+    if len(kinds) != 1 or now is None or not kinds <= usual.keys():
+        return {}
+    return {"plateau": usual[kinds.pop()] / now}
+
+
+def _ridden_dip(steps: Sequence[Step], marks: Marks) -> dict[str, float]:
+    """Return the work lost in the steps that a fault could have touched, and did not stop."""
+    zero = marks.at["t0"].early
+    usual = usual_intervals([step for step in steps if step.end.late < zero])
+    pairs = [(one, other) for one, other in pairwise(steps) if other in marks.watched]
+    took = sum(other.end.middle - one.end.middle for one, other in pairs)
+    normal = [usual.get(kind_of_interval(one, other)) for one, other in pairs]
+    known = [seconds for seconds in normal if seconds is not None]
+    return {"dip": took - sum(known)} if pairs and len(known) == len(pairs) else {}
 
 
 def _job_values(
     events: Sequence[Event], steps: Sequence[Step], clocks: Clocks, zero: Instant | None, ranks: int
 ) -> dict[str, float | str]:
     """Return what the job itself did, before the fault where there was one."""
-    quiet = [step for step in steps if zero is None or step.end.late < zero.early]
+    trained = [step for step in steps if not step.work]
+    quiet = [step for step in trained if zero is None or step.end.late < zero.early]
     values: dict[str, float | str] = dict(bandwidths(events, clocks, ranks))
     values |= {name: value for name, (value, _) in _readings(events).items()}
     if (normal := step_time(quiet)) is not None:
@@ -182,7 +227,9 @@ def _job_values(
         overhead = wire_overhead(events, quiet[-1].generation, quiet[-1].number)
         values |= {} if overhead is None else {"wire_overhead": overhead}
     if steps:
-        values |= {"steps": steps[-1].number + 1, "loss": steps[-1].loss}
+        values["steps"] = steps[-1].number + 1
+    if trained and trained[-1].loss is not None:
+        values["loss"] = trained[-1].loss
     ends = {event.data["digest"] for event in events if event.kind == "job.done"}
     if len(ends) == 1 and ranks:  # a program has no state that we could know
         values["digest"] = ends.pop()

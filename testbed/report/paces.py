@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.steps import finished_steps
+from testbed.analysis.steps import KINDS, finished_steps
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
 
@@ -31,11 +31,17 @@ class Pace:
 
 
 def paces(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[Pace]:
-    """Return the pace of every trial in which a step was finished."""
+    """Return the pace of every trial in which a step was finished.
+
+    Timed collectives count as steps where something was broken; else they have a figure of their
+    own.
+    """
+    faulty = {trial.number for trial in trials if trial.marks is not None}
     clocks = Clocks(events)
     by_trial: dict[int, list[Event]] = {}
     for event in events:
-        if event.kind == "step" and event.trial is not None:
+        is_step = event.kind == "step" or (event.kind in KINDS and event.trial in faulty)
+        if is_step and event.trial is not None:
             by_trial.setdefault(event.trial, []).append(event)
     found = []
     for trial in trials:

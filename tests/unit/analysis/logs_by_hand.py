@@ -60,6 +60,27 @@ class Log:
         for count, number in enumerate(numbers):
             self.step(first_end + count * every, number, generation)
 
+    def sample(self, t, number, size=65536, *, generation=1, length=0.05, verified=True):
+        """Write one timed collective that all ranks end at `t`."""
+        for rank in range(RANKS):
+            ahead = self.ahead[f"h{rank}"]
+            data = {
+                "rank": rank,
+                "generation": generation,
+                "step": number,
+                "size": size,
+                "iteration": number,
+                "begin": t - length + ahead,
+                "end": t + ahead,
+                "verified": verified,
+                "bytes": size,
+            }
+            self.on(f"h{rank}", t, "sample", f"rank {rank}", **data)
+
+    def carrier(self, t, up, host="h0", port="p1"):
+        """Write that a port lost its carrier, or has it again."""
+        self.on(host, t, "symptom", source="carrier", port=port, up=up)
+
     def splice(self, zero):
         """Write a recovery from a fault at `zero`; the first step after it is not in it."""
         self.on("h0", zero + 0.010, "symptom", source="carrier", port="p1", up=False)
@@ -81,10 +102,16 @@ class Log:
             self.on(host, zero + 0.190 + rank * 0.005, "generation", rank=rank, generation=2)
             self.on(host, zero + 0.290 + rank * 0.005, "state.restored", rank=rank, step=10)
 
-    def fault(self, t, until=None):
+    def fault(self, t, until=None, **data):
         """Write a fault that took effect between two instants of the orchestrator's clock."""
         sent, done = t, t if until is None else until
-        self.write(done, "fault.inject", "h1", fault="power-cut", rank=1, sent=sent, done=done)
+        data = {"fault": "power-cut", "rank": 1} | data
+        self.write(done, "fault.inject", "h1", **data, sent=sent, done=done)
+
+    def undo(self, t, until=None):
+        """Write that the fault was taken back between two instants of the orchestrator's clock."""
+        done = t if until is None else until
+        self.write(done, "fault.undo", "h1", fault="power-cut", sent=t, done=done)
 
     def receipt(self, t, host="h0"):
         self.on(host, t, "fault.receipt", f"{host}.p1 carrier")

@@ -16,7 +16,8 @@ def trial(value=None, *, arm="warm", valid=True, recovered=True, predicted=None,
     if value is not None:
         values["recovery_time"] = value
     expected = {} if predicted is None else {"recovery_time": predicted}
-    return TrialResult(0, arm, valid, recovered, "", values, expected, None, None, None, {})
+    response = {True: "recovered", False: "not recovered", None: None}[recovered]
+    return TrialResult(0, arm, valid, response, "", values, expected, None, None, None, {})
 
 
 def check(statistic, condition, trials, *, metric="recovery_time"):

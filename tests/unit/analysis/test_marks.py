@@ -223,36 +223,6 @@ def test_a_fault_before_the_first_step_is_over_only_in_a_new_generation():
     assert "step_time" not in trial.values
 
 
-def test_a_fault_that_the_job_rides_out_is_over_with_the_first_step_after_it_was_noticed():
-    log = Log()
-    log.begin()
-    log.measure(0.5)
-    log.steps(1.0, range(10))
-    log.fault(1.95)
-    log.receipt(2.05)
-    log.step(2.0, 10)  # still on its way when the fault came
-    log.on("h0", 2.05, "symptom", source="carrier", port="p1", up=False)
-    log.step(3.0, 11)
-    log.steps(3.1, range(12, 20))
-    log.end(5.0)
-    trial = log.trial()
-    assert trial.recovered
-    assert trial.marks.relative() == about({"t0": 0.0, "t1": 0.10, "t10": 1.05, "t11": 1.15})
-
-
-def test_a_fault_that_nobody_notices_is_over_with_the_first_step_that_began_after_it():
-    log = Log()
-    log.begin()
-    log.measure(0.5)
-    log.steps(1.0, range(20))
-    log.fault(1.95)
-    log.end(5.0, valid=False)
-    trial = log.trial()
-    assert not trial.valid
-    assert trial.receipt is None
-    assert trial.marks.relative()["t10"] == about(0.15)
-
-
 def test_a_step_whose_sums_are_wrong_ends_no_recovery():
     log = recovery()
     log.events = [

@@ -48,21 +48,23 @@ def recovery(number: int, arm: str = "warm", longer: float = 0.0, **changes: Any
         "return_to_service": at["t11"],
         "joining": 0.02,
     }
-    return trial(number, arm, marks=marks(at), recovered=True, values=values, **changes)
+    return trial(number, arm, marks=marks(at), response="recovered", values=values, **changes)
 
 
 def lost(number: int, arm: str = "warm") -> TrialResult:
     """Return a trial whose job never came back."""
     at = {name: SPLICE[name] for name in ("t0", "t1", "t2")}
     why = "not recovered within 60 s"
-    return trial(number, arm, marks=marks(at), recovered=False, reason=why, lost_steps=None)
+    return trial(
+        number, arm, marks=marks(at), response="not recovered", reason=why, lost_steps=None
+    )
 
 
 def trial(number: int, arm: str = "warm", **changes: Any) -> TrialResult:
     """Return a valid trial without a fault, but for what is changed."""
     usual = {
         "valid": True,
-        "recovered": None,
+        "response": None,
         "reason": "",
         "values": {},
         "predicted": {},
