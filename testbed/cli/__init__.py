@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from testbed.cli.ending import end, end_on_signals
+from testbed.cli.ending import end, end_on_signals, leaving_with
 from testbed.cli.streams import open_streams
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
@@ -17,36 +17,37 @@ from testbed.secret import masked
 def main() -> None:
     """Run the command line and exit with its documented code; no traceback for a user's mistake."""
     code: object = EXIT_BUG
-    is_cut_short = False
+    left: SystemExit | None = None
     try:
         try:
             end_on_signals()
             open_streams()
             code = run(sys.argv[1:])
-        except SystemExit as left:
-            code, is_cut_short = left.code, True  # no call: a second signal must not come before it
-        end(code, is_cut_short)
+        except SystemExit as early:
+            code, left = early.code, early  # no call: a second signal must not come before it
+        end(code, left)
     except SystemExit:  # a second signal, at the very moment of the first
-        end(code, is_cut_short)
+        end(code, left)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    import typer
+    with leaving_with(lambda: ["nothing was opened or changed"]):
+        import typer
 
-    from testbed.cli import (  # noqa: F401 - the verbs
-        cards,
-        discovery,
-        doctor,
-        files,
-        inspection,
-        leases,
-        recovering,
-        running,
-        switch,
-        twins,
-    )
-    from testbed.cli.app import app, with_bare_options
+        from testbed.cli import (  # noqa: F401 - the verbs
+            cards,
+            discovery,
+            doctor,
+            files,
+            inspection,
+            leases,
+            recovering,
+            running,
+            switch,
+            twins,
+        )
+        from testbed.cli.app import app, with_bare_options
 
     try:
         code = app(with_bare_options(arguments), standalone_mode=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,6 +71,8 @@ ResultsOption = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where run directories are.")
 ]
 RESULTS = Path("results")
+_UNWRAPPED = 10_000
+"""Columns of what is no terminal, where `grep` and its like want lines whole."""
 
 
 def with_bare_options(arguments: list[str]) -> list[str]:
@@ -109,10 +112,16 @@ def lab_file(name: str, experiment: Path | None = None) -> Path:
 
 
 def terminal() -> Console:
-    """Return standard output for pages; names in them come from files, so nothing is markup."""
+    """Return standard output for pages; names in them come from files, so nothing is markup.
+
+    What is no terminal is given whole lines, unless COLUMNS says how wide it is.
+    """
     from rich.console import Console
 
-    return Console(markup=False, emoji=False)
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _UNWRAPPED
+    return console
 
 
 def print_json(value: Any) -> None:

@@ -28,6 +28,8 @@ class _Leaving(SystemExit):
     def __init__(self, number: int) -> None:
         super().__init__(EXIT_SIGNALLED + number)
         self.number = number
+        self.words: list[str] = []
+        """What whoever sent the signal is told."""
 
 
 def end_on_signals() -> None:
@@ -82,6 +84,16 @@ def leave(number: int) -> None:
 
 
 @contextmanager
+def leaving_with(words: Callable[[], list[str]]) -> Iterator[None]:
+    """Have whoever ends the process by a signal from here told these lines."""
+    try:
+        yield
+    except _Leaving as left:
+        left.words = left.words or words()
+        raise
+
+
+@contextmanager
 def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
     """Have signals noted instead of ending the process; `note` runs between any two steps."""
     before = {number: signal.getsignal(number) for number in ENDING}
@@ -105,17 +117,21 @@ def finishing_first() -> Iterator[None]:
         leave(noted[0])
 
 
-def end(code: object, is_cut_short: bool) -> NoReturn:
-    """Hand over what was said and end this process with an exit code, or as a bug without one."""
+def end(code: object, left: SystemExit | None) -> NoReturn:
+    """Hand over what was said and end this process with an exit code, or as a bug without one.
+
+    `left` is what ended it early, if anything did.
+    """
     number = code if isinstance(code, int) else EXIT_BUG
     with noting_signals(_leaving_at_the_second()):
         if number > EXIT_SIGNALLED:
             signal.signal(signal.SIGALRM, lambda *_: os._exit(number))
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         with suppress(OSError, ValueError):  # nobody reads any more
-            if is_cut_short and number > EXIT_SIGNALLED:
-                name = signal.Signals(number - EXIT_SIGNALLED).name
-                print(f"testbed: ended by {name}", file=sys.stderr)
+            if isinstance(left, _Leaving):
+                print(f"testbed: ended by {signal.Signals(left.number).name}", file=sys.stderr)
+                for line in left.words:
+                    print(line, file=sys.stderr)
             number = flushed(number)
             sys.stderr.flush()
         # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.

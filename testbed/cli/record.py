@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,11 @@ from testbed.cli.files import Inputs
 from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.errors import BusyError, UsageError
+from testbed.events import Event
 from testbed.record.journal import owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
+from testbed.report.waiting import waiting
 from testbed.schema import Lab, load_experiment, split_overrides
 from testbed.twin.machine import IDENTITY_VARIABLE
 
@@ -113,11 +115,18 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
     shutil.rmtree(directory.path, ignore_errors=True)
 
 
-def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary:
-    """Compute everything from the event log, write it, and print the last page when asked to.
+def finish(directory: RunDirectory, *, show: bool) -> Summary:
+    """Compute everything from the event log, write it, and print the last page when asked to."""
+    with waiting("computing the numbers", sys.stderr):
+        summary, events = sum_up(directory)
+    if show:
+        print(last_page(summary, directory), end="", flush=True)
+    draw(directory, summary, events)
+    return summary
 
-    Without `draw` there is no report.html where something is left: its figures take a second.
-    """
+
+def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
+    """Compute a run's numbers from its event log, and write summary.json and junit.xml."""
     from testbed.analysis.summary import summarise
     from testbed.report.junit import write_junit
 
@@ -127,15 +136,29 @@ def finish(directory: RunDirectory, *, show: bool, draw: bool = True) -> Summary
     summary = summarise(directory.id, experiment, events)
     directory.write_json("summary.json", summary.to_json())
     write_junit(summary, directory.path / "junit.xml")
-    if draw or not summary.left:
+    return summary, events
+
+
+def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool = True) -> str:
+    """Return a run's last page as it is printed here."""
+    from testbed.report.page import print_page
+
+    console = terminal()
+    with console.capture() as page:
+        print_page(summary, directory.path, console, will_be_drawn=will_be_drawn)
+    return page.get()
+
+
+def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None:
+    """Write report.html, whose figures take a second or more.
+
+    Nothing is said of it where it would stay: the end of the last page is the last word.
+    """
+    shown = waiting("drawing report.html", sys.stderr) if sys.stderr.isatty() else nullcontext()
+    with shown:
         from testbed.report.html import write_html
 
         write_html(summary, events, directory.path / "report.html")
-    if show:
-        from testbed.report.page import print_page
-
-        print_page(summary, directory.path, terminal())
-    return summary
 
 
 def _versions() -> dict[str, str]:

@@ -16,27 +16,22 @@ from testbed.cli.app import (
     TwinOption,
     WaitOption,
     app,
-    print_json,
 )
-from testbed.cli.ending import EXIT_SIGNALLED, leave, noting_signals
+from testbed.cli.ending import leaving_with, noting_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
-from testbed.cli.record import finish, open_record
+from testbed.cli.record import open_record
 from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
-from testbed.errors import LabError, UsageError
+from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
 from testbed.run.plan import Plan
 
 if TYPE_CHECKING:
-    from testbed.analysis.summary import Summary
     from testbed.run.inbox import Inbox
 
 _SWITCH_INTERVAL = 0.0005
 """Python's own 5 ms between threads would be in every recovery time, several times."""
-
-_LEAVING = 3
-"""Signals after which a run leaves at once."""
 
 
 @app.command(
@@ -55,50 +50,26 @@ def run(
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines say how it went and what to type next."""
-    inputs = read(experiment, lab, set_, repeat, seed, on_twin=bool(twin))
-    on_paper = inputs.plan.on_paper
-    if twin and not on_paper:
-        return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
-    on_twin = is_inside_twin(inputs.lab)
-    if on_twin:
-        _check_far_ends(inputs.plan)
-    elif not on_paper:
-        _refuse_what_only_twins_do(inputs)
-    from testbed.run.inbox import Inbox
+    with leaving_with(lambda: ["nothing was opened or changed"]):
+        inputs = read(experiment, lab, set_, repeat, seed, on_twin=bool(twin))
+        on_paper = inputs.plan.on_paper
+        if twin and not on_paper:
+            return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
+        on_twin = is_inside_twin(inputs.lab)
+        if on_twin:
+            _check_far_ends(inputs.plan)
+        elif not on_paper:
+            _refuse_what_only_twins_do(inputs)
+        from testbed.cli.afterwards import Afterwards
+        from testbed.run.inbox import Inbox
 
-    inbox = Inbox()
+        inbox = Inbox()
     with noting_signals(inbox.interrupt):
         if on_paper:
             directory = _compute(inputs, results, inbox)
         else:
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
-        # After a third signal nobody waits for figures; `testbed report` draws them.
-        with noting_signals(_Impatience(inbox).note):
-            summary = _summed_up(directory, show=not json, draw=len(inbox.signals) < _LEAVING)
-            if json:
-                print_json(summary.to_json())
-    return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else summary.exit_code
-
-
-def _summed_up(directory: RunDirectory, *, show: bool, draw: bool) -> Summary:
-    try:
-        return finish(directory, show=show, draw=draw)
-    except UsageError as error:  # it was whole when the run began
-        raise LabError(f"the record was lost during the run: {error.args[0]}") from error
-
-
-class _Impatience:
-    """What signals do once the run is over: the first waits for its numbers, the next leaves."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._signals = inbox.signals
-        self._until = max(len(self._signals), 1)
-
-    def note(self, number: int) -> None:
-        """Take a signal."""
-        self._signals.append(number)
-        if len(self._signals) > self._until:
-            leave(self._signals[0])
+        return Afterwards(directory, inbox.signals).tell(json=json)
 
 
 def _conduct(

@@ -20,6 +20,7 @@ from testbed.cli.app import (
     with_bare_options,
 )
 from testbed.errors import UsageError
+from testbed.report.waiting import waiting
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import registry, sandbox
 from testbed.twin.cards import check_cards, settings_of
@@ -50,7 +51,8 @@ def up(
     name = name or found.lab
     registry.check_name(name)
     check_cards(found)
-    box = sandbox.start(name, path, set_, log=registry.log_file(name))
+    with waiting(f"building the twin of {found.lab}", sys.stderr, stays=True):
+        box = sandbox.start(name, path, set_, log=registry.log_file(name))
     try:
         registry.register(box, path, found.lab)
     except BaseException:  # a signal, say: nobody would know its name
@@ -155,7 +157,8 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
             _check_lab(standing.lab, lab)
         return standing.sandbox.run(command)
     _, theirs = split_overrides(overrides)
-    box = sandbox.start(lab.lab, file, theirs)
+    with waiting(f"building the twin of {lab.lab}", sys.stderr, stays=True):
+        box = sandbox.start(lab.lab, file, theirs)
     try:
         return box.run(command)
     finally:

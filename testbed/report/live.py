@@ -14,14 +14,14 @@ from threading import Thread
 from types import TracebackType
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
-from rich.panel import Panel
+from rich.text import Text
 
 from testbed.clock import now
 from testbed.events import Event
 from testbed.report.progress import Line, Progress
-from testbed.report.screen import picture
+from testbed.report.screen import STYLES, picture
 from testbed.report.teller import PATIENCE, Teller
 from testbed.run.plan import Plan
 
@@ -81,13 +81,15 @@ class LiveView:
             self._started = min(self._started, at - event.t)
             said += self._progress.note(event)
         said.sort(key=lambda line: line.t)
-        self._lines.extend(said)
+        self._lines.extend(line for line in said if not line.stays)
         return said
 
-    def picture(self, width: int) -> Panel:
-        """Return the run as it is now."""
-        self.catch_up()
-        return picture(self._progress, self._lines, self.elapsed, width)
+    def picture(self, width: int) -> Group:
+        """Return the run as it is now.
+
+        An empty line ends it, in which a terminal may echo what is typed, as ^C, and shift nothing.
+        """
+        return Group(picture(self._progress, self._lines, self.elapsed, width), Text())
 
     def how_far(self) -> str:
         """Return in words how far the job is, or nothing when no step was finished yet."""
@@ -96,15 +98,27 @@ class LiveView:
 
 
 class _Screen(Live):
-    """A picture that rich's own thread draws again and again, and that leaves nothing behind."""
+    """A picture that rich's own thread draws again and again, and that goes when the view is over.
+
+    What answers a signal is written above it and stays.
+    """
 
     def __init__(self, view: LiveView, console: Console) -> None:
+        self._view = view
         super().__init__(
             get_renderable=lambda: view.picture(console.width),
             console=console,
             refresh_per_second=_PER_SECOND,
             transient=True,
         )
+
+    def refresh(self) -> None:
+        """Write what stays, and draw the picture again."""
+        with self._lock:
+            for line in self._view.catch_up():
+                if line.stays:
+                    self.console.print(Text(line.text, STYLES[line.tone]))
+            super().refresh()
 
 
 class _PlainLines(Thread):
@@ -144,5 +158,4 @@ class _PlainLines(Thread):
 
 def _wants_picture(console: Console) -> bool:
     """Tell whether somebody looks at a terminal that can draw."""
-    refused = os.environ.get("NO_COLOR") or os.environ.get("CI")
-    return console.is_terminal and not console.is_dumb_terminal and not refused
+    return console.is_terminal and not console.is_dumb_terminal and not os.environ.get("CI")

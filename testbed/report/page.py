@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -34,8 +35,13 @@ _ORDER = ("failed", "unknown", "passed")
 _OPENER = "open" if sys.platform == "darwin" else "xdg-open"
 
 
-def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
-    """Print a run's last page; its last four lines are verdict, reason, directory, next command."""
+def print_page(
+    summary: Summary, run_dir: Path, console: Console, *, will_be_drawn: bool = True
+) -> None:
+    """Print a run's last page; its last four lines are verdict, reason, directory, next command.
+
+    The next command opens report.html, or makes it where it will not be drawn now.
+    """
     _print_head(summary, console)
     if summary.checks:
         _print_checks(summary, console)
@@ -57,7 +63,19 @@ def print_page(summary: Summary, run_dir: Path, console: Console) -> None:
         _print_recovered(recovered, console)
     if summary.left:
         _print_left(summary, console)
-    _print_verdict(summary, run_dir, console)
+    _print_verdict(summary, run_dir, console, will_be_drawn)
+
+
+def last_lines(run_dir: Path, reason: str, cleanup: str, left: Sequence[str]) -> list[str]:
+    """Return the end of the page of a run whose numbers nobody waited for."""
+    place = _short(run_dir)
+    return [
+        *(f"not taken back: {what}" for what in left),
+        f"verdict aborted, clean-up {cleanup}",
+        f"reason  {reason}",
+        f"run     {place}",
+        f"next    testbed {'report' if cleanup == 'verified' else 'recover'} {place}",
+    ]
 
 
 def _print_head(summary: Summary, console: Console) -> None:
@@ -103,7 +121,7 @@ def _print_left(summary: Summary, console: Console) -> None:
         console.print(Text(f"  {what}", style="red"))
 
 
-def _print_verdict(summary: Summary, run_dir: Path, console: Console) -> None:
+def _print_verdict(summary: Summary, run_dir: Path, console: Console, will_be_drawn: bool) -> None:
     place = _short(run_dir)
     verdict = Text(summary.outcome, STYLES[summary.outcome])
     verdict.append(f", clean-up {summary.cleanup}", "bold red" if summary.left else "default")
@@ -114,7 +132,7 @@ def _print_verdict(summary: Summary, run_dir: Path, console: Console) -> None:
         ("verdict", verdict),
         ("reason", Text(summary.reason)),
         ("run", Text(place)),
-        ("next", Text(_next_command(summary, place))),
+        ("next", Text(_next_command(summary, place, will_be_drawn))),
     )
     for name, value in rows:
         row = Text.assemble((f"{name:<8}", "dim"), value)
@@ -127,7 +145,7 @@ def _short(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _next_command(summary: Summary, place: str) -> str:
+def _next_command(summary: Summary, place: str, will_be_drawn: bool) -> str:
     lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
     if summary.left or summary.cleanup == "unknown":
         return f"testbed recover {place}"
@@ -140,4 +158,4 @@ def _next_command(summary: Summary, place: str) -> str:
             return f"testbed doctor {lab}"
         case code if code == EXIT_BUG:
             return f"less {place}/traceback.txt"
-    return f"{_OPENER} {place}/report.html"
+    return f"{_OPENER} {place}/report.html" if will_be_drawn else f"testbed report {place}"

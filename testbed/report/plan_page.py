@@ -47,7 +47,7 @@ def print_plan(plan: Plan, console: Console) -> None:
 
 def _print_step(number: int, title: str, body: Text | Table, console: Console) -> None:
     console.print(Text(f"\n{number:2}  {title}", style="bold"))
-    console.print(Padding(body, (0, 0, 0, _INDENT)))
+    console.print(Padding(body, (0, 0, 0, _INDENT), expand=False))
 
 
 def _title(step: PlainStep) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ class Line:
     t: float
     text: str
     tone: Tone = "plain"
+    stays: bool = False
+    """Whether it stays on a terminal when the picture goes: what answers a person's signal."""
 
 
 class Progress:
@@ -140,7 +143,7 @@ class Progress:
         line = self._text(event)
         if line is not None:
             text, tone = line
-            yield Line(event.data.get("sent", event.t), text, tone)
+            yield Line(event.data.get("sent", event.t), text, tone, _answers_signal(event))
 
     def _text(self, event: Event) -> tuple[str, Tone] | None:
         data, subject = event.data, event.subject
@@ -156,6 +159,8 @@ class Progress:
                 return f"{subject} answers", "plain"
             case "host.lost":
                 return f"the agent of {subject} is gone: {data['reason']}", "plain"
+            case "note" if _answers_signal(event):
+                return str(data["text"]), "bad"
             case "note" | "health":
                 return f"{subject}: {data['text']}", "plain"
             case "retry":
@@ -199,3 +204,8 @@ class Progress:
         """Return which trial of how many it is, counted from one as people do."""
         reached = self.trial.number + 1 if self.trial else 0
         return f"{reached} of {len(self.plan.trials)}"
+
+
+def _answers_signal(event: Event) -> bool:
+    """Tell whether an event says what a signal does to the run."""
+    return event.kind == "note" and event.subject in signal.Signals.__members__

@@ -42,8 +42,8 @@ def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Consol
         console.print(_headline(arm))
         if arm.parts:
             table = _table(arm, summary, longest, console.width)
-            console.print(Padding(table, (0, 0, 0, 2)))
-        console.print(Padding(Text(f"seen by: {_witnesses(arm)}"), (0, 0, 0, 2)))
+            console.print(Padding(table, (0, 0, 0, 2), expand=False))
+        console.print(Padding(Text(f"seen by: {_witnesses(arm)}"), (0, 0, 0, 2), expand=False))
     console.print(
         Text(
             f"\nMedians of the trials that recovered, with the {CONFIDENCE}; parts add up to t10 "

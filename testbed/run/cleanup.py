@@ -104,7 +104,7 @@ class Cleanup:
                     self._hurry()
                     deadline = deadline.within(_HURRIED)
                 else:
-                    self._say_what_signals_do(deadline.left + self._limit(but=entry))
+                    self._say_what_signals_do(deadline.left, entry)
             except TestbedError as error:
                 return str(error)
             except Exception as error:  # a bug in one step must not cost all the others
@@ -116,7 +116,7 @@ class Cleanup:
         with suppress(Interrupted):  # nobody was told of it yet: this is where
             self._inbox.check()
         if self._inbox.signals:
-            self._say_what_signals_do(self._limit())
+            self._say_what_signals_do()
         if len(self._inbox.signals) > 1:
             self._hurry()
 
@@ -126,15 +126,23 @@ class Cleanup:
             text = "what was under way did not end in time; all is taken back all the same"
             self._log.append("note", "clean-up", text=text)
 
-    def _limit(self, but: Promise | None = None) -> float:
+    def _limit(self) -> float:
         """Return the seconds that the steps to come may take at most."""
-        return sum(entry.limit for entry in self._entries if entry is not but)
+        return sum(entry.limit for entry in self._entries)
 
-    def _say_what_signals_do(self, limit: float) -> None:
+    def _say_what_signals_do(self, left: float = 0.0, now: Promise | None = None) -> None:
+        """Say what is taken back, in how many seconds at most, and how that can be hurried.
+
+        `now` is the step under way, which has `left` seconds.
+        """
+        to_come = [entry for entry in reversed(self._entries) if entry is not now]
+        steps = dict.fromkeys(entry.what for entry in ([now] if now else []) + to_come)
+        limit = left + sum(entry.limit for entry in to_come)
         name = signal.Signals(self._inbox.signals[0]).name
+        again = "press Ctrl-C again" if name == "SIGINT" else "send another signal"
         text = (
-            f"everything is taken back first, at most {limit:.0f} s; "
-            "a second signal hurries, a third leaves"
+            f"stopping: taking back {', '.join(steps) or 'nothing'}, at most {limit:.0f} s; "
+            f"{again} to hurry, a third time to leave"
         )
         self._log.append("note", name, text=text)
 
@@ -142,4 +150,4 @@ class Cleanup:
         if not self._is_hurrying:
             self._is_hurrying = True
             text = f"hurrying: at most {_HURRIED:g} s for each step that is left"
-            self._log.append("note", "signal", text=text)
+            self._log.append("note", signal.Signals(self._inbox.signals[1]).name, text=text)

@@ -153,12 +153,53 @@ def test_a_terminal_shows_a_picture_and_is_left_clean(terminal, recoveries):
     assert terminal.getvalue().endswith("\x1b[2K")  # the last line of the picture is erased
 
 
-@pytest.mark.parametrize("name", ["NO_COLOR", "CI"])
-def test_who_wants_no_colour_or_is_a_ci_server_gets_lines(terminal, monkeypatch, name):
-    monkeypatch.setenv(name, "1")
+def test_a_ci_server_gets_lines(terminal, monkeypatch):
+    monkeypatch.setenv("CI", "1")
     with LiveView(terminal, plan()) as view:
         view(Event(0, 0.0, "phase", "open"))
     assert terminal.getvalue() == "     0.0 s  opening instruments and hosts\n"
+
+
+def test_who_wants_no_colour_gets_the_picture_without(terminal, monkeypatch, recoveries):
+    monkeypatch.setenv("NO_COLOR", "1")
+    with LiveView(terminal, plan()) as view:
+        for event in up_to(recoveries, "fault.inject"):
+            view(event)
+        terminal.wait_for("power-cut of rank 1")
+    colours = re.findall(r"\x1b\[[0-9;]*[34][0-9]m", terminal.getvalue())
+    assert "╭─" in terminal.getvalue() and not colours
+
+
+SAID = "stopping: taking back ranks, circuits, at most 30 s"
+
+
+def test_what_a_signal_does_stays_on_the_terminal_above_the_picture(terminal, recoveries):
+    """Whatever is written last of a picture is erased; this is written once, and never again."""
+    with LiveView(terminal, plan()) as view:
+        for event in up_to(recoveries, "trial.begin"):
+            view(event)
+        view(Event(0, 9.0, "note", "SIGINT", None, {"text": SAID}))
+        terminal.wait_for(SAID)
+        view(Event(0, 9.1, "cleanup.begin", "circuits"))
+        terminal.wait_for("taking back circuits")
+    before, _, after = terminal.getvalue().partition(SAID)
+    assert before and SAID not in after
+    assert after.index("\n") < after.index("╭─")
+
+
+def test_elsewhere_what_a_signal_does_is_a_line_like_any_other():
+    stream = Watched(terminal=False)
+    with LiveView(stream, plan()) as view:
+        view(Event(0, 9.0, "note", "SIGTERM", None, {"text": SAID}))
+    assert stream.getvalue() == f"     9.0 s  {SAID}\n"
+
+
+def test_a_terminal_may_echo_a_key_below_the_picture(terminal):
+    """The cursor rests at the start of a line of its own: an echo there wraps into no other."""
+    with LiveView(terminal, plan()) as view:
+        console = Console(file=io.StringIO(), force_terminal=True, width=60, color_system=None)
+        console.print(view.picture(60))
+    assert console.file.getvalue().endswith("╯\n\n")
 
 
 def test_the_picture_tells_trial_victim_circuits_and_marks(recoveries):

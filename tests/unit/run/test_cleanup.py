@@ -278,7 +278,8 @@ def test_whoever_ends_a_run_is_told_how_long_it_may_take_and_what_the_next_signa
     (note,) = house.events("note")
     assert note.subject == "SIGTERM"
     assert note.data["text"] == (
-        "everything is taken back first, at most 5 s; a second signal hurries, a third leaves"
+        "stopping: taking back circuits, agents, at most 5 s; "
+        "send another signal to hurry, a third time to leave"
     )
 
 
@@ -290,7 +291,10 @@ def test_a_first_signal_in_the_clean_up_is_told_what_is_left_of_the_limit(house)
     house.promise("ranks", limit=100.0)
     house.cleanup.run()
     (note,) = house.events("note")
-    assert "at most 30 s" in note.data["text"]
+    assert note.data["text"] == (
+        "stopping: taking back circuits, agents, at most 30 s; "
+        "press Ctrl-C again to hurry, a third time to leave"
+    )
 
 
 def test_without_a_signal_nobody_is_told_of_signals(house):
