@@ -6,16 +6,22 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from testbed.analysis.metrics import Metric
+from testbed.analysis.limits import NEAR, in_unit, misfit
+from testbed.analysis.meaning import Meaning, meaning, quantity
+from testbed.analysis.metrics import Metric, missing, missing_in_words
 from testbed.analysis.statistics import share_at_least
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition
 from testbed.units import SHARE
 
 Verdict = Literal["passed", "failed", "unknown"]
+Values = Sequence[float | None]
+
+VALID_SHARE = 2 / 3
+"""The share of an arm's trials that must be valid where the experiment says nothing else."""
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -43,7 +49,7 @@ class CheckResult:
     reason: str = ""
     supports: float | None = None
     unit: str = ""
-    """Of the metric, where the experiment itself defines it."""
+    """Of the value."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the check as DESIGN's summary has it."""
@@ -53,114 +59,202 @@ class CheckResult:
             "value": self.value,
             "verdict": self.verdict,
         }
-        extra = {"reason": self.reason, "supports": self.supports}
+        extra = {"unit": self.unit, "reason": self.reason, "supports": self.supports}
         return row | {key: value for key, value in extra.items() if value not in ("", None)}
 
 
 def evaluate(
-    check: Check, trials: Sequence[TrialResult], metrics: Mapping[str, Metric]
+    check: Check,
+    trials: Sequence[TrialResult],
+    metrics: Mapping[str, Metric],
+    valid_share: float = VALID_SHARE,
 ) -> CheckResult:
-    """Return what came of a check. A trial that is invalid or did not recover counts against it."""
-    result = _evaluated(check, trials, metrics)
-    defined = {name: said for trial in trials for name, said in trial.meanings.items()}
-    return replace(result, unit=defined[check.metric].unit) if check.metric in defined else result
+    """Return what came of a check. A trial that is invalid or did not recover counts against it.
 
-
-def _evaluated(
-    check: Check, trials: Sequence[TrialResult], metrics: Mapping[str, Metric]
-) -> CheckResult:
-    name = f"{check.arm}.{check.metric} {check.statistic}"
-    mine = [trial for trial in trials if trial.arm == check.arm]
+    Where too few trials of the arm are valid it is unknown, unless it would have failed had the
+    invalid ones been as good as can be.
+    """
     if isinstance(check.condition, str):
-        return _same(name, check, mine, trials)
-    found = [_value(trial, check.metric) for trial in mine]
-    values = [value if isinstance(value, (int, float)) else None for value in found]
-    lost = any(trial.is_lost for trial in mine)
-    if set(values) <= {None} and not lost:
-        return CheckResult(name, check.condition.text, None, "unknown", "no trial has a value")
-    match check.statistic:
-        case "every" | "equals":
-            return _every(name, check.condition, values)
-        case "near_prediction":
-            metric = metrics.get(f"{check.arm}.{check.metric}")
-            return _near(name, check.condition, values, metric.predicted if metric else None)
-    return _compared(name, check.condition, values, _STATISTICS[check.statistic])
+        return _same(check, check.condition, trials)
+    mine = [trial for trial in trials if trial.arm == check.arm]
+    of = _meaning(check.metric, mine)
+    one = _One(check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
+    if problem := misfit(check.metric, of, check.statistic, check.condition):
+        return one.result("unknown", None, problem)
+    mine = [trial for trial in mine if not _was_ridden_out(trial, check.metric)]
+    values = [_value(trial, check.metric) for trial in mine]
+    if set(values) <= {None} and not any(trial.is_lost for trial in mine):
+        return one.result("unknown", None, one.missing or "no trial has a value")
+    found = one.held(values)
+    if found.verdict == "unknown" or not (few := too_few_valid(one.trials, valid_share)):
+        return found
+    valid = [value for value, trial in zip(values, mine, strict=True) if trial.valid]
+    if valid and one.held([*valid, *[one.best] * (len(mine) - len(valid))]).verdict == "failed":
+        return found
+    return one.result("unknown", found.value, few)
 
 
-def _value(trial: TrialResult, metric: str) -> float | str | None:
+def too_few_valid(mine: Sequence[TrialResult], share: float) -> str:
+    """Return that too few of an arm's trials are valid, with the first reason, or nothing."""
+    valid = sum(trial.valid for trial in mine)
+    if valid >= share * len(mine) - 1e-9:
+        return ""
+    why = next((trial.reason for trial in mine if not trial.valid and trial.reason), "")
+    words = f"{valid} of {len(mine)} trials are valid, and {100 * share:.0f} % must be"
+    return f"{words}: {why}" if why else words
+
+
+def _meaning(metric: str, trials: Sequence[TrialResult]) -> Meaning:
+    defined = (trial.meanings[metric] for trial in trials if metric in trial.meanings)
+    try:
+        return next(defined, None) or meaning(metric)
+    except KeyError:  # a program's own, which no trial has printed
+        return Meaning("1", "neither", "")
+
+
+def _was_ridden_out(trial: TrialResult, metric: str) -> bool:
+    """Tell whether a trial has no value because the job went on: nothing says what it would be."""
+    return trial.outcome == "ridden out" and metric not in trial.values
+
+
+def _value(trial: TrialResult, metric: str) -> float | None:
     """Return what a trial has to show; nothing when it is invalid or its job did not recover."""
-    counts = trial.valid and not trial.is_lost
-    return trial.values.get(metric) if counts else None
+    value = trial.values.get(metric) if trial.counts else None
+    return value if isinstance(value, (int, float)) else None
 
 
-def _with_worst(condition: Condition, values: Sequence[float | None]) -> list[float]:
-    """Return the values with the worst there can be in the place of each that is missing."""
-    worst = -math.inf if condition.comparator.startswith(">") else math.inf
-    return [worst if value is None else value for value in values]
+@dataclass(frozen=True, slots=True)
+class _One:
+    """A check on a number, with all that its verdict depends on but the values themselves."""
+
+    check: Check
+    condition: Condition
+    meaning: Meaning
+    trials: Sequence[TrialResult]
+    metric: Metric | None
+
+    def held(self, values: Values) -> CheckResult:
+        """Hold the condition against the values of all trials, None for those without one."""
+        match self.check.statistic:
+            case "every" | "equals":
+                return self._every(values)
+            case "near_prediction":
+                return self._near(values)
+        value = _STATISTICS[self.check.statistic](self._filled(values, self.worst))
+        holds = _COMPARE[self.condition.comparator](value, in_unit(self.condition))
+        said = "" if holds else self._not(f"{self.check.statistic} ", value)
+        return self.result(_verdict(holds), value, said, self.missing)
+
+    def result(
+        self,
+        verdict: Verdict,
+        value: float | str | None,
+        *reasons: str,
+        supports: float | None = None,
+    ) -> CheckResult:
+        """Return a result in the unit of the metric."""
+        shown = None if isinstance(value, float) and not math.isfinite(value) else value
+        reason = "; ".join(reason for reason in reasons if reason)
+        unit = self.meaning.unit
+        if self.check.statistic == NEAR and self.condition.dimension is SHARE:
+            unit = "%"
+        return CheckResult(_name(self.check), self._limit, shown, verdict, reason, supports, unit)
+
+    @property
+    def worst(self) -> float:
+        """Return the worst value that a trial could have had."""
+        return -math.inf if self._wants_more else math.inf
+
+    @property
+    def best(self) -> float | None:
+        """Return a value that holds in any case, for a trial that might have been good."""
+        if self.check.statistic == NEAR:
+            return self.metric.predicted if self.metric else None
+        return in_unit(self.condition) if self.condition.comparator == "==" else -self.worst
+
+    @property
+    def _wants_more(self) -> bool:
+        if self.check.statistic == NEAR:
+            return self.meaning.better == "higher"
+        return self.condition.comparator.startswith(">")
+
+    def _every(self, values: Values) -> CheckResult:
+        """Hold the condition against every trial; the value shown is the worst."""
+        limit, compare = in_unit(self.condition), _COMPARE[self.condition.comparator]
+        known = [value for value in values if value is not None]
+        good = sum(compare(value, limit) for value in known)
+        bad = [value for value in known if not compare(value, limit)]
+        worst = (min if self._wants_more else max)(bad or known, default=None)
+        word = "worst " if self.check.statistic == "every" and len(values) > 1 else ""
+        said = self._not(word, worst) if bad and worst is not None else ""
+        counted = self.missing or f"{good} of {len(values)} trials"
+        supports = round(share_at_least(good, len(values)), 4)
+        verdict = _verdict(good == len(values))
+        return self.result(verdict, worst, said, counted, supports=supports)
+
+    def _near(self, values: Values) -> CheckResult:
+        predicted = self.metric.predicted if self.metric else None
+        if predicted is None:
+            return self.result("unknown", None, "nothing was predicted")
+        median = statistics.median(self._filled(values, self.worst))
+        beyond = median - predicted
+        if self.condition.dimension is SHARE:
+            holds = abs(beyond) <= self.condition.value * abs(predicted)
+            shown = 100 * beyond / predicted if predicted else math.inf
+        else:
+            signed = {"lower": beyond, "higher": -beyond, "neither": abs(beyond)}
+            holds = signed[self.meaning.better] <= self.condition.value
+            shown = beyond
+        said = self._not("median ", median, f", predicted {self._shown(predicted)}")
+        return self.result(_verdict(holds), shown, "" if holds else said, self.missing)
+
+    @property
+    def _limit(self) -> str:
+        """Return the limit in words, which say on which side it is where it is on one only."""
+        text = self.condition.text
+        if self.check.statistic != NEAR:
+            return text
+        side = {"lower": "at most {} above", "higher": "at most {} below"}.get(self.meaning.better)
+        if side is None or self.condition.dimension is SHARE:
+            side = "within {} of"
+        return f"{side.format(text)} the prediction"
+
+    def _not(self, before: str, value: float, after: str = "") -> str:
+        """Return that a value misses the limit; nothing where only trials without one do."""
+        if not math.isfinite(value):
+            return ""
+        return f"{before}{self._shown(value)}{after}, not {self._limit}"
+
+    def _shown(self, value: float) -> str:
+        return quantity(value, self.meaning.unit)
+
+    def _filled(self, values: Values, filler: float) -> list[float]:
+        return [filler if value is None else value for value in values]
+
+    @property
+    def missing(self) -> str:
+        return missing_in_words(missing(self.trials, self.check.metric), len(self.trials))
 
 
-def _missing(values: Sequence[float | None]) -> str:
-    count = values.count(None)
-    return f"{count} of {len(values)} trials have no value" if count else ""
-
-
-def _compared(
-    name: str,
-    condition: Condition,
-    values: Sequence[float | None],
-    statistic: Callable[[list[float]], float],
-) -> CheckResult:
-    value = statistic(_with_worst(condition, values))
-    holds = _COMPARE[condition.comparator](value, condition.value)
-    shown = value if math.isfinite(value) else None
-    return CheckResult(name, condition.text, shown, _verdict(holds), _missing(values))
-
-
-def _every(name: str, condition: Condition, values: Sequence[float | None]) -> CheckResult:
-    """Hold a condition against every trial; the value shown is the worst."""
-    compare = _COMPARE[condition.comparator]
-    known = [value for value in values if value is not None]
-    good = sum(compare(value, condition.value) for value in known)
-    worst = (min if condition.comparator.startswith(">") else max)(known, default=None)
-    return CheckResult(
-        name,
-        condition.text,
-        worst,
-        _verdict(good == len(values)),
-        _missing(values) or f"{good} of {len(values)} trials",
-        round(share_at_least(good, len(values)), 4),
-    )
-
-
-def _near(
-    name: str, condition: Condition, values: Sequence[float | None], predicted: float | None
-) -> CheckResult:
-    limit = f"within {condition.text} of the prediction"
-    if predicted is None:
-        return CheckResult(name, limit, None, "unknown", "nothing was predicted")
-    distance = statistics.median(_with_worst(condition, values)) - predicted
-    if condition.dimension is SHARE:
-        holds = abs(distance) <= condition.value * abs(predicted)
-        distance = distance / predicted if predicted else math.inf
-    else:  # a quantity is a bound on what the measurement adds to the prediction
-        holds = distance <= condition.value
-    shown = distance if math.isfinite(distance) else None
-    return CheckResult(name, limit, shown, _verdict(holds), _missing(values))
-
-
-def _same(
-    name: str, check: Check, mine: Sequence[TrialResult], trials: Sequence[TrialResult]
-) -> CheckResult:
-    other_arm, _, other_metric = str(check.condition).rpartition(".")
+def _same(check: Check, other: str, trials: Sequence[TrialResult]) -> CheckResult:
+    """Return whether all trials of both arms have one and the same value."""
+    other_arm, _, other_metric = other.rpartition(".")
+    mine = [trial for trial in trials if trial.arm == check.arm]
     others = [trial for trial in trials if trial.arm == other_arm]
-    limit = f"the same as {check.condition}"
-    values = {_value(trial, check.metric) for trial in mine}
-    values |= {_value(trial, other_metric) for trial in others}
+    name, limit = _name(check), f"the same as {other}"
+    values = {trial.values.get(check.metric) if trial.counts else None for trial in mine}
+    values |= {trial.values.get(other_metric) if trial.counts else None for trial in others}
     if not mine or not others or None in values:
         return CheckResult(name, limit, None, "unknown", "some trial has no value")
-    shown = sorted(map(str, values))
-    verdict = _verdict(len(values) == 1)
-    return CheckResult(name, limit, ", ".join(shown), verdict, f"{len(mine) + len(others)} trials")
+    shown = ", ".join(sorted(map(str, values)))
+    same = len(values) == 1
+    said = "" if same else f"{len(values)} values, not {limit}; "
+    reason = f"{said}{len(mine) + len(others)} trials"
+    return CheckResult(name, limit, shown, _verdict(same), reason)
+
+
+def _name(check: Check) -> str:
+    return f"{check.arm}.{check.metric} {check.statistic}"
 
 
 def _verdict(holds: bool) -> Verdict:

@@ -1,102 +1,17 @@
-"""What each metric is: its unit and which direction is better, which nobody may guess."""
+"""The metrics of a run: one number for each trial that counts, and how many trials have none."""
 
 from __future__ import annotations
 
-import re
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning
 from testbed.analysis.statistics import median_interval
-from testbed.analysis.trial import TrialResult
+from testbed.analysis.trial import NO_RECOVERY, TrialResult
 
-METRICS: dict[str, Meaning] = {
-    "recovery_time": Meaning("s", "lower", "t10 - t0: until the last rank's first verified step"),
-    "return_to_service": Meaning("s", "lower", "t11 - t0: until throughput is back to 95 %"),
-    "fabric_ready": Meaning("s", "lower", "t6 - t0: until light and link are good again"),
-    "detection": Meaning("s", "lower", "t2 - t0: until the failure is decided"),
-    "fencing": Meaning("s", "lower", "t3 - t2: until the victim is provably out"),
-    "commanding": Meaning("s", "lower", "t5 - t4: until the switch reads back as told"),
-    "reconfiguration": Meaning("s", "lower", "t6 - t4: from the command to light, link, identity"),
-    "leaving": Meaning("s", "lower", "t7 - t3: until the last survivor has left"),
-    "waiting": Meaning("s", "lower", "from t6 until switch, survivors and spare are ready too"),
-    "joining": Meaning("s", "lower", "from the last of t5, t6, t7 and a ready spare to t8"),
-    "resuming": Meaning("s", "lower", "from the last of t5, t6, t7 and a ready spare to t10"),
-    "restoring": Meaning("s", "lower", "t9 - t8: until every rank holds the agreed state"),
-    "first_step": Meaning("s", "lower", "t10 - t9"),
-    "dip": Meaning("s", "lower", "work lost between t0 and t11, as time at the rate before"),
-    "plateau": Meaning("1", "higher", "rate after t11 over the rate before t0"),
-    "step_time": Meaning("s", "lower", "median time of a step before the fault"),
-    "busbw": Meaning("bit/s", "higher", "bus bandwidth of the steps' AllReduce before the fault"),
-    "wire_overhead": Meaning(
-        "1", "lower", "bytes on the ports over bytes of the AllReduce, less 1"
-    ),
-    "total_time": Meaning("s", "lower", "a collective, from when all but the late are ready"),
-    "exposed_time": Meaning("s", "lower", "a collective, from when the last rank has arrived"),
-    "speedup": Meaning("1", "higher", "total time of what it is compared with over its own"),
-    "speedup_over_rhd": Meaning("1", "higher", "total time of rhd over that of stragglar"),
-    "speedup_over_direct": Meaning("1", "higher", "total time of direct over that of stragglar"),
-    "exposed_speedup": Meaning("1", "higher", "the same of the exposed times"),
-    "critical_delay": Meaning("s", "lower", "the straggler's delay from which on it is faster"),
-    "model_error": Meaning(
-        "1", "lower", "the largest distance of a total time from its prediction, as a share of it"
-    ),
-    "right_choices": Meaning(
-        "1", "higher", "share of sizes and algorithms at which the better way was expected to be"
-    ),
-    "skew": Meaning("s", "lower", "by how much the last rank came later than the one before it"),
-    "straggler": Meaning("", "neither", "the rank that came last most often"),
-    "straggler_confidence": Meaning(
-        "1", "higher", "one less the chance that some rank is last so often where all are alike"
-    ),
-    "rounds": Meaning("1", "lower", "rounds of a schedule from the straggler's arrival on"),
-    "straggling_step_time": Meaning("s", "lower", "median time of a step while a rank comes late"),
-    "communication_share": Meaning(
-        "1", "neither", "of a step, what its collective took before another was chosen"
-    ),
-    "collective_gain": Meaning("1", "higher", "share of a collective's time that a choice saved"),
-    "step_gain": Meaning("1", "higher", "share of a step's time that a choice saved"),
-    "gain_agreement": Meaning(
-        "1", "neither", "step_gain over communication_share times collective_gain"
-    ),
-    "steps": Meaning("1", "neither", "steps finished when the trial ended"),
-    "loss": Meaning("1", "neither", "training loss of the last step"),
-    "digest": Meaning("", "neither", "SHA-256 of model, optimiser, step and data position"),
-}
-"""Every metric by name; those of single message sizes are found by `meaning`."""
-
-_BY_SIZE = {
-    "time": Meaning("s", "lower", "time of one collective of this size"),
-    "algbw": Meaning("bit/s", "higher", "algorithm bandwidth at this size"),
-    "busbw": Meaning("bit/s", "higher", "bus bandwidth at this size"),
-    "total": Meaning("s", "lower", "from when all ranks but the last were there, at this size"),
-    "exposed": Meaning("s", "lower", "from when the last rank was there, at this size"),
-    "sent": Meaning("B", "lower", "bytes of the busiest port, without headers of frames"),
-    "over": Meaning("1", "lower", "exposed time over that of a library's own AllReduce"),
-}
-
-_SIZED = re.compile(
-    r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
-    r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))"
-    r"_(?:(?:ring|rhd|direct|stragglar)(?:_repointed|_forwarded)?|gloo|nccl)"
-    r"_[1-9][0-9]*(?:b|kib|mib|gib))"
-)
-
-
-def meaning(metric: str) -> Meaning:
-    """Return what a metric means; raise KeyError for one that does not exist."""
-    if metric in METRICS:
-        return METRICS[metric]
-    sized = _SIZED.fullmatch(metric)
-    if sized is None:
-        raise KeyError(metric)
-    return _BY_SIZE[(sized[1] or sized[2]).partition("_")[0]]
-
-
-def is_of_size(metric: str) -> bool:
-    """Tell whether a metric is about one message size."""
-    return _SIZED.fullmatch(metric) is not None
+__all__ = ["METRICS", "Metric", "is_of_size", "meaning", "metrics", "missing", "missing_in_words"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +21,18 @@ class Metric:
     meaning: Meaning
     values: tuple[float, ...]
     predicted: float | None
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """How many trials of the arm have no value, by what they came to."""
 
     @property
     def median(self) -> float:
         """Return the median over the trials that have a value."""
         return statistics.median(self.values)
+
+    @property
+    def trials(self) -> int:
+        """Return the number of trials of the arm, with a value or without."""
+        return len(self.values) + sum(self.missing.values())
 
     def to_json(self) -> dict[str, object]:
         """Return the metric as DESIGN's summary has it."""
@@ -119,6 +41,8 @@ class Metric:
             "unit": self.meaning.unit,
             "better": self.meaning.better,
             "n": len(self.values),
+            "trials": self.trials,
+            "missing": dict(self.missing),
             "median": self.median,
             "ci95": None if interval is None else list(interval),
             "min": min(self.values),
@@ -128,23 +52,47 @@ class Metric:
 
 
 def metrics(trials: Sequence[TrialResult]) -> dict[str, Metric]:
-    """Return every metric of every arm, as `arm.metric`, over the valid trials."""
+    """Return every metric of every arm, as `arm.metric`, over the trials that count.
+
+    A trial that is invalid, or whose job was not well at its end, has no value; how many of those
+    there are stands beside each median.
+    """
     found: dict[str, list[float]] = {}
     expected: dict[str, list[float]] = {}
     defined: dict[str, Meaning] = {}
     for trial in trials:
-        if trial.valid:
+        if trial.counts:
             _collect(found, trial.arm, trial.values)
             _collect(expected, trial.arm, trial.predicted)
             defined |= trial.meanings
     return {
         name: Metric(
-            defined.get(metric := name.rpartition(".")[2]) or meaning(metric),
+            defined.get(metric) or meaning(metric),
             tuple(values),
             statistics.median(expected[name]) if name in expected else None,
+            missing((trial for trial in trials if trial.arm == arm), metric),
         )
         for name, values in sorted(found.items())
+        for arm, _, metric in [name.rpartition(".")]
     }
+
+
+def missing(trials: Iterable[TrialResult], metric: str) -> dict[str, int]:
+    """Return how many trials have no value of a metric, by what they came to."""
+    found = Counter(
+        trial.outcome if trial.outcome in NO_RECOVERY else "no value"
+        for trial in trials
+        if not (trial.counts and metric in trial.values)
+    )
+    return dict(sorted(found.items()))
+
+
+def missing_in_words(found: Mapping[str, int], trials: int) -> str:
+    """Return how many of an arm's trials have no value and why, or nothing where all have one."""
+    if not (count := sum(found.values())):
+        return ""
+    why = ", ".join(f"{n} {outcome}" for outcome, n in found.items() if outcome != "no value")
+    return f"{count} of {trials} trials have no value" + (f" ({why})" if why else "")
 
 
 def _collect(into: dict[str, list[float]], arm: str, values: Mapping[str, float | str]) -> None:

@@ -39,10 +39,23 @@ def ratio_of_medians_interval(
     """Return the percentile bootstrap interval of median(over) / median(under).
 
     The two samples are resampled independently, 10 000 times, from a generator of the given seed.
+    Values may be infinite or 0, for what was worse than anything that can be measured; where both
+    medians are, their ratio is nothing that is known, and counts as both ends.
     """
     chance = np.random.default_rng(seed)
-    ratios = _medians(chance, over) / _medians(chance, under)
-    low, high = np.quantile(ratios, [(1 - confidence) / 2, (1 + confidence) / 2])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = _medians(chance, over) / _medians(chance, under)
+    unknown = np.isnan(ratios)
+    shares = (1 - confidence) / 2, (1 + confidence) / 2
+    ends = [np.where(unknown, filler, ratios) for filler in (0.0, np.inf)]
+    if all(np.isfinite(end).all() for end in ends):
+        low, high = (np.quantile(end, at) for end, at in zip(ends, shares, strict=True))
+    else:  # no number lies between a finite one and infinity
+        methods = ("lower", "higher")
+        low, high = (
+            np.quantile(end, at, method=how)  # type: ignore[call-overload]
+            for end, at, how in zip(ends, shares, methods, strict=True)
+        )
     return float(low), float(high)
 
 

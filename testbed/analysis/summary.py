@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from testbed.analysis.checks import CheckResult, evaluate
+from testbed.analysis.arms import Arm, arms
+from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recovered import Recovered, recoveries
@@ -64,6 +65,13 @@ class Summary:
     """What `testbed recover` did after the run."""
     health: Sequence[str] = ()
     """What was not as it should be before the first trial."""
+    valid_share: float = VALID_SHARE
+    """Of the trials of each arm, how many must be valid."""
+
+    @property
+    def arms(self) -> dict[str, Arm]:
+        """Return what the trials of each arm came to, in the order in which arms began."""
+        return arms(self.trials, self.valid_share)
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary in its public format, version 1."""
@@ -79,6 +87,8 @@ class Summary:
             "cleanup": self.cleanup,
             "left": list(self.left),
             "exit_code": self.exit_code,
+            "valid_share": round(self.valid_share, 9),
+            "arms": {name: arm.to_json() for name, arm in self.arms.items()},
             "trials": [_trial_json(trial) for trial in self.trials],
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "checks": [check.to_json() for check in self.checks],
@@ -97,9 +107,10 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
     numbers = sorted(number for number in begun if number is not None)
     trials = [analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers]
     found = metrics(trials)
-    checks = [evaluate(check, trials, found) for check in experiment.all_checks()]
+    share = experiment.valid_share
+    checks = [evaluate(check, trials, found, share) for check in experiment.all_checks()]
     recovered = recoveries(events)
-    outcome, reason, code = _verdict(trials, checks, end, recovered)
+    outcome, reason, code = _verdict(arms(trials, share), trials, checks, end, recovered)
     return Summary(
         run=run,
         experiment=experiment.experiment,
@@ -121,6 +132,7 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         ],
         recovered=recovered,
         health=[f"{e.subject}: {e.data['text']}" for e in events if e.kind == "health"],
+        valid_share=share,
     )
 
 
@@ -139,13 +151,14 @@ def _left(end: Any, recovered: Sequence[Recovered]) -> tuple[str, ...]:
 
 
 def _verdict(
+    found: Mapping[str, Arm],
     trials: Sequence[TrialResult],
     checks: Sequence[CheckResult],
     end: Any,
     recovered: Sequence[Recovered],
 ) -> tuple[Outcome, str, int]:
     """Return outcome, reason and exit code; clean-up that failed wins over most others."""
-    outcome, reason, code = _measured(trials, checks, end)
+    outcome, reason, code = _measured(found, trials, checks, end)
     if end and end.get("signals") and code <= _SIGNALLED:
         name = signal.Signals(end["signals"][0]).name
         return outcome, f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]
@@ -155,7 +168,10 @@ def _verdict(
 
 
 def _measured(
-    trials: Sequence[TrialResult], checks: Sequence[CheckResult], end: Any
+    found: Mapping[str, Arm],
+    trials: Sequence[TrialResult],
+    checks: Sequence[CheckResult],
+    end: Any,
 ) -> tuple[Outcome, str, int]:
     if end is None:
         return "error", "the record ends before the run does", EXIT_LAB
@@ -167,14 +183,31 @@ def _measured(
     if not valid:
         why = trials[0].reason if trials and trials[0].reason else "no trial is valid"
         return "inconclusive", why, EXIT_INCONCLUSIVE
-    missed = [check for check in checks if check.verdict == "failed"]
-    if missed:
-        return "failed", f"{missed[0].name} is not {missed[0].limit}", EXIT_FAILED
     lost = [trial for trial in valid if trial.is_lost]
     if lost:
         how = "did not end well" if lost[0].recovered is None else "did not recover"
         what = f"{len(lost)} of {len(trials)} trials {how}: {lost[0].reason}"
         return "failed", what, EXIT_FAILED
+    missed = [check for check in checks if check.verdict == "failed"]
+    if missed:
+        return "failed", _missed(missed[0]), EXIT_FAILED
+    return _without_a_miss(found, valid, trials, checks)
+
+
+def _missed(check: CheckResult) -> str:
+    return f"{check.name.rpartition(' ')[0]}: {check.reason}"
+
+
+def _without_a_miss(
+    found: Mapping[str, Arm],
+    valid: Sequence[TrialResult],
+    trials: Sequence[TrialResult],
+    checks: Sequence[CheckResult],
+) -> tuple[Outcome, str, int]:
+    """Return whether enough was measured, where nothing that was measured missed its limit."""
+    for name, arm in found.items():
+        if arm.too_few_valid:
+            return "inconclusive", f"{name}: {arm.too_few_valid}", EXIT_INCONCLUSIVE
     open_checks = [check for check in checks if check.verdict == "unknown"]
     if open_checks:
         what = f"{open_checks[0].name}: {open_checks[0].reason}"
@@ -188,6 +221,7 @@ def _trial_json(trial: TrialResult) -> dict[str, Any]:
     return {
         "trial": trial.number,
         "variant": trial.arm,
+        "outcome": trial.outcome,
         "valid": trial.valid,
         "response": trial.response,
         "recovered": trial.recovered,

@@ -7,14 +7,14 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.analysis.choices import choice_values
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.meaning import METRICS, Meaning
 from testbed.analysis.samples import bandwidths
 from testbed.analysis.steps import (
     Step,
@@ -50,6 +50,12 @@ _PREDICTED = {
     "first_step": "step",
 }
 """Values that the prediction names, and the term of it that is about each."""
+
+NO_RESULT = ("failed", "invalid", "not recovered")
+"""Outcomes of trials whose values are no results."""
+
+NO_RECOVERY = (*NO_RESULT, "not known", "ridden out")
+"""Outcomes of trials that have no recovery time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,22 @@ class TrialResult:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether it counts and its job was not well at its end, whatever was broken."""
+        """Tell whether it is valid and its job was not well at its end, whatever was broken."""
         return self.valid and (self.recovered is False or bool(self.reason))
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether its values are results: it is valid, and its job was well at its end."""
+        return self.valid and not self.is_lost
+
+    @property
+    def outcome(self) -> str:
+        """Return in a word what it came to."""
+        if not self.valid:
+            return "invalid"
+        if self.response is None:
+            return "failed" if self.is_lost else "done"
+        return "not recovered" if self.is_lost else self.response
 
 
 def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> TrialResult:
@@ -118,8 +138,8 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         valid=end is not None and end.data["valid"],
         response=_response(marks, end) if marks else None,
         reason=end.data["reason"] if end else "the record ends before the trial does",
-        values=values,
-        predicted=predicted,
+        values=_in_percent(values),
+        predicted=_in_percent(predicted),
         marks=marks,
         lost_steps=_lost_steps(finder) if faulty else None,
         receipt=_receipt(events, finder),
@@ -127,6 +147,21 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         retries=sum(event.kind == "retry" for event in events),
         meanings={name: said for name, (_, said) in _readings(events).items()},
     )
+
+
+_V = TypeVar("_V", float, float | str)
+
+
+def _in_percent(values: Mapping[str, _V]) -> dict[str, _V]:
+    """Return values in the units of their metrics; the log, as what computes them, has shares."""
+    return {
+        name: value * 100 if not isinstance(value, str) and _is_percent(name) else value
+        for name, value in values.items()
+    }
+
+
+def _is_percent(metric: str) -> bool:
+    return metric in METRICS and METRICS[metric].unit == "%"
 
 
 def _readings(events: Sequence[Event]) -> dict[str, tuple[float, Meaning]]:

@@ -57,7 +57,7 @@ _FACTORS = {
     unit: (next(base for base, one in dimension.units.items() if one == 1), factor)
     for dimension in DIMENSIONS[:-1]
     for unit, factor in dimension.units.items()
-} | {"%": ("1", 0.01)}
+} | {"%": ("%", 1.0)}
 """By unit, its base unit and its factor."""
 
 

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.statistics import ratio_of_medians_interval
+from testbed.analysis.comparison import compare_metric, outcome
 from testbed.analysis.summary import FORMAT
+from testbed.analysis.trial import NO_RESULT
 from testbed.errors import UsageError
 from testbed.fabric.card import Card, Difference
 from testbed.report.wording import by_arm, in_order, quantity
 
-_ENOUGH = 6
-"""Trials on each side from which a verdict is given; fewer cannot show their own uncertainty."""
-
-_SEED = 0
-"""Of the bootstrap, so that one comparison always says one thing."""
-
 _STYLES = {"better": "green", "worse": "bold red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The second run's median of a metric over the first's, and what that means."""
-
-    medians: tuple[float, float]
-    ratio: float | None
-    ci95: tuple[float, float] | None
-    verdict: str
 
 
 def print_comparison(a: Mapping[str, Any], b: Mapping[str, Any], console: Console) -> None:
@@ -71,41 +56,6 @@ def _check_format(*summaries: Mapping[str, Any]) -> None:
         if summary.get("format") != FORMAT:
             found = summary.get("format")
             raise UsageError(f"a summary of format {found} cannot be compared, only of {FORMAT}")
-
-
-def compare_metric(name: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio:
-    """Return how a metric of the second run relates to the first's.
-
-    It is better or worse when the 95 % bootstrap interval of the ratio of medians leaves out 1.
-    """
-    first, second = values(a, name), values(b, name)
-    medians = statistics.median(first), statistics.median(second)
-    if min(*first, *second) <= 0:
-        return Ratio(medians, None, None, "no ratio")
-    ratio = medians[1] / medians[0]
-    if min(len(first), len(second)) < _ENOUGH:
-        return Ratio(medians, ratio, None, f"too few, n < {_ENOUGH}")
-    ci95 = ratio_of_medians_interval(second, first, _SEED)
-    better = a["metrics"][name]["better"]
-    return Ratio(medians, ratio, ci95, _verdict(ci95, better, a["label"] == b["label"]))
-
-
-def values(summary: Mapping[str, Any], name: str) -> list[float]:
-    """Return a metric's value in every valid trial."""
-    arm, _, metric = name.rpartition(".")
-    trials = [t for t in summary["trials"] if t["valid"] and t["variant"] == arm]
-    return [trial["values"][metric] for trial in trials if metric in trial["values"]]
-
-
-def _verdict(ci95: tuple[float, float], better: str, same_label: bool) -> str:
-    if better == "neither":
-        return ""
-    if not same_label:
-        return "not comparable"
-    low, high = ci95
-    if low <= 1 <= high:
-        return "unclear"
-    return "better" if (high < 1) == (better == "lower") else "worse"
 
 
 def print_drift(
@@ -161,15 +111,18 @@ def _table(names: list[str], a: Mapping[str, Any], b: Mapping[str, Any]) -> Tabl
 
 
 def _not_recovered(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
-    """Return where trials did not recover, which no median of those that did can show."""
+    """Return where trials have no result, which no median of the others can show."""
     lines = []
     for name, summary in (("first", a), ("second", b)):
-        faulty = [t for t in summary["trials"] if t["valid"] and t["recovered"] is not None]
-        for arm in in_order({trial["variant"] for trial in faulty}):
-            mine = [trial["recovered"] for trial in faulty if trial["variant"] == arm]
-            if not all(mine):
-                words = f"{arm} of the {name}: {sum(mine)} of {len(mine)} trials recovered"
-                lines.append(Text(f"{words}; its medians are of those", style="bold red"))
+        found: dict[str, list[str]] = {}
+        for trial in summary["trials"]:
+            found.setdefault(trial["variant"], []).append(outcome(trial))
+        for arm in in_order(set(found)):
+            gone = Counter(word for word in found[arm] if word in NO_RESULT)
+            if gone:
+                words = ", ".join(f"{count} {word}" for word, count in sorted(gone.items()))
+                text = f"{arm} of the {name}: of {len(found[arm])} trials {words}"
+                lines.append(Text(f"{text}; its medians are of the others", style="bold red"))
     return lines
 
 

@@ -18,7 +18,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.paces import paces
-from testbed.report.trial_section import remark, result
+from testbed.report.trial_section import remark
 from testbed.report.wording import (
     by_arm,
     check_value,
@@ -135,7 +135,7 @@ def _trials(summary: Summary, events: Sequence[Event]) -> Iterator[dict[str, Any
         yield {
             "number": trial.number,
             "arm": trial.arm,
-            "result": result(trial),
+            "result": trial.outcome,
             "fault": f"{fault.data['fault']} of {fault.subject}" if fault else "",
             "marks": _marks(trial),
             "lost": "" if trial.lost_steps is None else str(trial.lost_steps),

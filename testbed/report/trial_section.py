@@ -42,16 +42,9 @@ def print_trials(summary: Summary, console: Console) -> None:
             console.print(Text(f"{which} {', '.join(numbers)}: {words}"))
 
 
-def result(trial: TrialResult) -> str:
-    """Return in a word what a trial came to."""
-    if not trial.valid:
-        return "invalid"
-    return {True: "recovered", False: "not recovered", None: "done"}[trial.recovered]
-
-
 def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
-    word = result(trial)
-    style = {"invalid": "yellow", "not recovered": "bold red"}.get(word, "")
+    word = trial.outcome
+    style = {"invalid": "yellow", "failed": "bold red", "not recovered": "bold red"}.get(word, "")
     row = [Text(str(trial.number)), Text(trial.arm), Text(word, style)]
     if marks:
         reached = trial.marks.relative() if trial.marks else {}

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.analysis.checks import CheckResult
-from testbed.analysis.metrics import METRICS, meaning
-from testbed.units import RATE, SHARE, SIZE, TIME
+from testbed.analysis.meaning import METRICS
+from testbed.analysis.meaning import quantity as quantity
+from testbed.units import SHARE, SIZE
 
 LABELS = {
     "measured-twin": (
@@ -45,7 +46,6 @@ CLAIMS = {
 CONFIDENCE = "95 % interval of the median"
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_FORMATS = {"s": TIME, "bit/s": RATE, "B": SIZE}
 _SIZE_UNITS = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _BY_SIZE = re.compile(r"(time|algbw|busbw)_(\d+)(b|kib|mib|gib)")
 
@@ -58,14 +58,6 @@ def claim_of(experiment: str) -> Claim | None:
 def explain(label: str) -> str:
     """Return what a result's label means; a run that broke off early has none."""
     return LABELS.get(label, "The record does not say what was real.")
-
-
-def quantity(value: float, unit: str) -> str:
-    """Return a value with its unit, in the size that people read: `25.14 ms`, `480 Mbit/s`."""
-    if unit not in _FORMATS:
-        return f"{value:.4g}"
-    value = round(value, 9)
-    return _FORMATS[unit].format(value) if value else f"0 {unit}"
 
 
 def difference(value: float, unit: str) -> str:
@@ -105,10 +97,7 @@ def check_value(check: CheckResult) -> str:
         return "no value"
     if isinstance(check.value, str):
         return check.value
-    if "%" in check.limit:
-        return SHARE.format(check.value)
-    metric = check.name.rpartition(" ")[0].rpartition(".")[2]
-    return quantity(check.value, check.unit or meaning(metric).unit)
+    return quantity(check.value, check.unit)
 
 
 def retries(count: int) -> str:

@@ -9,7 +9,7 @@ only room that imports pydantic and PyYAML.
 
 from testbed.schema.check import SchemaError
 from testbed.schema.circuits import CircuitList
-from testbed.schema.condition import Condition
+from testbed.schema.condition import Condition, Statistic
 from testbed.schema.experiment import (
     MAX_TRIALS,
     Arm,
@@ -53,6 +53,7 @@ __all__ = [
     "Quarantine",
     "SchemaError",
     "Source",
+    "Statistic",
     "Switch",
     "Target",
     "TwinSettings",

@@ -20,7 +20,7 @@ from testbed.schema.override import Override
 from testbed.schema.source import Source
 from testbed.schema.text import Name, Sentence, Text, spelling
 from testbed.schema.twin import check_lasting
-from testbed.units import TIME, Seconds
+from testbed.units import TIME, Seconds, Share
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,8 @@ class Experiment(Document):
     """Trials of each arm."""
     checks: Mapping[Metric, Statistics] = {}
     """By `arm.metric`, or `metric` where there is one arm, what must hold."""
+    valid_share: Annotated[Share, Field(gt=0, le=1)] = 2 / 3
+    """Of the trials of each arm, how many must be valid: with fewer, its checks are not known."""
     limits: Limits = Limits()
     keep: bool = False
     """Leave the circuits as they are at the end."""

@@ -16,7 +16,7 @@ def trial(value=None, *, arm="warm", valid=True, recovered=True, predicted=None,
     if value is not None:
         values["recovery_time"] = value
     expected = {} if predicted is None else {"recovery_time": predicted}
-    response = {True: "recovered", False: "not recovered", None: None}[recovered]
+    response = {True: "recovered", False: "not recovered"}.get(recovered, recovered)
     return TrialResult(0, arm, valid, response, "", values, expected, None, None, None, {})
 
 
@@ -27,7 +27,7 @@ def check(statistic, condition, trials, *, metric="recovery_time"):
         dimension = SHARE if share else TIME
         parsed = Condition("<=", dimension.parse(condition), dimension, condition)
     elif statistic == "equals":
-        parsed = Condition("==", float(condition), None, condition)
+        parsed = Condition("==", TIME.parse(condition), TIME, condition)
     elif statistic == "same_as":
         parsed = condition
     else:
@@ -38,6 +38,8 @@ def check(statistic, condition, trials, *, metric="recovery_time"):
 FAST = [trial(v) for v in (0.1, 0.2, 0.3)]
 INVALID = trial(0.1, valid=False)
 LOST = trial(0.1, recovered=False)
+RIDDEN_OUT = trial(recovered="ridden out")
+NOT_KNOWN = trial(recovered="not known")
 
 
 @pytest.mark.parametrize(
@@ -60,28 +62,77 @@ def test_what_every_trial_supports_is_told():
     found = check("every", "< 1 s", [trial(0.1)] * 59)
     assert found.supports == pytest.approx(0.9505, abs=1e-4)
     assert found.reason == "59 of 59 trials"
-    assert check("every", "< 1 s", [*FAST, trial(2.0)]).reason == "3 of 4 trials"
+    missed = check("every", "< 1 s", [*FAST, trial(2.0)])
+    assert missed.reason == "worst 2 s, not < 1 s; 3 of 4 trials"
+    assert check("every", "< 1 s", [trial(2.0)]).reason == "2 s, not < 1 s; 0 of 1 trials"
 
 
-@pytest.mark.parametrize("missing", [INVALID, LOST, trial(None)])
+@pytest.mark.parametrize(
+    ("missing", "why"), [(INVALID, " (1 invalid)"), (LOST, " (1 not recovered)"), (trial(None), "")]
+)
 @pytest.mark.parametrize(
     ("statistic", "condition"),
-    [("every", "< 1 s"), ("max", "< 1 s"), ("every", "> 0 s"), ("min", "> 0 s"), ("equals", "0.1")],
+    [
+        ("every", "< 1 s"),
+        ("max", "< 1 s"),
+        ("every", "> 0 s"),
+        ("min", "> 0 s"),
+        ("equals", "100 ms"),
+    ],
 )
-def test_a_trial_without_a_value_counts_against(statistic, condition, missing):
+def test_a_trial_without_a_value_counts_against(statistic, condition, missing, why):
     whole = [trial(0.1)] * 3
     assert check(statistic, condition, whole).verdict == "passed"
     found = check(statistic, condition, [*whole, missing])
     assert found.verdict == "failed"
-    assert found.reason == "1 of 4 trials have no value"
+    assert found.reason == f"1 of 4 trials have no value{why}"
+
+
+def test_a_median_of_the_lucky_ones_is_no_median():
+    trials = [trial(0.1), trial(0.2), LOST, LOST]
+    found = check("median", "< 1 s", trials)
+    assert (found.verdict, found.value) == ("failed", None)
+    assert found.reason == "2 of 4 trials have no value (2 not recovered)"
 
 
 @pytest.mark.parametrize("missing", [INVALID, LOST])
-def test_a_median_of_the_lucky_ones_is_no_median(missing):
-    trials = [trial(0.1), trial(0.2), missing, missing]
-    found = check("median", "< 1 s", trials)
-    assert (found.verdict, found.value) == ("failed", None)
+def test_a_median_counts_the_worst_there_can_be_for_a_trial_without_a_value(missing):
     assert check("median", "< 1 s", [trial(0.1), trial(0.2), trial(0.3), missing]).value == 0.25
+
+
+@pytest.mark.parametrize("statistic", ["median", "every", "max"])
+def test_what_was_ridden_out_has_no_recovery_to_hold_against_a_limit_and_is_counted(statistic):
+    found = check(statistic, "< 1 s", [*FAST, RIDDEN_OUT])
+    assert (
+        found.verdict == "passed" and "1 of 4 trials have no value (1 ridden out)" in found.reason
+    )
+    none = check(statistic, "< 1 s", [RIDDEN_OUT, RIDDEN_OUT])
+    assert (none.verdict, none.reason) == (
+        "unknown",
+        "2 of 2 trials have no value (2 ridden out)",
+    )
+    assert check(statistic, "> 10 ms", [trial(0.001), RIDDEN_OUT]).verdict == "failed"
+
+
+def test_a_recovery_of_which_nothing_is_known_counts_against():
+    found = check("every", "< 1 s", [*FAST, NOT_KNOWN])
+    assert found.verdict == "failed"
+    assert found.reason == "1 of 4 trials have no value (1 not known)"
+
+
+@pytest.mark.parametrize("statistic", ["median", "every", "max"])
+def test_too_few_valid_trials_prove_nothing_but_a_miss_that_stays_one(statistic):
+    """Two of three trials are two thirds, which is enough; one of three is not."""
+    found = check(statistic, "< 1 s", [trial(0.1), INVALID, INVALID])
+    assert (found.verdict, found.reason) == (
+        "unknown",
+        "1 of 3 trials are valid, and 67 % must be",
+    )
+    assert check(statistic, "< 1 s", [trial(0.1), trial(0.1), INVALID]).verdict != "unknown"
+    every = check("every", "< 1 s", [trial(2.0), INVALID, INVALID])
+    assert every.verdict == "failed"  # whatever the others would have been
+    median = check("median", "< 1 s", [trial(2.0), INVALID, INVALID])
+    assert median.verdict == "unknown"  # with two good ones it would have passed
 
 
 @pytest.mark.parametrize(
@@ -103,9 +154,9 @@ def test_one_number_of_all_trials_is_held_against_the_limit(statistic, condition
 @pytest.mark.parametrize(
     ("condition", "measured", "verdict", "distance"),
     [
-        ("10 %", 0.11, "passed", 0.1),
-        ("10 %", 0.112, "failed", 0.12),
-        ("10 %", 0.088, "failed", -0.12),
+        ("10 %", 0.11, "passed", 10),
+        ("10 %", 0.112, "failed", 12),
+        ("10 %", 0.088, "failed", -12),
         ("60 ms", 0.155, "passed", 0.055),
         ("60 ms", 0.165, "failed", 0.065),
         ("60 ms", 0.01, "passed", -0.09),  # faster than the model allows adds nothing to it
@@ -117,7 +168,13 @@ def test_a_prediction_is_a_share_away_or_a_quantity_exceeded(
     found = check("near_prediction", condition, [trial(measured, predicted=0.1)] * 3)
     assert found.verdict == verdict
     assert found.value == pytest.approx(distance)
-    assert found.limit == f"within {condition} of the prediction"
+    is_share = condition.endswith("%")
+    words = f"within {condition} of" if is_share else f"at most {condition} above"
+    assert found.limit == f"{words} the prediction"
+    assert found.unit == ("%" if is_share else "s")
+    if verdict == "failed":
+        shown = f"median {measured * 1000:g} ms, predicted 100 ms"
+        assert found.reason == f"{shown}, not {found.limit}"
 
 
 def test_a_prediction_is_held_against_all_trials_and_not_the_lucky_ones():
@@ -176,7 +233,7 @@ def test_when_no_trial_is_valid_nothing_is_known_but_when_none_recovered_it_is()
 
 def test_a_metric_that_no_trial_has_is_unknown():
     found = check("median", "< 1 s", FAST, metric="return_to_service")
-    assert (found.verdict, found.reason) == ("unknown", "no trial has a value")
+    assert (found.verdict, found.reason) == ("unknown", "3 of 3 trials have no value")
 
 
 def test_what_other_tools_read_of_a_check():
@@ -185,10 +242,12 @@ def test_what_other_tools_read_of_a_check():
         "limit": "< 1 s",
         "value": 0.3,
         "verdict": "passed",
+        "unit": "s",
         "reason": "3 of 3 trials",
         "supports": 0.3684,
     }
-    assert check("median", "< 1 s", FAST).to_json().keys() == {"name", "limit", "value", "verdict"}
+    least = {"name", "limit", "value", "verdict", "unit"}
+    assert check("median", "< 1 s", FAST).to_json().keys() == least
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))

@@ -63,9 +63,9 @@ def test_what_a_choice_saved_is_the_product_of_its_parts(log):
     log.end(22.0)
     values = analysed(log).values
     assert values["straggling_step_time"] == pytest.approx(1.6)
-    assert values["communication_share"] == pytest.approx(0.8)
-    assert values["collective_gain"] == pytest.approx(0.25)
-    assert values["step_gain"] == pytest.approx(0.2)
+    assert values["communication_share"] == pytest.approx(80)
+    assert values["collective_gain"] == pytest.approx(25)
+    assert values["step_gain"] == pytest.approx(20)
     assert values["gain_agreement"] == pytest.approx(1.0)
 
 
@@ -73,4 +73,4 @@ def test_of_several_predictions_the_last_word_on_each_value_counts(log):
     log.write(4.0, "prediction", values={"straggling_step_time": 1.4, "step_gain": 0.1})
     log.write(5.0, "prediction", values={"straggling_step_time": 1.3})
     log.end(6.0)
-    assert analysed(log).predicted == {"straggling_step_time": 1.3, "step_gain": 0.1}
+    assert analysed(log).predicted == {"straggling_step_time": 1.3, "step_gain": 10}

@@ -157,8 +157,8 @@ def test_the_model_is_held_against_all_totals_and_its_choice_against_both_ways(l
     values = {f"total_rhd_{name}": seconds for name, seconds in expected.items()}
     log.write(-0.5, "prediction", values=values)
     found = log.analysed().values
-    assert found["right_choices"] == 0.5
-    assert found["model_error"] == pytest.approx(0.1 / 0.7, rel=1e-3)
+    assert found["right_choices"] == 50
+    assert found["model_error"] == pytest.approx(100 * 0.1 / 0.7, rel=1e-3)
 
 
 def test_without_a_prediction_nothing_is_said_of_the_model(log):

@@ -138,7 +138,7 @@ def test_the_reason_is_the_first_thing_that_decided(experiment):
         return summarise("run", experiment(*checks), [*events, run_end(**end)]).reason
 
     assert reason([MET], GOOD) == "1 of 1 trials are valid"
-    assert reason([MISSED], GOOD) == "warm.recovery_time every is not < 10 ms"
+    assert reason([MISSED], GOOD) == ("warm.recovery_time: 500 ms, not < 10 ms; 0 of 1 trials")
     assert reason([], LOST) == "1 of 1 trials did not recover: no spare host is left"
     assert reason([UNKNOWN], GOOD) == "cold.recovery_time every: no trial has a value"
     assert reason([], []) == "no trial is valid"
@@ -164,8 +164,56 @@ def test_invalid_trials_are_listed_and_not_counted(experiment):
     ]
     found = summarise("run", experiment(), [*GOOD, *later, run_end()])
     assert [trial.valid for trial in found.trials] == [True, False]
-    assert len(found.metrics["warm.recovery_time"].values) == 1
-    assert found.outcome == "passed"
+    metric = found.to_json()["metrics"]["warm.recovery_time"]
+    assert (metric["n"], metric["trials"], metric["missing"]) == (1, 2, {"invalid": 1})
+    outcomes = {"invalid": 1, "recovered": 1}
+    assert found.to_json()["arms"]["warm"] == {"trials": 2, "valid": 1, "outcomes": outcomes}
+
+
+def copies(count, **changes):
+    """Return the events of so many trials more, numbered from 1."""
+    return [
+        Event(e.seq, e.t + 10 * number, e.kind, e.subject, number, e.data)
+        for number in range(1, count + 1)
+        for e in trial_events(**changes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("invalid", "share", "outcome"),
+    [
+        (1, "", "inconclusive"),
+        (1, "valid_share: 50 %", "passed"),
+        (2, "valid_share: 50 %", "inconclusive"),
+    ],
+)
+def test_an_arm_of_too_few_valid_trials_concludes_nothing(tmp_path, invalid, share, outcome):
+    """There is no check, or one that the valid trials pass: both are as little proven."""
+    path = tmp_path / "lumion.yaml"
+    for checks in ("", f"checks: {{{MET}}}\n"):
+        if outcome == "passed" and checks:  # a trial that is invalid counts against `every`
+            continue
+        path.write_text(EXPERIMENT + checks + share + "\n")
+        events = [*GOOD, *copies(invalid, valid=False, reason="no receipt"), run_end()]
+        found = summarise("run", load_experiment(path), events)
+        assert found.outcome == outcome
+        if outcome != "passed":
+            least = "50" if share else "67"
+            assert found.reason == (
+                f"warm: 1 of {invalid + 1} trials are valid, and {least} % must be: no receipt"
+            )
+
+
+def test_two_of_three_valid_trials_are_enough(experiment):
+    events = [*GOOD, *copies(2), run_end()]
+    assert summarise("run", experiment(), events).outcome == "passed"
+    two = [
+        *GOOD,
+        *copies(1),
+        *[Event(e.seq, e.t + 30, e.kind, e.subject, 2, e.data) for e in trial_events(valid=False)],
+        run_end(),
+    ]
+    assert summarise("run", experiment(), two).outcome == "passed"
 
 
 def test_a_metric_says_its_unit_its_direction_and_how_sure_it_is(experiment):
@@ -174,6 +222,8 @@ def test_a_metric_says_its_unit_its_direction_and_how_sure_it_is(experiment):
         "unit": "s",
         "better": "lower",
         "n": 1,
+        "trials": 1,
+        "missing": {},
         "median": pytest.approx(0.5, abs=1e-6),
         "ci95": None,
         "min": pytest.approx(0.5, abs=1e-6),

@@ -180,7 +180,7 @@ def test_the_median_of_what_a_pattern_found_on_all_ranks_counts():
         ("MiB", "B", 5 * 2**20),
         ("GB/s", "bit/s", 4e10),
         ("dB", "dB", 5),
-        ("%", "1", 0.05),
+        ("%", "%", 5),
         ("1/s", "1/s", 5),
     ],
 )

@@ -8,8 +8,9 @@ import re
 import pytest
 from runs_by_hand import lost, recovery, summary, trial
 
+from testbed.analysis.comparison import compare_metric
 from testbed.errors import UsageError
-from testbed.report.compare import compare_metric, comparison_to_json, print_comparison
+from testbed.report.compare import comparison_to_json, print_comparison
 
 
 def written(*trials, **changes):
@@ -112,8 +113,41 @@ def test_runs_of_different_labs_are_told(page):
 def test_trials_that_did_not_recover_are_told_since_no_median_shows_them(page):
     b = written(*recoveries(-0.1), lost(8), lost(9))
     found = page(written(*recoveries(0.0)), b)
-    assert "warm of the second: 8 of 10 trials recovered; its medians are of those" in found
+    assert (
+        "warm of the second: of 10 trials 2 not recovered; its medians are of the others" in found
+    )
     assert "of the first:" not in found
+
+
+def test_a_run_that_lost_trials_is_not_better_by_those_that_were_left():
+    """A quarter recovered in a third of the time, and the others never came back."""
+    survivors = [*recoveries(-0.33, 6), *[lost(n) for n in range(6, 24)]]
+    first = written(*recoveries(0.0, 24))
+    found = compare_metric("warm.recovery_time", first, written(*survivors))
+    assert found.ratio < 0.5  # of those that came back
+    assert (found.verdict, found.ci95) == ("worse", None)
+    assert found.n == (24, 6) and found.missing == ({}, {"not recovered": 18})
+    read = json.loads(json.dumps(comparison_to_json(first, written(*survivors))))
+    told = read["metrics"]["warm.recovery_time"]
+    assert (told["n"], told["missing"]) == ([24, 6], [{}, {"not recovered": 18}])
+    back = compare_metric("warm.recovery_time", written(*survivors), first)
+    assert back.verdict == "better"
+
+
+def test_where_both_lost_as_many_nothing_is_called_better():
+    half = [*recoveries(0.0, 6), *[lost(n) for n in range(6, 12)]]
+    slow = [*recoveries(0.3, 6), *[lost(n) for n in range(6, 12)]]
+    found = compare_metric("warm.recovery_time", written(*half), written(*slow))
+    assert found.verdict == "unclear"
+
+
+def test_two_units_of_one_metric_are_not_compared():
+    """As of a summary from before percentages were stored in percent."""
+    now = written(*[trial(n, values={"wire_overhead": 4.5}) for n in range(8)])
+    before = written(*[trial(n, values={"wire_overhead": 0.045}) for n in range(8)])
+    before["metrics"]["warm.wire_overhead"]["unit"] = "1"
+    found = compare_metric("warm.wire_overhead", before, now)
+    assert (found.ratio, found.verdict) == (None, "not comparable: 1 against %")
 
 
 def test_invalid_trials_do_not_count():

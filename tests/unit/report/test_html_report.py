@@ -131,7 +131,7 @@ def test_whatever_people_or_hosts_wrote_is_escaped(report):
 
 def test_failed_checks_come_first(report):
     held = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed")
-    missed = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed")
+    missed = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
     rows = parsed(report(summary(recovery(0), checks=(held, missed)))).rows
     assert rows[1].startswith("failed|warm.recovery_time median|< 100 ms|500 ms|")
 

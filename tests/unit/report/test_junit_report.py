@@ -11,7 +11,7 @@ from testbed.analysis.checks import CheckResult
 from testbed.report.junit import write_junit
 
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "1 of 1 trials", 0.05)
-MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed")
+MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 OPEN = CheckResult("cold.recovery_time every", "< 1 s", None, "unknown", "no trial has a value")
 
 

@@ -15,7 +15,7 @@ from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
 from testbed.report.page import print_page
 
-MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed")
+MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)
 OPEN = CheckResult("cold.recovery_time every", "< 1 s", None, "unknown", "no trial has a value")
 

@@ -62,18 +62,26 @@ def test_what_a_check_supports_is_said_only_where_it_is_about_every_trial():
 
 
 @pytest.mark.parametrize(
-    ("name", "limit", "value", "shown"),
+    ("name", "limit", "value", "unit", "shown"),
     [
-        ("warm.recovery_time every", "< 1 s", 0.5647, "564.7 ms"),
-        ("warm.recovery_time near_prediction", "within 10 % of the prediction", 0.06, "6 %"),
-        ("warm.recovery_time near_prediction", "within 50 ms of the prediction", 0.03, "30 ms"),
-        ("only.busbw_4mib median", "> 400 Mbit/s", 4.5e8, "450 Mbit/s"),
-        ("a.digest equals", "the same as b.digest", "5a8c", "5a8c"),
-        ("warm.recovery_time every", "< 1 s", None, "no value"),
+        ("warm.recovery_time every", "< 1 s", 0.5647, "s", "564.7 ms"),
+        ("warm.recovery_time near_prediction", "within 10 % of the prediction", 6.0, "%", "6 %"),
+        (
+            "warm.recovery_time near_prediction",
+            "at most 50 ms above the prediction",
+            0.03,
+            "s",
+            "30 ms",
+        ),
+        ("only.busbw_4mib median", "> 400 Mbit/s", 4.5e8, "bit/s", "450 Mbit/s"),
+        ("only.hit_rate min", ">= 90 %", 98.2, "%", "98.2 %"),
+        ("only.loss_of_light max", "< 3 dB", 1.25, "dB", "1.25 dB"),
+        ("a.digest equals", "the same as b.digest", "5a8c", "", "5a8c"),
+        ("warm.recovery_time every", "< 1 s", None, "s", "no value"),
     ],
 )
-def test_a_check_shows_its_value_in_the_unit_of_its_limit(name, limit, value, shown):
-    assert check_value(CheckResult(name, limit, value, "passed")) == shown
+def test_a_check_shows_its_value_in_the_unit_of_its_limit(name, limit, value, unit, shown):
+    assert check_value(CheckResult(name, limit, value, "passed", unit=unit)) == shown
 
 
 @given(st.floats(0, 10), st.floats(0, 10), st.integers(1, 100))

@@ -1,0 +1,46 @@
+"""What the trials of each arm came to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.analysis.checks import too_few_valid
+from testbed.analysis.trial import TrialResult
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm of a run: how many trials, and what they came to."""
+
+    trials: int
+    outcomes: Mapping[str, int]
+    """Number of trials by outcome: recovered, not recovered, done, failed, invalid."""
+    too_few_valid: str
+    """That too few of its trials are valid for any conclusion, and why; empty otherwise."""
+
+    @property
+    def valid(self) -> int:
+        """Return the number of valid trials."""
+        return self.trials - self.outcomes.get("invalid", 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the arm as `summary.json` has it."""
+        return {"trials": self.trials, "valid": self.valid, "outcomes": dict(self.outcomes)}
+
+
+def arms(trials: Sequence[TrialResult], valid_share: float) -> dict[str, Arm]:
+    """Return the arms of a run by name, in the order of their first trials."""
+    found: dict[str, list[TrialResult]] = {}
+    for trial in trials:
+        found.setdefault(trial.arm, []).append(trial)
+    return {
+        name: Arm(
+            len(mine),
+            dict(sorted(Counter(trial.outcome for trial in mine).items())),
+            too_few_valid(mine, valid_share),
+        )
+        for name, mine in found.items()
+    }
