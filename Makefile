@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment test test-lab soak gloo check audit bench clean
+.PHONY: help setup experiment test test-lab soak nightly gloo check audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -44,6 +44,9 @@ test-lab: setup ## test the drivers of LAB's switches on spare, dark ports of th
 
 soak: setup ## run the full counts that the tests only sample
 	$(BIN)/pytest -m soak --timeout 3600 $(ARGS)
+
+nightly: setup ## run every experiment on every twin that it fits, in 30 minutes
+	$(BIN)/testbed nightly $(ARGS)
 
 gloo: setup ## hold our collectives beside gloo's: installs PyTorch first
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]'

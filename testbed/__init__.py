@@ -13,6 +13,7 @@ jobs, faults, control    what runs, what we break, what reacts
 run          planner and orchestrator
 twin         the lab, simulated on one Linux machine
 report       terminal, HTML, JUnit
+nightly      every experiment on every twin that it fits, within a budget
 cli          the `testbed` command
 
 `onhost` runs on GPU hosts and imports nothing of the above.

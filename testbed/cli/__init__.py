@@ -42,6 +42,7 @@ def run(arguments: list[str]) -> int:
             files,
             inspection,
             leases,
+            nightly,
             recovering,
             running,
             switch,

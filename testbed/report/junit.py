@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -33,22 +33,28 @@ class Case:
 
 def write_junit(summary: Summary, path: Path) -> None:
     """Write a run as one JUnit suite; a run in which no trial measured anything holds an error."""
-    cases = list(_cases(summary))
-    counts = {fate: sum(case.fate == fate for case in cases) for fate in _COUNTED}
-    suite = ET.Element("testsuite", name=summary.experiment, tests=str(len(cases)))
-    for fate, plural in _COUNTED.items():
-        suite.set(plural, str(counts[fate]))
-    properties = ET.SubElement(suite, "properties")
-    for name in ("run", "seed", "lab", "label", "outcome"):
-        value = _clean(str(getattr(summary, name)))
-        ET.SubElement(properties, "property", name=name, value=value)
-    for case in cases:
-        suite.append(_element(case, summary.experiment))
+    named = ("run", "seed", "lab", "label", "outcome")
+    properties = {name: str(getattr(summary, name)) for name in named}
+    suite = suite_of(summary.experiment, list(_cases(summary)), properties)
     ET.indent(suite)
     text = ET.tostring(suite, encoding="unicode")
     RunDirectory(path.parent).write_text(
         path.name, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
     )
+
+
+def suite_of(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:
+    """Return cases as one JUnit suite, counted by their fates."""
+    suite = ET.Element("testsuite", name=_clean(name), tests=str(len(cases)))
+    for fate, plural in _COUNTED.items():
+        suite.set(plural, str(sum(case.fate == fate for case in cases)))
+    if properties:
+        kept = ET.SubElement(suite, "properties")
+        for key, value in properties.items():
+            ET.SubElement(kept, "property", name=key, value=_clean(value))
+    for case in cases:
+        suite.append(_element(case, name))
+    return suite
 
 
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}

@@ -1,0 +1,111 @@
+"""The verb `nightly`: every experiment on the twin of every lab that it fits, within a budget."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
+from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
+from testbed.errors import EXIT_FAILED, EXIT_LAB, EXIT_PASSED, LabError, UsageError
+from testbed.record.rundir import RunDirectory
+from testbed.units import TIME
+
+if TYPE_CHECKING:
+    from testbed.nightly.night import Night
+
+_CODES = {"passed": EXIT_PASSED, "failed": EXIT_FAILED, "error": EXIT_LAB}
+
+Directory = Annotated[Path, typer.Option(metavar="DIR", help="Where experiment files are.")]
+Labs = Annotated[Path, typer.Option(metavar="DIR", help="Where lab files are.")]
+Budget = Annotated[str, typer.Option(metavar="TIME", help="How long it may take, as '30 min'.")]
+
+
+@app.command(epilog="Example: testbed nightly --budget '30 min'")
+def nightly(
+    budget: Budget = "30 min",
+    experiments: Directory = Path("experiments"),
+    labs: Labs = Path("configs"),
+    results: ResultsOption = RESULTS,
+    json: JsonOption = False,
+) -> int:
+    """Run every experiment on the twin of every lab that it fits; exit 1 names the missed check."""
+    from testbed.nightly.baseline import Baselines, this_machine
+    from testbed.nightly.night import Watch
+    from testbed.nightly.pairs import find_pairs
+    from testbed.nightly.report import outcome, to_json
+
+    limit = _seconds(budget)
+    pairs, excluded = find_pairs(experiments, labs)
+    directory, machine = _directory(results / "nightly"), this_machine()
+    baselines = Baselines(results / "nightly" / "baselines", machine)
+    signals: list[int] = []
+    with noting_signals(signals.append):
+        watch = Watch(directory.path, results, baselines, signals, _tell)
+        night = watch.keep(pairs, excluded, limit)
+        facts = to_json(night, machine, baselines)
+        for place in (directory, RunDirectory(results / "nightly")):
+            _write(place, night, facts)
+    if json:
+        print_json(facts)
+    else:
+        _show(night, directory)
+    word, _ = outcome(night)
+    return EXIT_SIGNALLED + signals[0] if signals else _CODES[word]
+
+
+def _seconds(budget: str) -> float:
+    try:
+        return TIME.parse(budget)
+    except ValueError as error:
+        raise UsageError(f"--budget: {error}") from error
+
+
+def _tell(line: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S}  {line}", file=sys.stderr, flush=True)
+
+
+def _directory(parent: Path) -> RunDirectory:
+    """Make the directory of this night."""
+    path = parent / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    try:
+        (path / "logs").mkdir(parents=True)
+    except OSError as error:
+        raise LabError(f"making {path} failed: {error.strerror}", hint="see --results") from error
+    return RunDirectory(path)
+
+
+def _write(directory: RunDirectory, night: Night, facts: dict[str, object]) -> None:
+    """Write the files of a night: once where they stay, once where the latest are found."""
+    from testbed.nightly.baseline import this_machine
+    from testbed.nightly.report import junit, markdown
+
+    directory.write_json("nightly.json", facts)
+    directory.write_text("nightly.md", markdown(night, this_machine()))
+    directory.write_text("junit.xml", junit(night))
+
+
+def _show(night: Night, directory: RunDirectory) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from testbed.nightly.report import HEADINGS, outcome, rows
+
+    console, table = terminal(), Table(*HEADINGS, box=None, pad_edge=False)
+    styles = {"passed": "green", "failed": "bold red", "error": "bold red"}
+    for word, *cells in rows(night):
+        table.add_row(Text(word, styles[word]), *map(Text, cells))
+    console.print(table)
+    for missed in night.missed:
+        of, count = " on ".join(missed.task.pair.key), missed.task.trials
+        print(f"not reached: {of}, {count} of each arm: {missed.reason}")
+    for one in night.excluded:
+        print(f"cannot run here: {one.name}: {one.reason}")
+    word, reason = outcome(night)
+    console.print(Text(f"\n{word}: {reason}", styles[word]), soft_wrap=True)
+    print(f"nightly.md, nightly.json and junit.xml are in {directory.path}")

@@ -1,0 +1,89 @@
+"""What ran before, read from the run directories."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.nightly.pairs import Pair
+from testbed.record.rundir import RunDirectory, runs
+
+_TAIL = 65_536
+"""Bytes at the end of an event log that its last event is looked for in."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run on record: of which files, when, with how many trials of each arm, how long.
+
+    One that did not come to its end says only that it takes longer than that.
+    """
+
+    run: str
+    experiment: str
+    lab: str
+    trials: int
+    seconds: float
+    is_whole: bool
+    texts: tuple[str, str]
+
+    def is_of(self, pair: Pair) -> bool:
+        """Tell whether it ran these two files, as they are now."""
+        texts = pair.experiment.source.text, pair.lab.source.text
+        return (self.experiment, self.lab) == pair.key and self.texts == texts
+
+
+def past_runs(results: Path) -> list[PastRun]:
+    """Return the runs on twins below `results` in which nothing was set by hand, oldest first.
+
+    What cannot be read is no result, and hides no other.
+    """
+    return [past for run in runs(results) if (past := _read(run)) is not None]
+
+
+def _read(run: RunDirectory) -> PastRun | None:
+    try:
+        facts, plan = run.read_json("run.json"), run.read_json("plan.json")
+        if facts["overrides"] or facts["label"] == "measured-hw":
+            return None
+        counts = Counter(s["arm"] for s in plan["steps"] if s["do"] == "RunTrial")
+        texts = [(run.path / name).read_text("utf-8") for name in ("experiment.yaml", "lab.yaml")]
+        return PastRun(
+            run=run.id,
+            experiment=str(plan["experiment"]),
+            lab=str(plan["lab"]),
+            trials=min(counts.values()),
+            seconds=_seconds(run.events),
+            is_whole=_outcome(run) in ("passed", "failed", "inconclusive", "error"),
+            texts=(texts[0], texts[1]),
+        )
+    except (UsageError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _outcome(run: RunDirectory) -> Any:
+    try:
+        return run.read_json("summary.json").get("outcome")
+    except (UsageError, AttributeError):  # killed before it wrote that file
+        return ""
+
+
+def _seconds(events: Path) -> float:
+    """Return when the last event of a log was, in seconds since its run began."""
+    with events.open("rb") as file:
+        file.seek(max(0, events.stat().st_size - _TAIL))
+        lines = file.read(_TAIL).splitlines()
+    return max(_times(lines), default=0.0)
+
+
+def _times(lines: list[bytes]) -> Iterator[float]:
+    for line in lines:
+        try:
+            yield float(json.loads(line)["t"])
+        except (ValueError, KeyError, TypeError):  # cut at either end
+            continue

@@ -1,0 +1,108 @@
+"""What came of one run, case by case: claims that were missed, trouble of the lab, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.errors import EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_PASSED
+from testbed.nightly.order import Task
+from testbed.nightly.process import Ended
+from testbed.report.junit import Case
+from testbed.report.wording import quantity
+
+_OF_VALUES = ("equals", "same_as")
+"""What holds or does not on any lab, however fast it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A task that was run, and its cases; `run` is its run directory, if it came to one."""
+
+    task: Task
+    run: str
+    seconds: float
+    cases: tuple[Case, ...]
+
+    @property
+    def failures(self) -> list[Case]:
+        """Return the claims that were missed."""
+        return [case for case in self.cases if case.fate == "failure"]
+
+    @property
+    def errors(self) -> list[Case]:
+        """Return the trouble that the lab had."""
+        return [case for case in self.cases if case.fate == "error"]
+
+    @property
+    def is_good(self) -> bool:
+        """Tell whether nothing of it turns the night red."""
+        return not self.failures and not self.errors
+
+    @property
+    def word(self) -> str:
+        """Return what it came to, in one word."""
+        return "failed" if self.failures else "error" if self.errors else "passed"
+
+
+def judge(task: Task, ended: Ended) -> Iterator[Case]:
+    """Yield the cases of a run: the run itself, its trials that went wrong, and its checks.
+
+    One trial of each arm proves no claim about a median or a prediction, and neither does another
+    lab than the one that the experiment names; these are skipped and say so. Values that are wrong
+    are wrong everywhere.
+    """
+    summary = ended.summary
+    trouble = _trouble(ended)
+    yield Case("run", "run", "error" if trouble else "passed", trouble)
+    if summary is None:
+        return
+    for trial in summary["trials"]:
+        if trial["outcome"] in ("failed", "not recovered"):
+            name = f"trial {trial['trial']} of {trial['variant']}"
+            yield Case("trials", name, "failure", trial["reason"] or "not recovered")
+    for check in summary["checks"]:
+        yield _check(task, check)
+
+
+def _trouble(ended: Ended) -> str:
+    """Return what was wrong with lab or run, apart from the claims; nothing when it was well."""
+    summary = ended.summary
+    if ended.why == "too long":
+        return f"it was ended after {ended.seconds:.0f} s, much longer than it took before"
+    if summary is None:
+        return f"exit code {ended.code}: {ended.said or 'it said nothing'}"
+    if ended.code not in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE):
+        left = "; ".join(summary["left"])
+        return f"exit code {ended.code}: {summary['reason']}{left and f'; left: {left}'}"
+    if not any(trial["valid"] and trial["values"] for trial in summary["trials"]):
+        return f"nothing was measured: {summary['reason']}"
+    return ""
+
+
+def _check(task: Task, check: Mapping[str, Any]) -> Case:
+    name, said = f"{check['name']} {check['limit']}", _said(check)
+    if check["verdict"] == "passed":
+        return Case("checks", name, "passed", said)
+    statistic = check["name"].rpartition(" ")[2]
+    if not task.pair.is_home and statistic not in _OF_VALUES:
+        return Case("checks", name, "skipped", f"not claimed of this lab: {said}")
+    if not task.is_full and not _is_final(statistic, check["limit"]):
+        return Case("checks", name, "skipped", f"one trial of each arm is too few: {said}")
+    if check["verdict"] == "failed":
+        return Case("checks", name, "failure", said)
+    return Case("checks", name, "error" if task.is_full else "skipped", f"not known: {said}")
+
+
+def _is_final(statistic: str, limit: str) -> bool:
+    """Tell whether a check that one trial misses is missed whatever more trials show."""
+    bound = {"min": ">", "max": "<"}.get(statistic)
+    return statistic in ("every", *_OF_VALUES) or (bound is not None and limit.startswith(bound))
+
+
+def _said(check: Mapping[str, Any]) -> str:
+    value = check["value"]
+    if isinstance(value, (int, float)):
+        value = quantity(value, check.get("unit", ""))
+    return check.get("reason") or value or "no value"

@@ -1,0 +1,116 @@
+"""When something counts as slower, and how often it does so by chance."""
+
+import itertools
+import json
+import random
+
+import pytest
+
+from testbed.analysis.statistics import median_interval
+from testbed.errors import UsageError
+from testbed.nightly.baseline import Baselines, Machine, false_alarms, is_slower, this_machine
+
+MACHINE = Machine("Some CPU (R) @ 2 GHz", 2, "6.1.0")
+
+
+def metric(values, unit="s", better="lower"):
+    low_high = median_interval(values)
+    ordered = sorted(values)
+    return {
+        "unit": unit,
+        "better": better,
+        "n": len(values),
+        "median": ordered[len(values) // 2],
+        "ci95": list(low_high) if low_high else None,
+    }
+
+
+def spread(centre, share, n=6):
+    return [centre * (1 + share * (i - (n - 1) / 2) / n) for i in range(n)]
+
+
+@pytest.fixture
+def baselines(tmp_path):
+    found = Baselines(tmp_path, MACHINE)
+    old = {
+        "a.recovery_time": metric(spread(1.0, 0.1)),
+        "a.busbw": metric(spread(1e8, 0.1), "bit/s", "higher"),
+    }
+    assert found.add("x on y", old, "a-run", "a-commit") == 2
+    return Baselines(tmp_path, MACHINE)  # as the next night reads it
+
+
+@pytest.mark.parametrize(
+    ("factor", "is_red"), [(1.0, False), (0.5, False), (1.05, False), (1.2, True), (2.0, True)]
+)
+def test_a_fifth_is_told_and_noise_is_not(baselines, factor, is_red):
+    now = {
+        "a.recovery_time": metric(spread(1.0 * factor, 0.1)),
+        "a.busbw": metric(spread(1e8 / factor, 0.1), "bit/s", "higher"),
+    }
+    slower = list(baselines.slower("x on y", now))
+    assert [one.metric for one in slower] == (["recovery_time", "busbw"] if is_red else [])
+
+
+def test_a_baseline_keeps_its_interval_its_run_and_its_machine(baselines):
+    kept = json.loads(baselines.file.read_text())
+    assert kept["machine"] == {"cpu": "Some CPU (R) @ 2 GHz", "cores": 2, "kernel": "6.1.0"}
+    one = kept["baselines"]["x on y"]["a.recovery_time"]
+    assert one["ci95"][0] < one["median"] <= one["ci95"][1] and one["n"] == 6
+    assert (one["run"], one["commit"]) == ("a-run", "a-commit")
+    assert "/" not in baselines.file.name and this_machine().cores >= 1
+
+
+def test_a_baseline_stays_where_it_is_until_somebody_takes_it_away(baselines):
+    slower = {"a.recovery_time": metric(spread(1.2, 0.1))}
+    assert baselines.add("x on y", slower, "later", "") == 0
+    assert list(baselines.slower("x on y", slower))
+
+
+def test_what_has_no_interval_or_no_direction_or_is_no_time_makes_no_baseline(baselines):
+    new = {
+        "b.recovery_time": metric([1.0]),
+        "b.digest": metric(spread(1, 0.1), "", "neither"),
+        "b.speedup": metric(spread(1, 0.1), "1", "higher"),
+    }
+    assert baselines.add("x on y", new, "run", "") == 0
+
+
+def test_other_machines_and_other_labs_have_baselines_of_their_own(baselines, tmp_path):
+    slow = {"a.recovery_time": metric(spread(9.0, 0.1))}
+    assert not list(baselines.slower("x on z", slow))
+    assert not list(Baselines(tmp_path, Machine("other", 2, "6.1.0")).slower("x on y", slow))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "baselines": []}']
+)
+def test_a_file_of_baselines_that_is_spoilt_is_told_in_one_sentence(tmp_path, text):
+    (tmp_path / f"{MACHINE.name}.json").write_text(text)
+    with pytest.raises(UsageError):
+        Baselines(tmp_path, MACHINE)
+
+
+@pytest.mark.parametrize(("n", "before"), [(6, 6), (6, 8), (8, 6), (7, 7)])
+def test_false_alarms_are_counted_as_every_order_of_two_samples_gives(n, before):
+    red = total = 0
+    for mine in itertools.combinations(range(n + before), n):
+        others = sorted(set(range(n + before)) - set(mine))
+        new, old = median_interval(mine), median_interval(others)
+        red += new[0] > old[1]
+        total += 1
+    assert false_alarms(n, before) == pytest.approx(red / total, rel=1e-12)
+
+
+def test_a_planted_fifth_is_found_where_trials_differ_by_a_few_percent():
+    """Recovery times of one arm on a quiet machine have a standard deviation of 2 to 3 %."""
+    chance = random.Random(12)
+    found = alarms = 0
+    for _ in range(1000):
+        old, same, slow = (
+            median_interval([chance.gauss(centre, 0.03) for _ in range(10)])
+            for centre in (1.0, 1.0, 1.2)
+        )
+        alarms += is_slower(same, old, "lower")
+        found += is_slower(slow, old, "lower")
+    assert (found, alarms) == (1000, 0)
