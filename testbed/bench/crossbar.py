@@ -8,6 +8,7 @@ from contextlib import suppress
 from testbed.bench.contracts import Applied, OpticalSwitch
 from testbed.bench.verification import Verification, Verified, WallTime
 from testbed.clock import Deadline, now
+from testbed.commands import typed
 from testbed.errors import (
     BusyError,
     Garbled,
@@ -91,7 +92,7 @@ class Crossbar:
                 f"{self.name} holds circuits already on ports that are wanted: "
                 f"{self._named(foreign)}",
                 hint="wait for whoever made them, or take them down with "
-                f"`testbed switch {self.name} disconnect {_first(foreign)}`",
+                f"`{typed('switch', self.name, 'disconnect', *_first(foreign))}`",
             )
         self.start = self._shown = found
         self._made = set(found.items())
@@ -156,7 +157,7 @@ class Crossbar:
             raise InstrumentError(
                 self.name,
                 f"was told {change}, reported no error, but shows {gap}",
-                hint="a port may be stuck: try it with `testbed switch`",
+                hint=f"a port may be stuck: look at it with `{typed('switch', self.name, 'show')}`",
             )
         self._made &= set(applied.state.items())
         return applied
@@ -250,7 +251,7 @@ class Crossbar:
             self._clock.wait(min(pause, deadline.left))
         raise UnsafeError(
             f"{self.name} could not be brought back: {problem}",
-            hint=f"look at it with `testbed switch {self.name} show`",
+            hint=f"look at it with `{typed('switch', self.name, 'show')}`",
         )
 
     def _step_back(
@@ -299,7 +300,7 @@ class Crossbar:
         except InstrumentError as error:
             raise UnsafeError(
                 f"{self.name} was brought back, but {error}",
-                hint=f"look at it with `testbed switch {self.name} show`",
+                hint=f"look at it with `{typed('switch', self.name, 'show')}`",
             ) from error
 
     def _launched(self, deadline: Deadline) -> Levels:
@@ -329,9 +330,9 @@ class Crossbar:
         )
 
 
-def _first(cross: State) -> str:
-    """Return the first of some cross-connects as a command line names it."""
-    return " ".join(map(str, min(cross.items())))
+def _first(cross: State) -> list[str]:
+    """Return the first of some cross-connects as the words of a command line."""
+    return [str(port) for port in min(cross.items())]
 
 
 def _astray(state: State, change: Change, applied: Applied) -> CrossPairs:

@@ -13,6 +13,7 @@ from typing import Any
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.clock import Deadline
+from testbed.commands import typed
 from testbed.schema import Lab
 from testbed.units import SIZE
 
@@ -58,7 +59,7 @@ def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
     for found in facts["leftovers"]:
         yield (
             f"a dead agent of run {found['run']} left something there: "
-            "`testbed recover` says whether more of that run is left"
+            f"`{typed('recover')}` says whether more of that run is left"
         )
 
 
@@ -77,5 +78,5 @@ def troubles_of_light(
         if levels.get(number) is None:
             yield (
                 f"no light of {port} enters at port {number}: is the host on, and is its fibre in? "
-                "`testbed doctor LAB --wiring` looks at every fibre"
+                f"`{typed('doctor', '--wiring')}` looks at every fibre"
             )

@@ -15,6 +15,7 @@ import fabric
 import paramiko
 
 from testbed.clock import Deadline, bounded
+from testbed.commands import typed
 from testbed.errors import HostError, HostTimeout, LabError
 
 _PORT = 22
@@ -173,7 +174,7 @@ def _explained(host: str, target: str, error: Exception) -> HostError:
 def _unknown_hint(target: str) -> str:
     return (
         f"its key is unknown: compare it with the host's own, then accept it with `ssh {target} "
-        "true`, or all of a lab with `testbed doctor LAB --accept-host-keys`"
+        f"true`, or all of the lab with `{typed('doctor', '--accept-host-keys')}`"
     )
 
 

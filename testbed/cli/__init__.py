@@ -5,8 +5,11 @@ The only room that picks a backend: hardware, or a twin that it starts or joins.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from testbed.cli.ending import end, end_on_signals, leaving_with
 from testbed.cli.streams import open_streams
@@ -51,7 +54,8 @@ def run(arguments: list[str]) -> int:
         from testbed.cli.app import app, with_bare_options
 
     try:
-        code = app(with_bare_options(arguments), standalone_mode=False)
+        with _where_typed():
+            code = app(with_bare_options(arguments), standalone_mode=False)
     except typer.TyperException as error:
         print(_misuse(error.format_message()), file=sys.stderr)
         return EXIT_USAGE
@@ -66,6 +70,24 @@ def run(arguments: list[str]) -> int:
         print("testbed: this is a bug; please report it with the lines above", file=sys.stderr)
         return EXIT_BUG
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _where_typed() -> Iterator[None]:
+    """Have hints name the lab, twin and results of one command line, as it was typed outside."""
+    from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE
+    from testbed.commands import forget, stand
+
+    if COMMAND_VARIABLE in os.environ:
+        from testbed.twin.machine import TWIN_VARIABLE
+        from testbed.twin.registry import NEW_TWIN
+
+        if name := os.environ.get(TWIN_VARIABLE):
+            stand(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
+    try:
+        yield
+    finally:
+        forget()
 
 
 def _misuse(problem: str) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from testbed import __version__
-from testbed.errors import UsageError
-from testbed.plugins import nearest
+from testbed.cli.finding import RESULTS as RESULTS
+from testbed.cli.finding import results_to_read
 from testbed.twin.registry import NEW_TWIN
 
 if TYPE_CHECKING:
@@ -29,12 +29,20 @@ app = typer.Typer(
 )
 
 ExperimentFile = Annotated[
-    Path, typer.Argument(metavar="EXPERIMENT", help="The experiment file.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Experiment file, or the name of one in experiments/.",
+        show_default=False,
+    ),
 ]
 LabOption = Annotated[
     str,
     typer.Option(
-        "--lab", metavar="LAB", help="Lab file, or the name of one in configs/.", show_default=False
+        "--lab",
+        metavar="LAB",
+        help="Lab file, or the name of one in configs/; that of a named twin by default.",
+        show_default=False,
     ),
 ]
 TwinOption = Annotated[
@@ -70,7 +78,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts
 ResultsOption = Annotated[
     Path, typer.Option("--results", metavar="DIR", help="Where run directories are.")
 ]
-RESULTS = Path("results")
+RecordsOption = Annotated[
+    Path,
+    typer.Option(
+        "--results", metavar="DIR", help="Where run directories are.", callback=results_to_read
+    ),
+]
 _UNWRAPPED = 10_000
 """Columns of what is no terminal, where `grep` and its like want lines whole."""
 
@@ -83,32 +96,14 @@ def with_bare_options(arguments: list[str]) -> list[str]:
     spelt: list[str] = []
     for index, argument in enumerate(arguments):
         after = arguments[index + 1] if index + 1 < len(arguments) else "-"
-        is_bare = argument == "--twin" and (after.startswith("-") or after.endswith(".yaml"))
+        is_bare = argument == "--twin" and (
+            after.startswith("-") or "/" in after or after.endswith((".yaml", ".yml"))
+        )
         if argument == "--wait-lock":
             spelt.append("--wait-lock=inf")
         else:
             spelt.append(f"--twin={NEW_TWIN}" if is_bare else argument)
     return spelt
-
-
-def lab_file(name: str, experiment: Path | None = None) -> Path:
-    """Return the lab file that a name or path means.
-
-    A name is looked for in `configs/` here, then beside the experiment's own directory.
-    """
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or "/" in name:
-        if not path.is_file():
-            raise UsageError(f"there is no lab file {name}", hint="check the path")
-        return path
-    places = [Path("configs")]
-    if experiment is not None:
-        places.append(experiment.resolve().parent.parent / "configs")
-    for place in places:
-        if (place / f"{name}.yaml").is_file():
-            return place / f"{name}.yaml"
-    known = sorted({file.stem for place in places for file in place.glob("*.yaml")})
-    raise UsageError(f"no lab is called {name!r}", hint=nearest(name, known))
 
 
 def terminal() -> Console:

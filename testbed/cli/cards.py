@@ -16,11 +16,12 @@ from testbed.cli.app import (
     ResultsOption,
     SetOption,
     TwinOption,
-    lab_file,
     print_json,
 )
+from testbed.cli.finding import chosen_lab
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import inside_twin, twin_app
+from testbed.commands import typed
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.plugins import nearest
@@ -41,7 +42,7 @@ def probe(
     results: ResultsOption = RESULTS,
 ) -> int:
     """Try out on spare ports how a real switch, or its twin, behaves; print its card."""
-    found, file = _lab(lab, set_)
+    found, file = _lab(lab, set_, twin)
     if switch not in found.switches:
         hint = nearest(switch, list(found.switches))
         raise UsageError(f"{switch!r} is no switch of lab {found.lab}", hint=hint)
@@ -67,7 +68,7 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
         finally:
             log.close()
             if owes(directory.journal):
-                teller.tell(f"still lit; type: testbed recover {directory.path}\n")
+                teller.tell(f"still lit; type: {typed('recover', str(directory.path))}\n")
             teller.go_on(PATIENCE)
         directory.write_json("card.json", card.to_json())
         outcome = {"outcome": "passed", "reason": "the card is in card.json"}
@@ -117,10 +118,8 @@ def read_card(path: Path) -> Card:
         raise FileError(f"{path}:1:1", str(error), hint="`testbed twin probe` makes one") from None
 
 
-def _lab(name: str, overrides: list[str]) -> tuple[Lab, Path]:
-    if not name:
-        raise UsageError("no lab is named", hint="name one with --lab")
-    file = lab_file(name)
+def _lab(name: str, overrides: list[str], twin: str = "") -> tuple[Lab, Path]:
+    file = chosen_lab(name, twin)
     _, theirs = split_overrides(overrides)
     return load_lab(file, theirs), file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +14,9 @@ from testbed.cli.app import (
     ResultsOption,
     TwinOption,
     app,
-    lab_file,
     print_json,
 )
+from testbed.cli.finding import LAB_VARIABLE, chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.errors import EXIT_LAB, UsageError
 from testbed.schema import Lab, load_lab
@@ -44,14 +45,15 @@ def doctor(
     json: JsonOption = False,
 ) -> int:
     """Say whether this machine can be a twin, and whether everything in a lab answers."""
-    if not lab and (wiring or accept_host_keys):
+    is_named = lab or twin or os.environ.get(LAB_VARIABLE)
+    if not is_named and (wiring or accept_host_keys):
         option = "--wiring" if wiring else "--accept-host-keys"
-        raise UsageError("no lab is named", hint=f"type: testbed doctor LAB {option}")
-    if not lab:
+        raise UsageError("no lab is named", hint=f"name it: testbed doctor rack {option}")
+    if not is_named:
         from testbed.twin.doctor import examine_machine
 
         return _print_findings(examine_machine(), json)
-    file = lab_file(lab)
+    file = chosen_lab(lab, twin)
     found = load_lab(file)
     if twin:
         return inside_twin(twin, found, file, [])

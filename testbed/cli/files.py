@@ -17,10 +17,10 @@ from testbed.cli.app import (
     SetOption,
     TwinOption,
     app,
-    lab_file,
     print_json,
     terminal,
 )
+from testbed.cli.finding import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
 from testbed.run.plan import Plan
 from testbed.run.planner import draw_seed, make_plan
@@ -54,14 +54,14 @@ RepeatOption = Annotated[
 @app.command(epilog="Example: testbed validate experiments/*.yaml configs/*.yaml")
 def validate(
     file: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Experiment and lab files.")
+        list[str], typer.Argument(metavar="FILE...", help="Experiment and lab files, or names.")
     ],
 ) -> int:
     """Check files and say, for each mistake, file:line:column and what was expected."""
     worst = 0
-    for path in file:
+    for name in file:
         try:
-            found = load(path)
+            found = load(path := named_file(name))
             if isinstance(found, Lab):
                 check_quarantine(found, _today())
                 check_cards(found)
@@ -94,7 +94,7 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Print exactly what `run` would do; open and touch nothing."""
-    planned = read(experiment, lab, set_, repeat, seed, on_twin=bool(twin)).plan
+    planned = read(experiment, lab, set_, repeat, seed, twin=twin).plan
     if json:
         print_json(planned.to_json())
         return
@@ -115,22 +115,21 @@ class Inputs:
 
 
 def read(
-    path: Path,
+    name: str,
     lab: str,
     overrides: list[str],
     repeat: int | None,
     seed: int | None,
     *,
-    on_twin: bool = False,
+    twin: str = "",
 ) -> Inputs:
     """Read both files with their overrides and make the plan; raise what is wrong with them."""
+    path = found_file(name, EXPERIMENTS)
     ours, theirs = split_overrides(overrides)
     experiment = load_experiment(path, ours)
-    if on_twin:
+    if twin:
         refuse_a_twin(experiment)
-    if not lab and not experiment.lab:
-        raise UsageError(f"{path} names no lab", hint="name one with --lab")
-    file = lab_file(lab or str(experiment.lab), path)
+    file = chosen_lab(lab, twin, experiment.lab or "", path)
     found = load_lab(file, theirs)
     check_quarantine(found, _today())
     plan = make_plan(experiment, found, seed=draw_seed(experiment, seed), repeat=repeat)

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
+from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
 from testbed.cli.cards import read_card
+from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.cli.record import finish
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
 from testbed.fabric.card import drift
@@ -26,7 +27,7 @@ What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "poli
 @app.command(name="list", epilog="Example: testbed list drivers --json")
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.")],
-    results: ResultsOption = RESULTS,
+    results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> None:
     """List experiments, labs, runs, drivers, faults, jobs or policies."""
@@ -44,15 +45,18 @@ def list_(
 
 
 def _files(what: str) -> list[dict[str, Any]]:
-    directory = Path("experiments" if what == "experiments" else "configs")
-    rows = []
-    for path in sorted(directory.glob("*.yaml")):
-        found = load(path)
-        if isinstance(found, Experiment) and what == "experiments":
-            rows.append({"file": str(path), "name": found.experiment, "question": found.question})
-        elif isinstance(found, Lab) and what == "labs":
-            what_is_there = f"{len(found.hosts)} hosts, {len(found.switches)} switches"
-            rows.append({"file": str(path), "name": found.lab, "summary": what_is_there})
+    sort = EXPERIMENTS if what == "experiments" else LABS
+    found = places(sort)
+    if not found:
+        raise UsageError(f"there is no directory {sort!r} here, above, or beside this code")
+    rows: list[dict[str, Any]] = []
+    for path in sorted(found[0].glob("*.yaml")):
+        file = load(path)
+        if isinstance(file, Experiment) and what == "experiments":
+            rows.append({"file": str(path), "name": file.experiment, "question": file.question})
+        elif isinstance(file, Lab) and what == "labs":
+            what_is_there = f"{len(file.hosts)} hosts, {len(file.switches)} switches"
+            rows.append({"file": str(path), "name": file.lab, "summary": what_is_there})
     return rows
 
 
@@ -68,7 +72,7 @@ def _run_row(run: RunDirectory) -> dict[str, Any]:
 
 
 @app.command(epilog="Example: testbed report latest")
-def report(run: Run = "latest", results: ResultsOption = RESULTS, json: JsonOption = False) -> int:
+def report(run: Run = "latest", results: RecordsOption = RESULTS, json: JsonOption = False) -> int:
     """Compute a run's numbers from its event log again, and print its last page."""
     summary = finish(find_run(results, run), show=not json)
     if json:
@@ -80,7 +84,7 @@ def report(run: Run = "latest", results: ResultsOption = RESULTS, json: JsonOpti
     epilog="Examples: testbed compare 3fa2c1 latest; testbed compare box.card.json twin.card.json"
 )
 def compare(
-    one: Run, other: Run, results: ResultsOption = RESULTS, json: JsonOption = False
+    one: Run, other: Run, results: RecordsOption = RESULTS, json: JsonOption = False
 ) -> int:
     """Hold two runs against each other, metric by metric; or two characterisation cards."""
     from testbed.report.compare import comparison_to_json, print_comparison, print_drift

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from testbed.bench.needs import named
-from testbed.cli.app import JsonOption, LabOption, TwinOption, app, lab_file, print_json
+from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json
+from testbed.cli.finding import chosen_lab
 from testbed.cli.twins import inside_twin
+from testbed.commands import typed
 from testbed.errors import UsageError
 from testbed.record.lease_rules import listed
 from testbed.record.lease_store import PostgresStore
@@ -34,15 +36,15 @@ Resources = Annotated[
 def leases_of(lab: Lab | None) -> Leases:
     """Return the leases of a lab: on the server that it names, else this machine's or twin's."""
     if lab is None or lab.leases is None or TWIN_VARIABLE in os.environ:
-        return Leases()
-    return Leases(PostgresStore(lab.leases.url.reveal()))
+        return Leases(lab=lab.lab if lab else "")
+    return Leases(PostgresStore(lab.leases.url.reveal()), lab=lab.lab)
 
 
 @app.command(epilog="Examples: testbed who; testbed who --lab rack --json")
 def who(lab: LabOption = "", twin: TwinOption = "", json: JsonOption = False) -> int:
     """Show who has leased what: on this machine, or on the server that a lab file names."""
     if twin:
-        return inside_twin(twin, *_named_lab(lab), [])
+        return inside_twin(twin, *_named_lab(lab, twin), [])
     found = leases_of(_named_lab(lab)[0] if lab else None).find()
     if json:
         print_json([_row(one) for one in found])
@@ -62,7 +64,7 @@ def lock(
     twin: TwinOption = "",
 ) -> int:
     """Keep others, and your own runs, off parts of a lab until you unlock them or time is up."""
-    found, file = _named_lab(lab)
+    found, file = _named_lab(lab, twin)
     seconds = _seconds(for_)
     if not (reason.strip() and reason.isprintable()):  # others read it on their terminals
         raise UsageError(f"--reason: {reason!r} is not a sentence in one line")
@@ -82,7 +84,7 @@ def unlock(
     ] = False,
 ) -> int:
     """Give back what you locked by hand, or take from others what they hold; a run ends then."""
-    found, file = _named_lab(lab)
+    found, file = _named_lab(lab, twin)
     if twin:
         return inside_twin(twin, found, file, [])
     hit = leases_of(found).unlock(named(found, resource), forced=force)
@@ -93,10 +95,8 @@ def unlock(
     return 0
 
 
-def _named_lab(name: str) -> tuple[Lab, Path]:
-    if not name:
-        raise UsageError("no lab is named", hint="name one with --lab")
-    file = lab_file(name)
+def _named_lab(name: str, twin: str = "") -> tuple[Lab, Path]:
+    file = chosen_lab(name, twin)
     return load_lab(file), file
 
 
@@ -130,9 +130,8 @@ def _print_claims(found: list[Found]) -> None:
 def _note(found: Found) -> str:
     """Return what a line must add to the holder's words."""
     if found.standing == "owing":
-        holder, twin = found.claim.holder, os.environ.get(TWIN_VARIABLE)
-        where = f" --twin {twin}" if twin else ""
-        return f"; died and left something changed: testbed recover {holder.directory}{where}"
+        command = typed("recover", found.claim.holder.directory)
+        return f"; died and left something changed: {command}"
     if found.standing == "over":
         return "; over, and free for the next one"
     return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"

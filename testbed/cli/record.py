@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from testbed import __version__
 from testbed.cli.app import terminal
 from testbed.cli.files import Inputs
-from testbed.cli.twins import COMMAND_VARIABLE, command_line, is_inside_twin
+from testbed.cli.finding import COMMAND_VARIABLE
+from testbed.cli.twins import command_line, is_inside_twin
 from testbed.clock import utc
+from testbed.commands import typed
 from testbed.errors import BusyError, UsageError
 from testbed.events import Event
 from testbed.record.journal import owes
@@ -110,7 +112,8 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
         raise
     except BaseException:
         if owes(directory.journal):
-            print(f"still changed; type: testbed recover {directory.path}", file=sys.stderr)
+            command = typed("recover", str(directory.path))
+            print(f"still changed; type: {command}", file=sys.stderr)
         raise
     shutil.rmtree(directory.path, ignore_errors=True)
 

@@ -16,15 +16,16 @@ from testbed.cli.app import (
     RESULTS,
     JsonOption,
     LabOption,
-    ResultsOption,
+    RecordsOption,
     TwinOption,
     app,
-    lab_file,
     print_json,
 )
 from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
+from testbed.cli.finding import lab_file
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import TwinAround, this_command
+from testbed.commands import typed
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
@@ -56,7 +57,7 @@ def recover(
     ] = None,
     lab: LabOption = "",
     twin: TwinOption = "",
-    results: ResultsOption = RESULTS,
+    results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
     """Take back what runs that were killed left changed, verify it, and say what is still so."""
@@ -147,7 +148,7 @@ def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[Dead
                     f"{place.id} died and left something changed, and its record {place.path} is "
                     "not there",
                     hint="name the directory that it was moved to with --results, or see to the "
-                    "lab by hand and type `testbed unlock --force`",
+                    "lab by hand and give back what `testbed who` shows with `unlock --force`",
                 )
             found.append(DeadRun.read(place))
         except UsageError as error:
@@ -271,4 +272,4 @@ def _print(outcome: _Outcome) -> None:
     if outcome.code == EXIT_PASSED:
         print("  all is as it was before the run, or as said above")
     else:
-        print(f"  mend that, then type: testbed recover {run.path}")
+        print(f"  mend that, then type: {typed('recover', str(run.path))}")

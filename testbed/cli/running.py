@@ -51,7 +51,7 @@ def run(
 ) -> int:
     """Run an experiment and record it; the last lines say how it went and what to type next."""
     with leaving_with(lambda: ["nothing was opened or changed"]):
-        inputs = read(experiment, lab, set_, repeat, seed, on_twin=bool(twin))
+        inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper
         if twin and not on_paper:
             return inside_twin(twin, inputs.lab, inputs.lab_file, set_)

@@ -19,14 +19,15 @@ from testbed.cli.app import (
     SetOption,
     TwinOption,
     app,
-    lab_file,
     print_json,
 )
 from testbed.cli.ending import finishing_first
+from testbed.cli.finding import chosen_lab
 from testbed.cli.leases import leases_of
 from testbed.cli.streams import is_read
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
+from testbed.commands import typed
 from testbed.errors import InstrumentError, UsageError
 from testbed.schema import Lab, load_circuits, load_lab, split_overrides
 
@@ -70,9 +71,7 @@ def switch(
     json: JsonOption = False,
 ) -> int:
     """Show or watch a switch's circuits; connect or disconnect one; plan or apply a list."""
-    if not lab:
-        raise UsageError("no lab is named", hint="name one with --lab")
-    file = lab_file(lab)
+    file = chosen_lab(lab, twin)
     _, theirs = split_overrides(set_)
     found = load_lab(file, theirs)
     if name not in found.switches:
@@ -108,12 +107,14 @@ def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset
 
     if action in ("show", "watch"):
         if what:
-            raise UsageError(f"{action} takes no circuit", hint=f"type: testbed switch {name} show")
+            raise UsageError(
+                f"{action} takes no circuit", hint=f"type: {typed('switch', name, action)}"
+            )
         return frozenset()
     if action in ("connect", "disconnect"):
         return parse_ends(lab, name, what)
     if len(what) != 1:
-        raise UsageError(f"{action} takes one file", hint=f"type: testbed switch {name} plan FILE")
+        raise UsageError(f"{action} takes one file", hint="name a list of circuits, as wanted.yaml")
     return listed_circuits(lab, name, load_circuits(Path(what[0])))
 
 

@@ -15,10 +15,10 @@ from testbed.cli.app import (
     JsonOption,
     SetOption,
     app,
-    lab_file,
     print_json,
     with_bare_options,
 )
+from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
 from testbed.errors import UsageError
 from testbed.report.waiting import waiting
 from testbed.schema import Lab, load_lab, split_overrides
@@ -33,13 +33,10 @@ twin_app = typer.Typer(
 )
 app.add_typer(twin_app, name="twin")
 
-COMMAND_VARIABLE = "TESTBED_COMMAND"
-"""Set for a command that runs inside a twin, to what a person typed outside."""
-
 TwinName = Annotated[str, typer.Argument(metavar="NAME", help="The twin's name.")]
 
 
-@twin_app.command(epilog="Example: testbed twin up rack; testbed switch ocs show --twin rack")
+@twin_app.command(epilog="Examples: testbed twin up rack; testbed switch ocs show --twin rack")
 def up(
     lab: Annotated[str, typer.Argument(metavar="LAB", help="Lab file or name.")],
     name: Annotated[str, typer.Option("--name", help="Its name; the lab's own by default.")] = "",
@@ -73,7 +70,9 @@ def shell(
     host: Annotated[str, typer.Argument(help="One of its hosts, instead of the controller.")] = "",
 ) -> int:
     """Open a shell inside a twin: on the controller's side, or on a host."""
-    return registry.find(name).sandbox.shell([os.environ.get("SHELL", "/bin/sh")], host)
+    twin = registry.find(name)
+    os.environ[LAB_VARIABLE] = twin.lab_file
+    return twin.sandbox.shell([os.environ.get("SHELL", "/bin/sh")], host)
 
 
 @twin_app.command(name="list", epilog="Example: testbed twin list")
@@ -155,7 +154,9 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
         standing = registry.find(twin)
         if standing.lab:
             _check_lab(standing.lab, lab)
+        os.environ[LAB_VARIABLE] = standing.lab_file
         return standing.sandbox.run(command)
+    os.environ.pop(LAB_VARIABLE, None)
     _, theirs = split_overrides(overrides)
     with waiting(f"building the twin of {lab.lab}", sys.stderr, stays=True):
         box = sandbox.start(lab.lab, file, theirs)

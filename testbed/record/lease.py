@@ -8,6 +8,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from testbed.clock import boot_time
+from testbed.commands import typed
 from testbed.errors import BusyError, LabError
 from testbed.record.journal import open_entries
 from testbed.record.lease_rules import LIFE, Claim, Resource
@@ -80,7 +81,7 @@ class Lease:
             raise self._loss()
         if (age := self._age()) > _SURE:
             words = f"the lease of this run was not renewed for {age:.0f} s{self._trouble}"
-            raise BusyError(words, hint="see `testbed who`")
+            raise BusyError(words, hint=f"see `{typed('who')}`")
 
     def regain(self) -> bool:
         """Take again what was lost, to give it back in order; tell whether all is ours."""
@@ -148,4 +149,4 @@ class Lease:
         return boot_time() - self._renewed
 
     def _loss(self) -> BusyError:
-        return BusyError(self._lost, hint="see `testbed who`")
+        return BusyError(self._lost, hint=f"see `{typed('who')}`")

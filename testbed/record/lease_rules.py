@@ -37,9 +37,23 @@ class Resource:
 
 
 def listed(resources: Iterable[Resource]) -> str:
-    """Return the names of resources, box by box, 2 before 10."""
+    """Return the names of resources, box by box, 2 before 10; ports in a row as `ocs.1-8`."""
     ordered = sorted(resources, key=lambda r: (r.box, len(r.part), r.part))
-    return ", ".join(map(str, ordered))
+    rows: list[list[Resource]] = []
+    for resource in ordered:
+        if rows and _follows(rows[-1][-1], resource):
+            rows[-1].append(resource)
+        else:
+            rows.append([resource])
+    return ", ".join(f"{row[0]}-{row[-1].part}" if row[1:] else str(row[0]) for row in rows)
+
+
+def _follows(one: Resource, other: Resource) -> bool:
+    """Tell whether two parts of a box have numbers in a row, and names that end with them."""
+    if one.box != other.box or not (one.part.isdecimal() and other.part.isdecimal()):
+        return False
+    stems = {str(r).removesuffix(r.part) for r in (one, other)}
+    return int(other.part) == int(one.part) + 1 and len(stems) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +68,15 @@ class Holder:
     directory: str = ""
     reason: str = ""
     since: str = ""
+    lab: str = ""
+    """The lab that it is in, as its file names it; empty where that is not known."""
 
     def __str__(self) -> str:
         who = f"run {self.run} of {self.user}" if self.run else self.user
         where = f"process {self.pid} on {self.host}" if self.pid else f"by hand on {self.host}"
         why = f": {self.reason}" if self.reason else ""
-        return f"{who} ({where}, since {self.since}){why}"
+        lab = f" in lab {self.lab}" if self.lab else ""
+        return f"{who}{lab} ({where}, since {self.since}){why}"
 
 
 @dataclass(frozen=True, slots=True)

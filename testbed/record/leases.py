@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testbed.clock import Deadline, boot_time, bounded, utc
+from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import owes
@@ -46,8 +47,13 @@ class Leases:
         self,
         store: LeaseStore | None = None,
         look: Callable[[Claim], bool | None] = lambda claim: is_alive(claim.token),
+        lab: str = "",
     ) -> None:
-        """Use a store, by default this machine's; `look` tells whether a claim's holder lives."""
+        """Use a store, by default this machine's; `look` tells whether a claim's holder lives.
+
+        `lab` is the lab that is leased from here, for others to read.
+        """
+        self._lab = lab
         self._store = store or FileStore()
         self._look = look
 
@@ -58,12 +64,12 @@ class Leases:
 
         Raise BusyError with who has one of them, since when, why, and what to do.
         """
-        holder = holder_here(os.getpid(), run, reason)
+        holder = self._me(os.getpid(), run, reason)
         return self._lease(Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0))
 
     def lock(self, resources: Iterable[Resource], reason: str, seconds: float) -> None:
         """Hold resources by hand, for a while; raise BusyError as `take` does."""
-        holder = holder_here(0, reason=reason)
+        holder = self._me(0, None, reason)
         self.claim(Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0), seconds)
 
     def unlock(self, resources: Iterable[Resource], *, forced: bool) -> list[Claim]:
@@ -112,7 +118,7 @@ class Leases:
         Raise BusyError while that run lives, or when somebody else has what is `needed` by now. So
         two never recover one run at the same time. All is released with this lease.
         """
-        holder = holder_here(os.getpid(), run, reason)
+        holder = self._me(os.getpid(), run, reason)
         heir = Claim(secrets.token_hex(8), holder, frozenset(), 0.0)
         sign, began = LifeSign(heir.token), boot_time()
         try:
@@ -168,6 +174,9 @@ class Leases:
         with self._store.open() as ledger:
             before = ledger.claims()
             ledger.write(before, rules.release(before, token))
+
+    def _me(self, pid: int, run: RunDirectory | None, reason: str) -> Holder:
+        return replace(holder_here(pid, run, reason), lab=self._lab)
 
     def _granted(self, claims: rules.Claims, claim: Claim, at: float) -> rules.Granted:
         """Have a claim granted among others; raise BusyError with who is in the way."""
@@ -245,9 +254,10 @@ def _busy(found: list[Found], wanted: frozenset[Resource]) -> BusyError:
     first = found[0].claim.holder
     if found[0].standing == "owing":
         where = "" if first.host == socket.gethostname() else f" on {first.host}"
-        hint = f"that run died and left something changed; type{where}: testbed recover {first.run}"
-        return Owed(words, hint=hint)
-    hint = "wait for it (`testbed run --wait-lock`), or ask its owner; `testbed who` shows all"
+        command = typed("recover", first.directory)
+        return Owed(words, hint=f"that run died and left something changed; type{where}: {command}")
+    waiting = "wait for it (`run` does with --wait-lock), or ask its owner"
+    hint = f"{waiting}; `{typed('who')}` shows all"
     return BusyError(words, hint=hint)
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from testbed.commands import typed
 from testbed.errors import LabError, UsageError
 from testbed.record.lines import sync_directory
 
@@ -124,11 +125,15 @@ def find_run(results: Path, name: str) -> RunDirectory:
         return RunDirectory(Path(name).resolve())
     if (results / name).is_dir():
         return RunDirectory((results / name).resolve())
+    if name == LATEST and (made := [run for run in runs(results) if not _is_by_hand(run)]):
+        return made[-1]  # what it pointed to was deleted
     matches = [run for run in runs(results) if run.id.startswith(name) or run.id.endswith(name)]
     if len(matches) == 1:
         return matches[0]
     found = f"{len(matches)} runs" if matches else "no run"
-    raise UsageError(f"{name!r} names {found} in {results}", hint="see `testbed list runs`")
+    raise UsageError(
+        f"{name!r} names {found} in {results.absolute()}", hint=f"see `{typed('list', 'runs')}`"
+    )
 
 
 def runs(results: Path) -> Iterator[RunDirectory]:
@@ -137,6 +142,10 @@ def runs(results: Path) -> Iterator[RunDirectory]:
         for path in sorted(results.iterdir()):
             if path.is_dir() and not path.is_symlink() and _NAME.fullmatch(path.name):
                 yield RunDirectory(path)
+
+
+def _is_by_hand(run: RunDirectory) -> bool:
+    return run.id[len("20260101T000000Z-") :].rpartition("-")[0] == "switch"
 
 
 def _point(link: Path, target: str) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs
 from testbed.clock import Deadline, now
+from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record.journal import open_entries
 from testbed.record.lease import Lease
@@ -84,7 +85,7 @@ class Tenure:
             kinds = ", ".join(sorted({str(entry["undo"]) for entry in left}))
             raise UnsafeError(
                 f"the leases stay, for not all was taken back: {kinds}",
-                hint=f"type: testbed recover {self._run.id}",
+                hint=f"type: {typed('recover', str(self._run.path))}",
             )
         self._lease.release()
 

@@ -49,7 +49,7 @@ def log_in(lab):
 
 
 def test_an_unknown_key_is_refused_until_it_was_accepted(home, lab):
-    with pytest.raises(HostError, match=r"its key is unknown.*doctor LAB --accept-host-keys"):
+    with pytest.raises(HostError, match=r"its key is unknown.*`testbed doctor --accept-host-keys`"):
         log_in(lab)
     key = shown_keys(lab)["h0"]
     assert key.state == "unknown" and key.fingerprint.startswith("SHA256:")

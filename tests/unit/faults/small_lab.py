@@ -26,7 +26,7 @@ from testbed_drivers.redfish_far_end import RedfishFarEnd
 HOSTS = ("h0", "h1", "h2", "h3")
 HOST = """\
   h{n}:
-    ssh: 127.0.0.1:{ssh}
+    ssh: 127.0.0.{outlet}:{ssh}
     power: pdu.{outlet}
     ports:
       p0: {{interface: eth1, address: 10.0.0.{a}/24, tx: ocs.{a}, rx: ocs.{a_out}}}

@@ -30,7 +30,7 @@ from testbed_drivers.redfish_far_end import RedfishFarEnd
 
 HOST = """\
   h{n}:
-    ssh: 127.0.0.1:{ssh}
+    ssh: 127.0.0.{outlet}:{ssh}
     power: pdu.{outlet}
     network: existing
     ports:

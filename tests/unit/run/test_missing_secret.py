@@ -24,7 +24,7 @@ hosts:
       p0: {{interface: e0, address: 10.0.0.1/24, tx: ocs.1, rx: ocs.5}}
       p1: {{interface: e1, address: 10.0.0.2/24, tx: ocs.2, rx: ocs.6}}
   h1:
-    ssh: 127.0.0.1:{NOBODY_ANSWERS}
+    ssh: 127.0.0.2:{NOBODY_ANSWERS}
     env: {{HF_TOKEN: {{env: ABSENT}}}}
     ports:
       p0: {{interface: e0, address: 10.0.0.3/24, tx: ocs.3, rx: ocs.7}}

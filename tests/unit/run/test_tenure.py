@@ -118,7 +118,7 @@ def test_nobody_waits_for_the_dead(house):
     journal.close()
     dead = house.tenure(run=run)
     dead.begin(house.bench, ["h1"])
-    left = rf"not all was taken back: circuits; type: testbed recover {run.id}"
+    left = rf"not all was taken back: circuits; type: testbed recover {run.path}"
     with pytest.raises(UnsafeError, match=left):
         dead.end(soon())
     with pytest.raises(Owed, match=f"testbed recover {run.id}"):

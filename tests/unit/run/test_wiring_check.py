@@ -267,7 +267,7 @@ def test_light_that_cannot_be_taken_down_is_not_called_safe_although_somebody_en
 
 
 def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, inbox, tmp_path):
-    lab = (tmp_path / "lab.yaml").read_text().replace("ssh: 192.0.2", "ssh: 127.0.0.1:1 #")
+    lab = (tmp_path / "lab.yaml").read_text().replace("ssh: 192.0.2.", "ssh: 127.0.0.1:1")
     (tmp_path / "lab.yaml").write_text(lab)
     with pytest.raises(HostError):
         conduct(

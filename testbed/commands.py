@@ -1,0 +1,58 @@
+"""Commands that messages name, as they can be typed: with the lab, twin and results of this one."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the command line of this process said, as options that others need, too."""
+
+    lab: str = ""
+    """The lab as it was named; empty where the twin tells it, or none was named."""
+    twin: str = ""
+    """The value of `--twin`: a name, or `new`; empty on hardware."""
+    results: str = ""
+    """The directory of results; empty for the usual one."""
+
+
+_here = Place()
+
+
+def stand(**said: str) -> None:
+    """Remember what this process was told: `lab`, `twin`, `results`."""
+    global _here
+    _here = replace(_here, **said)
+
+
+def forget() -> None:
+    """Forget what was told: the next command line begins."""
+    global _here
+    _here = Place()
+
+
+def typed(verb: str, *words: str) -> str:
+    """Return a command as it can be typed, with the options that say where it is to act."""
+    options = {"--lab": _here.lab, "--twin": _here.twin, "--results": _here.results}
+    first = []
+    if verb == "doctor":
+        first = [options.pop("--lab")]
+    given = [
+        part
+        for name in _TAKEN[verb]
+        if (value := options.get(name))
+        for part in ([name] if value == "new" else [name, value])
+    ]
+    return shlex.join(["testbed", verb, *filter(None, first), *words, *given])
+
+
+_TAKEN = {
+    "doctor": ("--twin",),
+    "list": ("--results",),
+    "recover": ("--twin",),
+    "switch": ("--lab", "--twin"),
+    "unlock": ("--lab", "--twin"),
+    "who": ("--lab", "--twin"),
+}
