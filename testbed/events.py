@@ -34,7 +34,7 @@ KINDS: dict[str, str] = {
     "link.probe": "delivered rate of one circuit: long messages, and short ones after a pause",
     "prediction": "what the model expects of a trial, written before its fault",
     "trial.begin": "a trial starts: variant, victim, planned instant of the fault",
-    "trial.end": "a trial is over: valid, recovered, reason",
+    "trial.end": "a trial is over: valid, recovered (the job was well), response, reason",
     "fault.inject": "a fault was fired; data holds the interval [sent, done]",
     "fault.receipt": "an observer other than the injector saw the fault",
     "fault.undo": "a fault was undone and the undo verified",

@@ -123,6 +123,8 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
     breaks = any(event.data.get("breaks", True) for event in injected)
     faulty = breaks or any(event.data.get("held", False) for event in injected)
     marks = finder.find() if faulty else None
+    if marks and not breaks and marks.response == "not recovered":
+        marks = None  # a job that was only slowed down had ended before it was let go
     fault = finder.fault()
     values = _job_values(events, steps, clocks, marks.at.get("t0") if marks else fault, ranks)
     values |= collective_values(events, clocks, ranks, fault)
@@ -141,7 +143,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         values=_in_percent(values),
         predicted=_in_percent(predicted),
         marks=marks,
-        lost_steps=_lost_steps(finder) if faulty else None,
+        lost_steps=_lost_steps(finder) if marks else None,
         receipt=_receipt(events, finder),
         witnesses=_witnesses(events, finder, marks),
         retries=sum(event.kind == "retry" for event in events),

@@ -27,6 +27,13 @@ _LAST = {"link.good": "t6", "rank.left": "t7", "generation": "t8", "state.restor
 _KEPT_STEPS = 2000
 
 
+_RESPONSES: dict[str, tuple[str, Tone]] = {
+    "ridden out": ("the job rode the fault out", "good"),
+    "not known": ("whether the job rode the fault out is not known: too few steps before", "bad"),
+}
+"""What is said of a trial whose fault no policy repaired."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """Something worth saying, in the log's seconds."""
@@ -192,6 +199,8 @@ class Progress:
             return f"the trial is invalid: {event.data['reason'] or 'no receipt'}", "bad"
         if not event.data["recovered"]:
             return f"the trial ended badly: {event.data['reason']}", "bad"
+        if event.data.get("response") in _RESPONSES:
+            return _RESPONSES[event.data["response"]]
         return None if "t10" in self.marks else ("the trial is done", "good")
 
     @property

@@ -31,12 +31,12 @@ class Pace:
         self._finished: dict[tuple[int, int], set[int]] = {}
         self._ends: dict[int, deque[float]] = {}
         self._counts: dict[int, int] = {}
-        self.last = float("-inf")
-        """The instant at which the last step was finished."""
+        self._took: dict[int, tuple[int, float]] = {}
 
     def hear(self, rank: int, said: Mapping[str, Any], received: float) -> None:
         """Take one rank's word on one step."""
         generation = said["generation"]
+        self._took[rank] = (generation, said["end"] - said["begin"])
         key = (generation, said["step"])
         ranks = self._finished.setdefault(key, set())
         ranks.add(rank)
@@ -45,7 +45,6 @@ class Pace:
             self._forget_before(generation)
             self._ends.setdefault(generation, deque(maxlen=_KEPT)).append(received)
             self._counts[generation] = self.steps(generation) + 1
-            self.last = received
 
     def _forget_before(self, generation: int) -> None:
         """Forget what nobody asks for any more: steps never finished, ends of long ago."""
@@ -55,9 +54,15 @@ class Pace:
             del self._ends[old]
 
     def step_time(self, generation: int) -> float:
-        """Return the median time of a generation's last steps; 0 before two are finished."""
+        """Return the median time of a generation's last steps.
+
+        Before two are finished, it is what the slowest rank says that its last one took; 0 before
+        any rank has said so.
+        """
         intervals = [b - a for a, b in pairwise(self._ends.get(generation, ()))]
-        return statistics.median(intervals) if intervals else 0.0
+        if intervals:
+            return statistics.median(intervals)
+        return max((took for of, took in self._took.values() if of == generation), default=0.0)
 
     def steps(self, generation: int) -> int:
         """Return how many steps of a generation are finished."""

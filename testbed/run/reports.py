@@ -85,7 +85,7 @@ def _of_rank(said: Mapping[str, Any], host: str, rank: int, job: RunningJob) -> 
             return RankLeft(rank, said["committed"])
         case "ready":
             return SpareReady(host)
-        case "step" if said["generation"] == job.generation:
+        case "step" | "sample" if said["generation"] == job.generation:
             return StepDone(rank, said["step"])
         case "corrupt" | "refused":
             return ValuesCorrupt(rank, said["why"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.steps import KINDS
 from testbed.bench.bench import Bench, side_by_side
 from testbed.clock import Deadline, now
 from testbed.control.words import AgentLost
@@ -17,8 +18,10 @@ from testbed.faults.words import Fault, Injected, Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
+from testbed.run.aftermath import Aftermath
 from testbed.run.chooser import Chooser
 from testbed.run.cleanup import Cleanup, Promise
+from testbed.run.comeback import Comeback
 from testbed.run.far_end_plan import breaks
 from testbed.run.far_ends import FarEndDoor, FarEndFaults
 from testbed.run.inbox import Inbox, Report
@@ -38,8 +41,6 @@ _FAULT_LIMIT = 10.0
 _CLOCK_LIMIT = 5.0
 _UNDO_LIMIT = 15.0
 _RECEIPT_LIMIT = 1.0
-_PATIENCE = 100
-"""Steps after a recovery within which throughput comes back, or counts as lost for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class Trial:
         self._victim: Victim | None = None
         self._receipt = ""
         self._clocks = Clocks(())
+        self._aftermath = Aftermath(len(job.hosts), self._clocks)
+        self._comeback = Comeback(job, recovery, self._pace, self._inbox)
         self.failure = ""
         """Why the job is not well after the trial, when it is not."""
         self.pause = 0.0
@@ -94,8 +97,10 @@ class Trial:
         """Run the trial; afterwards the fault is undone, and `failure` says how the job is."""
         deadline = Deadline.after(self._experiment.limits.trial)
         self._inbox.handler = self._hear
-        self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
+        begun = self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
         self._measure_clocks()
+        self._aftermath = Aftermath(len(self._job.hosts), self._clocks)
+        self._aftermath.hear(begun)
         self._upset_far_ends(deadline)
         if self._plan.fault is None:
             self._note_prediction(None, 0.0)
@@ -105,7 +110,8 @@ class Trial:
         self._read_programs(deadline)
         have_struck = self._far_ends.end()
         self._measure_clocks()
-        self._await_calm(deadline)
+        if not self.failure:
+            self.failure = self._comeback.wait_for_calm(deadline)
         self._note_end(have_struck and (self._plan.fault is None or bool(self._receipt)))
 
     def _note_end(self, is_valid: bool) -> None:
@@ -115,7 +121,9 @@ class Trial:
             self.pause, is_valid = pause, False
             reasons.insert(0, f"the orchestrator itself stood still for {pause:.1f} s")
         well, why = not self.failure, "; ".join(reasons)
-        self._log.append("trial.end", self._plan.arm, valid=is_valid, recovered=well, reason=why)
+        response = self._comeback.response if well else None
+        data: dict[str, Any] = {"recovered": well, "response": response, "reason": why}
+        self._log.append("trial.end", self._plan.arm, valid=is_valid, **data)
 
     # --- the course of a trial with a fault -------------------------------------------------
 
@@ -133,17 +141,33 @@ class Trial:
         self._inject(fault, victim, deadline.within(_FAULT_LIMIT))
         if plan.hold is not None:
             self._inbox.pause(deadline.within(plan.hold))
-            self._around.cleanup.keep(undo)
-        if breaks(plan.kind):
-            self._await_recovery(deadline)
-            if not self.failure:
-                self._await_throughput(step_time, deadline)
-        if not self.failure and not self._job.job.endless:
-            self._await_end(deadline)
+            self._take_back(undo, victim)
+        if breaks(plan.kind) or plan.hold is not None:
+            limit = self._experiment.limits.trial
+            self.failure = self._comeback.wait(plan, self._aftermath, limit, deadline)
+            if not self.failure and self._comeback.response == "recovered":
+                self.failure = self._comeback.wait_for_throughput(step_time, deadline)
+        else:  # it stays until the job has ended
+            self._await_end_of_job(deadline)
         self._await_receipt()
         if plan.hold is None:
-            self._around.cleanup.keep(undo)
-        self._log.append("fault.undo", victim.host, fault=plan.kind)
+            self._take_back(undo, victim)
+        self._await_end_of_job(deadline)
+
+    def _take_back(self, undo: Promise, victim: Victim) -> None:
+        """End the fault and verify it; the record has the interval in which it ended."""
+        assert self._plan.fault is not None
+        sent = now()
+        self._around.cleanup.keep(undo)
+        interval = {"sent": self._log.at(sent), "done": self._log.at(now())}
+        undone = self._log.append(
+            "fault.undo", victim.host, fault=self._plan.fault.kind, **interval
+        )
+        self._aftermath.hear(undone)
+
+    def _await_end_of_job(self, deadline: Deadline) -> None:
+        if not self.failure and not self._job.job.endless:
+            self._await_end(deadline)
 
     def _note_prediction(self, plan: FaultPlan | None, step_time: float) -> None:
         if terms := self._predict(plan, self._job, step_time):
@@ -175,14 +199,14 @@ class Trial:
 
         def there() -> bool:
             job = self._job
-            return job.completed >= target or job.has_ended or bool(self._broken)
+            return job.completed >= target or job.has_ended or bool(self._comeback.broken)
 
         if not self._inbox.wait(there, deadline):
             self.failure = f"the job did not reach step {target} before the trial's limit"
         elif self._job.completed < target:
-            self.failure = self._broken or f"the job ended before step {target}"
+            self.failure = self._comeback.broken or f"the job ended before step {target}"
         else:
-            self.failure = self._broken
+            self.failure = self._comeback.broken
         return self._pace.step_time(self._job.generation)
 
     def _promise_undo(self, name: str, fault: Fault, victim: Victim) -> Promise:
@@ -205,61 +229,21 @@ class Trial:
         bench = self._around.bench
         future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
         injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
-        self._log.append("fault.inject", victim.host, rank=victim.rank, **self._stamps(injected))
+        stamps = self._stamps(injected)
+        event = self._log.append("fault.inject", victim.host, rank=victim.rank, **stamps)
+        self._aftermath.hear(event)
         if injected.witness and not self._receipt:
             self._receipt = injected.witness
-            self._log.append("fault.receipt", injected.witness)
+            self._aftermath.hear(self._log.append("fault.receipt", injected.witness))
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         assert self._plan.fault is not None
         name = self._plan.fault.kind
         data: dict[str, Any] = {"fault": name, "note": injected.note, "breaks": breaks(name)}
+        data["held"] = self._plan.fault.hold is not None
         if injected.clock:
             return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
         return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}
-
-    def _await_recovery(self, deadline: Deadline) -> None:
-        """Wait until every rank has finished a verified step after the fault."""
-        recovery, fault_at = self._recovery, now()
-
-        def repaired() -> bool:
-            return recovery.is_over if recovery else self._pace.last > fault_at
-
-        def settled() -> bool:
-            return bool(self._broken) or self._job.has_ended or repaired()
-
-        if not self._inbox.wait(settled, deadline):
-            self.failure = f"not recovered within {self._experiment.limits.trial:g} s"
-        elif not repaired():
-            self.failure = self._broken or "the job ended before it made a step after the fault"
-        else:
-            self.failure = self._broken
-
-    def _await_throughput(self, step_time: float, deadline: Deadline) -> None:
-        """Wait until the job is as fast as before; the record says when it is not after long."""
-        generation = self._job.generation
-
-        def settled() -> bool:
-            pace = self._pace
-            too_many = self._job.has_ended or pace.steps(generation) >= _PATIENCE
-            return pace.is_back(generation, step_time) or too_many or bool(self._broken)
-
-        self._inbox.wait(settled, deadline)
-        self.failure = self._broken
-
-    def _await_calm(self, deadline: Deadline) -> None:
-        """Leave no recovery half done: the next trial's policy would know nothing of it."""
-        recovery = self._recovery
-        if recovery is None or self.failure:
-            return
-
-        def calm() -> bool:
-            return bool(self._broken) or self._job.has_ended or not recovery.is_under_way
-
-        if not self._inbox.wait(calm, deadline):
-            self.failure = "a recovery that began after the fault's own did not come to its end"
-        else:
-            self.failure = self._broken
 
     def _await_receipt(self) -> None:
         if not self._inbox.wait(lambda: bool(self._receipt), Deadline.after(_RECEIPT_LIMIT)):
@@ -267,23 +251,16 @@ class Trial:
 
     def _await_end(self, deadline: Deadline) -> None:
         job = self._job
-        if not self._inbox.wait(lambda: job.has_ended or bool(self._broken), deadline):
+        if not self._inbox.wait(lambda: job.has_ended or bool(self._comeback.broken), deadline):
             self.failure = f"the job did not end within {self._experiment.limits.trial:g} s"
         else:
-            self.failure = self._broken
+            self.failure = self._comeback.broken
 
     def _read_programs(self, deadline: Deadline) -> None:
         """Write down what the programs of the job have measured, however they ended."""
         if self._job.programs:
             problem = self._job.programs.measure(self._inbox, self._log, deadline)
             self.failure = self.failure or problem
-
-    @property
-    def _broken(self) -> str:
-        """Return why the job cannot go on, or an empty string."""
-        of_programs = self._job.programs.failure if self._job.programs else ""
-        of_recovery = self._recovery.failure if self._recovery else ""
-        return of_recovery or of_programs or self._job.failure
 
     # --- what happens meanwhile -------------------------------------------------------------
 
@@ -296,12 +273,14 @@ class Trial:
     def _hear_report(self, report: Report) -> None:
         rank = self._job.rank_of(report.host)
         event = record(report, rank, self._log)
+        if event:
+            self._aftermath.hear(event)
         if self._chooser and event and event.kind == "step":
             self._chooser.hear(event)
         seen = observation(report, self._job)
         self._job.hear(report)
         said = report.message.get("said", {})
-        if rank is not None and said.get("event") == "step":
+        if rank is not None and said.get("event") in KINDS:
             self._pace.hear(rank, said, report.received)
         if self._fault and self._victim and not self._receipt:
             self._look_for_receipt(self._fault, self._victim, report, event)
@@ -321,7 +300,8 @@ class Trial:
         if self._receipt:
             mono = report.message.get("said", report.message)["mono"]
             data = {"host": report.host, "mono": mono}
-            self._log.append("fault.receipt", self._receipt, at=report.received, **data)
+            seen = self._log.append("fault.receipt", self._receipt, at=report.received, **data)
+            self._aftermath.hear(seen)
 
     def _measure_clocks(self) -> None:
         """Measure every answering host's clock; one that does not answer is left out, and said."""

@@ -187,6 +187,15 @@ def test_a_straggler_that_is_slow_for_a_time_recovers_when_it_is_not():
     assert trial.values["dip"] == about(4.5 - ZERO - 6 * 0.1)
 
 
+def test_a_job_that_ends_while_it_is_slowed_down_has_nothing_to_recover_from():
+    log = baseline()
+    log.fault(ZERO, fault="straggler", breaks=False, held=True)
+    log.steps(3.6, range(25, 30), every=0.2)
+    log.undo(6.0)
+    log.end(6.1)
+    assert log.trial().response is None
+
+
 def test_a_straggler_that_stays_slow_is_nothing_to_recover_from():
     log = baseline()
     log.fault(ZERO, fault="straggler", breaks=False, held=False)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from testbed.run.pace import BACK, WINDOW, Pace
 
 
-def word(generation, step):
-    return {"event": "step", "generation": generation, "step": step}
+def word(generation, step, took=0.1):
+    return {"event": "step", "generation": generation, "step": step, "begin": 0.0, "end": took}
 
 
 def at(instants, generation=1, first=0, pace=None):
@@ -25,7 +25,7 @@ def test_a_step_ends_when_its_last_rank_says_so():
     for rank, received in ((2, 1.0), (0, 1.1), (1, 1.4)):
         assert pace.steps(1) == 0
         pace.hear(rank, word(1, 0), received)
-    assert (pace.steps(1), pace.last) == (1, 1.4)
+    assert pace.steps(1) == 1
 
 
 def test_a_rank_that_says_it_twice_counts_once():
@@ -41,7 +41,7 @@ def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
     ends = []
     for instant, (rank, step) in enumerate(order):
         pace.hear(rank, word(1, step), float(instant))
-        ends += [pace.last] * (pace.steps(1) - len(ends))
+        ends += [float(instant)] * (pace.steps(1) - len(ends))
     last = {step: i for i, (_, step) in enumerate(order)}
     assert ends == sorted(map(float, last.values()))
 
@@ -52,7 +52,7 @@ def test_the_same_step_of_two_generations_is_two_steps():
     pace.hear(1, word(2, 7), 2.0)
     assert (pace.steps(1), pace.steps(2)) == (0, 0)
     pace.hear(0, word(2, 7), 2.1)
-    assert (pace.steps(1), pace.steps(2), pace.last) == (0, 1, 2.1)
+    assert (pace.steps(1), pace.steps(2)) == (0, 1)
 
 
 def test_the_time_of_a_step_is_the_median_within_one_generation():
@@ -62,9 +62,14 @@ def test_the_time_of_a_step_is_the_median_within_one_generation():
     assert pace.step_time(2) == 1.0
 
 
-def test_fewer_than_two_steps_have_no_time():
+def test_before_two_steps_are_finished_their_time_is_what_the_slowest_rank_took():
     assert Pace(1).step_time(1) == 0.0
-    assert at([3.0]).step_time(1) == 0.0
+    pace = Pace(2)
+    pace.hear(0, word(1, 0, took=0.25), 3.0)
+    assert pace.step_time(1) == 0.25
+    pace.hear(1, word(1, 0, took=0.5), 3.0)
+    assert pace.step_time(1) == 0.5
+    assert pace.step_time(2) == 0.0
 
 
 def test_throughput_is_back_when_five_steps_in_a_row_are_as_fast_as_before_or_nearly():
