@@ -86,6 +86,11 @@ def evaluate(
     if set(values) <= {None} and not any(trial.is_lost for trial in mine):
         return one.result("unknown", None, one.missing or "no trial has a value")
     found = one.held(values)
+    unknown = [trial.outcome == "not known" and check.metric not in trial.values for trial in mine]
+    if found.verdict == "failed" and any(unknown):
+        at_best = [one.best if u else v for u, v in zip(unknown, values, strict=True)]
+        if one.held(at_best).verdict != "failed":
+            return one.result("unknown", found.value, one.missing)
     if found.verdict == "unknown" or not (few := too_few_valid(one.trials, valid_share)):
         return found
     valid = [value for value, trial in zip(values, mine, strict=True) if trial.valid]

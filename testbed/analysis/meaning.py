@@ -48,7 +48,7 @@ METRICS: dict[str, Meaning] = {
     "resuming": Meaning("s", "lower", "from the last of t5, t6, t7 and a ready spare to t10"),
     "restoring": Meaning("s", "lower", "t9 - t8: until every rank holds the agreed state"),
     "first_step": Meaning("s", "lower", "t10 - t9"),
-    "dip": Meaning("s", "lower", "work lost between t0 and t11, as time at the rate before"),
+    "dip": Meaning("s", "lower", "work lost until t11, or in steps that rode a fault out, as time"),
     "plateau": Meaning("1", "higher", "rate after t11 over the rate before t0"),
     "step_time": Meaning("s", "lower", "median time of a step before the fault"),
     "busbw": Meaning("bit/s", "higher", "bus bandwidth of the steps' AllReduce before the fault"),

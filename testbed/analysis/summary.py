@@ -10,6 +10,7 @@ from typing import Any, Literal
 from testbed.analysis.arms import Arm, arms
 from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.effect import BASELINE
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recovered import Recovered, recoveries
 from testbed.analysis.trial import TrialResult, analyse_trial
@@ -208,6 +209,9 @@ def _without_a_miss(
     for name, arm in found.items():
         if arm.too_few_valid:
             return "inconclusive", f"{name}: {arm.too_few_valid}", EXIT_INCONCLUSIVE
+    if unknown := sum(trial.outcome == "not known" for trial in valid):
+        what = f"what {unknown} of {len(trials)} trials did to the fault is not known"
+        return "inconclusive", f"{what}: fewer than {BASELINE} steps came before", EXIT_INCONCLUSIVE
     open_checks = [check for check in checks if check.verdict == "unknown"]
     if open_checks:
         what = f"{open_checks[0].name}: {open_checks[0].reason}"

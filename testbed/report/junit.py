@@ -13,7 +13,8 @@ from testbed.analysis.checks import CheckResult
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.record.rundir import RunDirectory
-from testbed.report.wording import check_value, retries, supports
+from testbed.report.trial_section import remark
+from testbed.report.wording import check_value, supports
 
 Fate = Literal["passed", "failure", "error", "skipped"]
 
@@ -91,7 +92,10 @@ def _trial(trial: TrialResult) -> tuple[Fate, str]:
     if trial.is_lost:
         how = "not well at its end" if trial.recovered is None else "not recovered"
         return "failure", f"{how}: {trial.reason}"
-    return "passed", retries(trial.retries)
+    if trial.outcome == "not known":
+        return "skipped", f"not known: {remark(trial)}"
+    word = "ridden out: " if trial.outcome == "ridden out" else ""
+    return "passed", word + remark(trial)
 
 
 def _element(case: Case, experiment: str) -> ET.Element:

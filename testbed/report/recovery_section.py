@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from testbed.analysis.metrics import Metric
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
 from testbed.report.anatomy import Anatomy, first_seen
+from testbed.report.trial_section import UNREPAIRED
 from testbed.report.wording import CONFIDENCE, bar, claim_of, difference, interval, quantity
 
 SPANS = (
@@ -40,7 +42,7 @@ def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Consol
     for arm in found:
         console.print()
         console.print(_headline(arm))
-        if arm.parts:
+        if arm.parts or f"{arm.arm}.dip" in summary.metrics:
             table = _table(arm, summary, longest, console.width)
             console.print(Padding(table, (0, 0, 0, 2), expand=False))
         console.print(Padding(Text(f"seen by: {_witnesses(arm)}"), (0, 0, 0, 2), expand=False))
@@ -55,8 +57,12 @@ def print_recoveries(summary: Summary, found: Sequence[Anatomy], console: Consol
 
 def _headline(arm: Anatomy) -> Text:
     valid, recovered = len(arm.valid), len(arm.recovered)
-    counts = f": {valid} of {len(arm.trials)} trials valid, {recovered} recovered"
-    style = "" if recovered == len(arm.trials) else "bold red"
+    words = [f"{valid} of {len(arm.trials)} trials valid", f"{recovered} recovered"]
+    of_others = Counter(trial.outcome for trial in arm.valid)
+    words += [f"{of_others[word]} {word}" for word in UNREPAIRED if of_others[word]]
+    counts = ": " + ", ".join(words)
+    is_well = recovered + of_others["ridden out"] == len(arm.trials)
+    style = "" if is_well else "bold red"
     return Text.assemble(
         (arm.arm, "bold"), (counts, style), f", steps done again: {arm.lost_steps}"
     )

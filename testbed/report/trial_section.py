@@ -6,12 +6,26 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from testbed.analysis.effect import BASELINE
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.report.wording import quantity, retries
 
 MARKS = {"t2": "decided", "t6": "light", "t10": "step", "t11": "service"}
 """Marks that are listed for each trial, and what was reached with each."""
+
+_STYLES = {
+    "invalid": "yellow",
+    "failed": "bold red",
+    "not recovered": "bold red",
+    "not known": "yellow",
+}
+
+UNREPAIRED = {
+    "ridden out": "no step took longer than the longest before the fault",
+    "not known": f"fewer than {BASELINE} steps before the fault do not tell how long one may take",
+}
+"""Why a trial that was broken has no recovery, by its outcome."""
 
 _ALL_MARKS = 76
 """Columns of a terminal from which all of them fit."""
@@ -44,7 +58,7 @@ def print_trials(summary: Summary, console: Console) -> None:
 
 def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
     word = trial.outcome
-    style = {"invalid": "yellow", "failed": "bold red", "not recovered": "bold red"}.get(word, "")
+    style = _STYLES.get(word, "")
     row = [Text(str(trial.number)), Text(trial.arm), Text(word, style)]
     if marks:
         reached = trial.marks.relative() if trial.marks else {}
@@ -55,4 +69,5 @@ def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
 
 def remark(trial: TrialResult) -> str:
     """Return why a trial came to what it did, and that something in it took a second attempt."""
-    return "; ".join(part for part in (trial.reason, retries(trial.retries)) if part)
+    parts = (UNREPAIRED.get(trial.outcome, ""), trial.reason, retries(trial.retries))
+    return "; ".join(part for part in parts if part)

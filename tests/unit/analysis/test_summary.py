@@ -68,6 +68,23 @@ EMPTY = [event for event in GOOD if event.kind in ("trial.begin", "trial.end")]
 LOST = trial_events(recovered=False, reason="no spare host is left")
 
 
+def frozen(steps):
+    """Return the events of a freeze that a job rode out after so many steps."""
+    log = Log()
+    log.begin()
+    log.measure(0.5)
+    log.steps(1.0, range(steps))
+    zero = 1.0 + steps / 10 - 0.05
+    log.fault(zero, fault="rank-freeze", held=True)
+    log.undo(zero + 0.01)
+    log.steps(1.0 + steps / 10, range(steps, steps + 3))
+    log.end(1.5 + steps / 10)
+    return log.events
+
+
+RIDDEN, NOT_KNOWN = frozen(25), frozen(5)
+
+
 @pytest.mark.parametrize(
     ("checks", "events", "outcome", "code"),
     [
@@ -78,6 +95,11 @@ LOST = trial_events(recovered=False, reason="no spare host is left")
         ([MISSED, UNKNOWN], GOOD, "failed", 1),
         ([MET], LOST, "failed", 1),
         ([], LOST, "failed", 1),
+        ([], RIDDEN, "passed", 0),
+        ([MET], RIDDEN, "inconclusive", 3),
+        ([MISSED], RIDDEN, "inconclusive", 3),
+        ([], NOT_KNOWN, "inconclusive", 3),
+        ([MET], NOT_KNOWN, "inconclusive", 3),
         ([MET], NO_RECEIPT, "inconclusive", 3),
         ([], NO_RECEIPT, "inconclusive", 3),
         ([], EMPTY, "inconclusive", 3),

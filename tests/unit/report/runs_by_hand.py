@@ -60,6 +60,12 @@ def lost(number: int, arm: str = "warm") -> TrialResult:
     )
 
 
+def unrepaired(number: int, response: str, arm: str = "warm", dip: float = 0.002) -> TrialResult:
+    """Return a trial whose fault no policy repaired, and of which no recovery time is known."""
+    at = {name: SPLICE[name] for name in ("t0", "t1")}
+    return trial(number, arm, marks=marks(at), response=response, values={"dip": dip})
+
+
 def trial(number: int, arm: str = "warm", **changes: Any) -> TrialResult:
     """Return a valid trial without a fault, but for what is changed."""
     usual = {

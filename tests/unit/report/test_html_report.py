@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial
+from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
 from testbed.report.html import write_html
@@ -107,6 +107,15 @@ def test_a_trial_that_was_lost_is_in_the_table_and_in_the_figure(report):
     html = report(summary(recovery(0), lost(1)))
     assert any("not recovered within 60 s" in row for row in parsed(html).rows)
     assert "1 not recovered</text>" in html
+
+
+def test_a_trial_that_rode_its_fault_out_is_no_recovery_and_not_lost(report):
+    html = report(summary(recovery(0), unrepaired(1, "ridden out")))
+    (row,) = [row for row in parsed(html).rows if row.startswith("1|")]
+    assert "ridden out" in row and "no step took longer" in row
+    assert "not recovered</text>" not in html
+    alone = report(summary(unrepaired(0, "ridden out")))
+    assert "recovery_time" not in alone and "ridden out" in alone
 
 
 def test_the_head_tells_verdict_label_question_and_how_to_run_it_again(real):

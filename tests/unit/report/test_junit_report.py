@@ -5,7 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial
+from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
 from testbed.report.junit import write_junit
@@ -60,6 +60,14 @@ def test_a_trial_that_took_a_second_attempt_says_so(suite):
     found = suite(summary(recovery(0), recovery(1, retries=2)))
     said = {case.get("name"): case.findtext("system-out") for case in found.iter("testcase")}
     assert said["trial 1 warm"] == "2 retries" and said["trial 0 warm"] is None
+
+
+def test_what_was_ridden_out_is_no_failure_and_what_is_not_known_no_pass(suite):
+    found = suite(summary(unrepaired(0, "ridden out"), unrepaired(1, "not known")))
+    assert fates(found)["trial 0 warm"] == "passed"
+    assert fates(found)["trial 1 warm"] == "skipped"
+    said = {case.get("name"): case.findtext("system-out") for case in found.iter("testcase")}
+    assert said["trial 0 warm"].startswith("ridden out: no step took longer")
 
 
 def test_the_counts_of_the_suite_are_those_of_its_cases(suite):

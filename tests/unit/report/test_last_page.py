@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial
+from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.recovered import Recovered, Undone
@@ -141,6 +141,23 @@ def test_every_trial_is_listed_whatever_came_of_it(page):
     assert "invalid" in rows[2]
     assert rows[4:6] == ["trials 1, 3: not recovered within 60 s", f"trial 2: {why}"]
     assert "4 trials valid, 1 recovered" in page(found)
+
+
+def test_what_was_ridden_out_is_told_with_its_dip_and_no_recovery_time(page):
+    shown = page(summary(unrepaired(0, "ridden out"), unrepaired(1, "ridden out")), width=100)
+    rows = section(shown, "warm:")
+    assert rows[0].startswith("warm: 2 of 2 trials valid, 0 recovered, 2 ridden out,")
+    assert "work lost" in rows[2] and "2 ms" in rows[2]
+    assert "recovery t0→t10" not in shown
+    trials = section(shown, "Trials")
+    assert trials[2].split()[:4] == ["0", "warm", "ridden", "out"]
+    assert trials[4] == "trials 0, 1: no step took longer than the longest before the fault"
+
+
+def test_what_is_not_known_is_told_with_its_cause(page):
+    shown = page(summary(recovery(0), unrepaired(1, "not known")), width=100)
+    assert "2 of 2 trials valid, 1 recovered, 1 not known" in shown
+    assert "trial 1: fewer than 20 steps before the fault do not tell" in shown
 
 
 def test_who_saw_the_failure_is_said_with_how_many_trials(page):
