@@ -71,9 +71,10 @@ def error_reply(text: str) -> tuple[int, str]:
     return int(match["number"]), match["words"]
 
 
-# Possessive, so that a line of a thousand ports is read in one go.
-_HEADER = re.compile(r'([^\s("]*+)\s*+(.*+)', re.DOTALL)
-_UNIT = re.compile(r'(?:"[^"]*+"|[^;"]++)++')
-_PORT_LIST = re.compile(r"\(@((?:[0-9]++(?:,[0-9]++)*+)?+)\)")
-_PORT_LISTS = re.compile(rf"{_PORT_LIST.pattern}(?:,{_PORT_LIST.pattern})*+")
+# No possessive quantifiers: CPython 3.11.0 to 3.11.3 miscompiles them inside groups.
+# Neighbouring parts share no character, so each text is matched in one way only.
+_HEADER = re.compile(r'([^\s("]*)\s*(.*)', re.DOTALL)
+_UNIT = re.compile(r'(?:"[^"]*"|[^;"]+)+')
+_PORT_LIST = re.compile(r"\(@((?:[0-9]+(?:,[0-9]+)*)?)\)")
+_PORT_LISTS = re.compile(rf"{_PORT_LIST.pattern}(?:,{_PORT_LIST.pattern})*")
 _ERROR = re.compile(r'(?P<number>[+-]?\d+), ?"(?P<words>.*)"')

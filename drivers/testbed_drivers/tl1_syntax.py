@@ -222,10 +222,11 @@ def _expanded(text: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-_TEXT = rb'"(?:\\[^\r\n]|[^"\\\r\n])*["\r\n]|/\*(?s:.*?)\*/'
-# Possessive, so that a message which is not whole yet is not tried in every other way.
-_MESSAGE = re.compile(rb'(?:[^;<>"/]++|%s|/(?!\*))*+[;<>]' % _TEXT)
-_COMMAND = re.compile(rb'(?:[^;"]++|"[^"]*+")*+;')
+# Each text is matched in one way only, so that one which is not whole yet is given up at once.
+# No possessive quantifiers: CPython 3.11.0 to 3.11.3 miscompiles them inside groups.
+_TEXT = rb'"(?:\\[^\r\n]|[^"\\\r\n])*["\r\n]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/'
+_MESSAGE = re.compile(rb'[^;<>"/]*(?:(?:%s|/(?!\*))[^;<>"/]*)*[;<>]' % _TEXT)
+_COMMAND = re.compile(rb'[^;"]*(?:"[^"]*"[^;"]*)*;')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 _ESCAPED = re.compile(r"\\(.)")
 _QUOTED = re.compile(r'(?P<string>"(?:\\[^\r\n]|[^"\\\r\n])*")|/\*(?P<comment>.*?)\*/', re.DOTALL)

@@ -243,3 +243,19 @@ def test_an_acknowledgement_that_says_no_is_the_reply():
     line = Tl1Line(Pieces([b"\r\nOK 1\r\n<\r\nRL 1\r\n<"]), lambda way, what: None)
     assert line.reply({"1"}, Deadline.after(5), 5) == Reply("1", "RL")
     assert message(b"\r\nRL 1\r\n<")[1] == Acknowledgement("RL", "1")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b'   "a/*b*/c" /*c*/ x\r\n' * 5_000,
+        b"/*" * 50_000,
+        b'"\\"' * 20_000,
+        b"/* * ** */" * 10_000,
+    ],
+)
+def test_a_message_without_an_end_is_given_up_after_one_look(begun):
+    """In every other way to read its strings and comments it would take hours."""
+    assert message_end(begun) == 0
+    assert message_end(begun + b'"\r\n;') in (0, len(begun) + 4)
+    assert command_end(b'a"b"' * 20_000) == 0
