@@ -8,12 +8,12 @@ ARGS ?=
 
 DAILY := not soak and not hardware
 
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup experiment test test-lab soak nightly gloo check audit bench clean
+.PHONY: help setup experiment test parsers matrix test-lab soak nightly gloo check audit bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -37,6 +37,14 @@ test: setup ## run the tests, without the full counts
 	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --ignore tests/e2e --ignore tests/docs $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 2 --dist loadfile tests/e2e tests/docs $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)
+
+parsers: setup ## test what reads instruments' answers, which early patch releases of Python got wrong
+	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 tests/unit/drivers tests/unit/words \
+	  tests/contract/test_scpi.py tests/contract/test_tl1.py tests/contract/test_session.py \
+	  $(wildcard tests/contract/test_*_conversation.py) $(ARGS)
+
+matrix: ## run the tests on every Python 3.11 to 3.13 that this machine has
+	@.ci/matrix test
 
 test-lab: setup ## test the drivers of LAB's switches on spare, dark ports of the real boxes
 	@test -n '$(LAB)' || { echo "which lab? make test-lab LAB=configs/my-lab.yaml"; exit 2; }
@@ -66,5 +74,5 @@ bench: setup ## measure ratios side by side and print them
 	$(BIN)/python -m pytest tests/bench --override-ini python_files='bench_*.py' -s --timeout 1800 $(ARGS)
 
 clean: ## remove the environment and caches; results stay
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

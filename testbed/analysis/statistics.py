@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 _RESAMPLES = 10_000
 
@@ -42,6 +44,8 @@ def ratio_of_medians_interval(
     Values may be infinite or 0, for what was worse than anything that can be measured; where both
     medians are, their ratio is nothing that is known, and counts as both ends.
     """
+    import numpy as np  # `plan`, which prices nothing, does without
+
     chance = np.random.default_rng(seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = _medians(chance, over) / _medians(chance, under)
@@ -61,6 +65,8 @@ def ratio_of_medians_interval(
 
 def _medians(chance: np.random.Generator, values: Sequence[float]) -> np.ndarray:
     picks = chance.integers(len(values), size=(_RESAMPLES, len(values)))
+    import numpy as np
+
     medians: np.ndarray = np.median(np.asarray(values)[picks], axis=1)
     return medians
 

@@ -38,19 +38,6 @@ def run(arguments: list[str]) -> int:
     with leaving_with(lambda: ["nothing was opened or changed"]):
         import typer
 
-        from testbed.cli import (  # noqa: F401 - the verbs
-            cards,
-            discovery,
-            doctor,
-            files,
-            inspection,
-            leases,
-            nightly,
-            recovering,
-            running,
-            switch,
-            twins,
-        )
         from testbed.cli.app import app, with_bare_options
 
     try:
@@ -79,8 +66,8 @@ def _where_typed() -> Iterator[None]:
     from testbed.commands import forget, stand
 
     if COMMAND_VARIABLE in os.environ:
+        from testbed.twin import NEW_TWIN
         from testbed.twin.machine import TWIN_VARIABLE
-        from testbed.twin.registry import NEW_TWIN
 
         if name := os.environ.get(TWIN_VARIABLE):
             stand(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -22,22 +22,20 @@ from testbed.cli.app import (
 )
 from testbed.cli.finding import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
-from testbed.run.plan import Plan
-from testbed.run.planner import draw_seed, make_plan
-from testbed.run.program_plan import refuse_a_twin
 from testbed.schema import (
     MAX_TRIALS,
     CircuitList,
     Experiment,
     Lab,
     check_quarantine,
-    json_schema,
     load,
     load_experiment,
     load_lab,
     split_overrides,
 )
-from testbed.twin.cards import check_cards
+
+if TYPE_CHECKING:
+    from testbed.run.plan import Plan
 
 SeedOption = Annotated[
     int | None,
@@ -64,7 +62,7 @@ def validate(
             found = load(path := named_file(name))
             if isinstance(found, Lab):
                 check_quarantine(found, _today())
-                check_cards(found)
+                _check_cards(found)
         except UsageError as error:
             worst = error.exit_code
             for one in (error, *getattr(error, "others", ())):
@@ -80,6 +78,8 @@ def schema(
     of: Annotated[Literal["experiment", "lab", "circuits"], typer.Argument(help="Which file.")],
 ) -> None:
     """Print the JSON Schema of a file format, for editors."""
+    from testbed.schema.json_schema import json_schema
+
     print_json(json_schema(of))
 
 
@@ -124,6 +124,9 @@ def read(
     twin: str = "",
 ) -> Inputs:
     """Read both files with their overrides and make the plan; raise what is wrong with them."""
+    from testbed.run.planner import draw_seed, make_plan
+    from testbed.run.program_plan import refuse_a_twin
+
     path = found_file(name, EXPERIMENTS)
     ours, theirs = split_overrides(overrides)
     experiment = load_experiment(path, ours)
@@ -134,6 +137,14 @@ def read(
     check_quarantine(found, _today())
     plan = make_plan(experiment, found, seed=draw_seed(experiment, seed), repeat=repeat)
     return Inputs(experiment, found, file, overrides, plan)
+
+
+def _check_cards(lab: Lab) -> None:
+    """Refuse cards of switches that a twin could not follow."""
+    if lab.twin.cards:
+        from testbed.twin.cards import check_cards
+
+        check_cards(lab)
 
 
 def _today() -> date:

@@ -9,7 +9,7 @@ import testbed
 from testbed.commands import stand
 from testbed.errors import UsageError
 from testbed.plugins import nearest
-from testbed.twin.registry import NEW_TWIN
+from testbed.twin import NEW_TWIN
 
 LABS, EXPERIMENTS = "configs", "experiments"
 RESULTS = Path("results")

@@ -22,7 +22,7 @@ from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
 from testbed.errors import UsageError
 from testbed.report.waiting import waiting
 from testbed.schema import Lab, load_lab, split_overrides
-from testbed.twin import registry, sandbox
+from testbed.twin import NEW_TWIN, registry, sandbox
 from testbed.twin.cards import check_cards, settings_of
 from testbed.twin.control import ask
 from testbed.twin.machine import TWIN_VARIABLE
@@ -150,7 +150,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
     command = this_command()
     os.environ[COMMAND_VARIABLE] = command_line()
     check_cards(lab)
-    if twin != registry.NEW_TWIN:
+    if twin != NEW_TWIN:
         standing = registry.find(twin)
         if standing.lab:
             _check_lab(standing.lab, lab)

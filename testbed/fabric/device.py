@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from testbed.fabric.mesh import Mesh
+if TYPE_CHECKING:
+    from testbed.fabric.mesh import Mesh
 
 State = Mapping[int, int]
 """The cross-connects of one switch, ingress port to egress port."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from testbed.collectives.catalogue import all_reduce
-from testbed.collectives.cost import Links, cost
-from testbed.collectives.schedule import to_json
 from testbed.jobs.cards import AllReduceOptions, TrainOptions
+
+if TYPE_CHECKING:
+    from testbed.collectives.cost import Links
+    from testbed.collectives.schedule import Schedule
 
 _MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
 
@@ -23,14 +25,23 @@ class Train:
         self.topology = options.topology if options.collective == "ring" else "all"
         self.last_step = None if options.steps is None else options.steps - 1
         self.endless = options.steps is None
-        first = "ring" if options.collective == "auto" else options.collective
-        self._schedule = all_reduce(first, options.ranks, options.straggler)
         self.chooses = self._schedule if options.collective == "auto" else None
+
+    @cached_property
+    def _schedule(self) -> Schedule:
+        """Make the schedule when it is asked for: plans of the ranks' own ring need no NumPy."""
+        from testbed.collectives.catalogue import all_reduce
+
+        options = self._options
+        first = "ring" if options.collective == "auto" else options.collective
+        return all_reduce(first, options.ranks, options.straggler)
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the model, its batches, and a schedule unless the ranks' own ring sums."""
         told = {key: getattr(self._options, key) for key in _MODEL}
         if self._options.collective != "ring":
+            from testbed.collectives.schedule import to_json
+
             told["schedule"] = to_json(self._schedule)
         return {"kind": "train", "options": told}
 
@@ -47,6 +58,8 @@ class Train:
         """
         if self.chooses is not None:
             return {}
+        from testbed.collectives.cost import cost
+
         size = self.gradient_bytes(state_bytes)
         on_time, held_up = (cost(self._schedule, size, links, who).total for who in ({}, late))
         return {"straggling_step_time": step + held_up - on_time}

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from testbed.analysis.nccl import COLLECTIVES, collective_of
 from testbed.jobs.cards import Topology
 from testbed.plugins import Kind, nearest
 from testbed.units import DIMENSIONS, Bytes
@@ -126,6 +125,8 @@ class NcclTestsOptions:
 
     def __post_init__(self) -> None:
         """Refuse programs that are none of nccl-tests, and sizes in no order."""
+        from testbed.analysis.nccl import COLLECTIVES, collective_of
+
         if collective_of(self.program) == "unknown":
             known = [f"{name}_perf" for name in COLLECTIVES]
             raise ValueError(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from testbed.analysis.meaning import Better, Meaning
-from testbed.collectives.cost import Links
-from testbed.collectives.repointing import Joint
-from testbed.collectives.schedule import Schedule
 from testbed.schema import Host
+
+if TYPE_CHECKING:
+    from testbed.collectives.cost import Links
+    from testbed.collectives.repointing import Joint
+    from testbed.collectives.schedule import Schedule
 
 
 class Job(Protocol):

@@ -30,7 +30,7 @@ def check_metrics(experiment: Experiment) -> None:
 
 def own_metrics(experiment: Experiment) -> frozenset[str]:
     """Return the metrics that the jobs of an experiment's arms define; refuse known names."""
-    from testbed.analysis.metrics import METRICS, is_of_size
+    from testbed.analysis.meaning import METRICS, is_of_size
 
     found = set()
     for arm in experiment.arms():
@@ -46,7 +46,7 @@ def own_metrics(experiment: Experiment) -> frozenset[str]:
 
 def _check_metric(name: str, where: str, own: frozenset[str]) -> None:
     # Not above: it brings NumPy, which no other verb needs.
-    from testbed.analysis.metrics import METRICS, meaning
+    from testbed.analysis.meaning import METRICS, meaning
 
     metric = name.rpartition(".")[2]
     if metric in own:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import traceback
+from typing import TYPE_CHECKING
 
 from testbed.clock import Deadline
 from testbed.errors import EXIT_BUG, FileError, LabError, TestbedError
-from testbed.jobs.words import Model
 from testbed.plugins import kind
-from testbed.record.log import EventLog
-from testbed.record.rundir import RunDirectory
-from testbed.run.inbox import Inbox
 from testbed.run.plan import Plan, RunTrial
 from testbed.schema import Arm, Experiment
+
+if TYPE_CHECKING:
+    from testbed.jobs.words import Model
+    from testbed.record.log import EventLog
+    from testbed.record.rundir import RunDirectory
+    from testbed.run.inbox import Inbox
 
 
 def is_on_paper(experiment: Experiment) -> bool:

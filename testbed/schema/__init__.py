@@ -22,7 +22,6 @@ from testbed.schema.experiment import (
 )
 from testbed.schema.hosts import FabricKind, Host, Port
 from testbed.schema.instruments import Attenuator, PacketSwitch, PowerMeter, PowerUnit, Switch
-from testbed.schema.json_schema import json_schema
 from testbed.schema.lab import Lab
 from testbed.schema.load import load, load_circuits, load_experiment, load_lab, split_overrides
 from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
@@ -59,7 +58,6 @@ __all__ = [
     "TwinSettings",
     "avoided",
     "check_quarantine",
-    "json_schema",
     "load",
     "load_circuits",
     "load_experiment",

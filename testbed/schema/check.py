@@ -69,9 +69,7 @@ class SchemaError(FileError):
 class Checked(BaseModel):
     """Be frozen, closed and strict."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Document(Checked):

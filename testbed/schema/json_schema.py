@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from typing import Any, Literal
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core.core_schema import DictSchema, WithDefaultSchema
+from pydantic_core.core_schema import DataclassSchema, DictSchema, ModelSchema, WithDefaultSchema
 
 from testbed.schema.check import Document
 from testbed.schema.circuits import CircuitList
@@ -14,7 +18,19 @@ from testbed.schema.lab import Lab
 
 
 class _Closed(GenerateJsonSchema):
-    """Close mappings by name too, and leave out defaults that a file would write otherwise."""
+    """Close mappings by name too, and leave out defaults that a file would write otherwise.
+
+    Fields are described by the docstrings below them. pydantic could read these itself, but does so
+    whenever a model is defined, which doubled the start of every command.
+    """
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        return _with_descriptions(made, schema["cls"])
+
+    def dataclass_schema(self, schema: DataclassSchema) -> dict[str, Any]:
+        made = super().dataclass_schema(schema)
+        return _with_descriptions(made, schema["cls"])
 
     def dict_schema(self, schema: DictSchema) -> dict[str, Any]:
         made = super().dict_schema(schema)
@@ -33,3 +49,36 @@ def json_schema(file: Literal["experiment", "lab", "circuits"]) -> dict[str, Any
     model = models.get(file, CircuitList)
     schema = model.model_json_schema(schema_generator=_Closed)
     return {"$schema": _Closed.schema_dialect} | schema
+
+
+def _with_descriptions(schema: dict[str, Any], model: type) -> dict[str, Any]:
+    """Return the schema of a model with the docstring below each of its fields."""
+    properties = schema.get("properties", {})
+    for name, text in _field_docstrings(model).items():
+        fields = model.model_fields if issubclass(model, BaseModel) else {}
+        key = (fields[name].alias if name in fields else None) or name
+        if key in properties:
+            described = properties[key] | {"description": text}
+            properties[key] = {part: described[part] for part in sorted(described)}
+    return schema
+
+
+def _field_docstrings(model: type) -> dict[str, str]:
+    """Return the docstring below each field, those of base classes first."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if base is BaseModel:
+            continue
+        try:
+            (written,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        except (OSError, TypeError):  # made at run time of a plug-in's options, or built in
+            continue
+        assert isinstance(written, ast.ClassDef)
+        for field, after in zip(written.body, written.body[1:], strict=False):
+            match field, after:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = inspect.cleandoc(text)
+    return found

@@ -6,3 +6,6 @@ The room in the order of a start: `sandbox` (seen from outside), `launch` (the w
 polarisation, transceiver start-up beyond one link-up delay, and anything slower than its two
 cores.
 """
+
+NEW_TWIN = "new"
+"""What `--twin` means without a name: a twin that lives as long as the command that starts it."""

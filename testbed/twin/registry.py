@@ -14,11 +14,9 @@ from stat import S_ISDIR
 
 from testbed.errors import UsageError
 from testbed.plugins import nearest
+from testbed.twin import NEW_TWIN
 from testbed.twin.machine import born
 from testbed.twin.sandbox import Sandbox, pid_space
-
-NEW_TWIN = "new"
-"""What `--twin` means without a name: a twin that lives as long as the command that starts it."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from testbed.bench.sites import SwitchSite
 from testbed.errors import FileError
 from testbed.fabric.card import Card
 from testbed.plugins import nearest
 from testbed.schema import Lab
+
+if TYPE_CHECKING:
+    from testbed.bench.sites import SwitchSite
 
 _PRESETS = Path(__file__).parent
 

@@ -21,6 +21,7 @@ from testbed.schema import load_lab
 from testbed.twin.control import ask
 
 LOOK = """
+PATH=$PATH:/usr/sbin:/sbin
 ip -j addr show; ip -j route show; ip -j neigh show nud permanent; tc -j qdisc show
 for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null; echo; done
 """

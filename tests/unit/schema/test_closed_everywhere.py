@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import FileError
-from testbed.schema import json_schema, load
+from testbed.schema import load
+from testbed.schema.json_schema import json_schema
 from testbed.schema.yaml12 import parse
 
 BOGUS = "bogus key"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.schema import json_schema
+from testbed.schema.json_schema import json_schema
 
 
 def mappings(node):

@@ -6,7 +6,8 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import SwitchPort
-from testbed.schema import json_schema, load_lab
+from testbed.schema import load_lab
+from testbed.schema.json_schema import json_schema
 
 LAB = """\
 lab: bench
