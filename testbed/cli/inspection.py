@@ -72,11 +72,22 @@ def _run_row(run: RunDirectory) -> dict[str, Any]:
 
 
 @app.command(epilog="Example: testbed report latest")
-def report(run: Run = "latest", results: RecordsOption = RESULTS, json: JsonOption = False) -> int:
+def report(
+    run: Run = "latest",
+    results: RecordsOption = RESULTS,
+    json: JsonOption = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the arms and checks as Markdown instead.")
+    ] = False,
+) -> int:
     """Compute a run's numbers from its event log again, and print its last page."""
-    summary = finish(find_run(results, run), show=not json)
+    summary = finish(find_run(results, run), show=not json and not markdown)
     if json:
         print_json(summary.to_json())
+    elif markdown:
+        from testbed.report.markdown import markdown as as_markdown
+
+        print(as_markdown(summary), end="")
     return summary.exit_code
 
 

@@ -149,7 +149,9 @@ def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool 
     console = terminal()
     with console.capture() as page:
         print_page(summary, directory.path, console, will_be_drawn=will_be_drawn)
-    return page.get()
+    if console.is_terminal:
+        return page.get()
+    return "".join(f"{line.rstrip()}\n" for line in page.get().splitlines())
 
 
 def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None:

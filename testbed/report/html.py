@@ -17,7 +17,9 @@ from testbed.events import Event
 from testbed.record.rundir import RunDirectory
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
+from testbed.report.arms import HEADINGS, arm_tables, cells, notes
 from testbed.report.paces import paces
+from testbed.report.short import shortened
 from testbed.report.trial_section import remark
 from testbed.report.wording import (
     by_arm,
@@ -50,8 +52,12 @@ def write_html(summary: Summary, events: Sequence[Event], path: Path) -> None:
 
 def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
+    full, summary = summary, shortened(summary)
     arms = anatomies(summary)
     return {
+        "arm_headings": HEADINGS,
+        "arm_rows": list(_arms(summary)),
+        "arm_notes": list(notes(full)),
         "summary": summary,
         "question": begin.get("question", ""),
         "label_means": explain(summary.label),
@@ -66,6 +72,12 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
         "command": begin.get("command", ""),
         "repeat": _repeat(begin),
     }
+
+
+def _arms(summary: Summary) -> Iterator[tuple[str, ...]]:
+    for table in arm_tables(summary):
+        for number, row in enumerate(table.rows):
+            yield ("" if number else table.name, row.arm, *cells(row))
 
 
 def _checks(summary: Summary) -> Iterator[dict[str, str]]:

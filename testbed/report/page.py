@@ -15,8 +15,10 @@ from testbed.analysis.recovered import Recovered
 from testbed.analysis.summary import Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.report.anatomy import anatomies
+from testbed.report.arms import print_arms
 from testbed.report.model_section import print_model
 from testbed.report.recovery_section import print_recoveries
+from testbed.report.short import shortened
 from testbed.report.throughput_section import print_throughput
 from testbed.report.trial_section import print_trials
 from testbed.report.wording import check_value, explain, retries, supports
@@ -42,7 +44,10 @@ def print_page(
 
     The next command opens report.html, or makes it where it will not be drawn now.
     """
+    full, summary = summary, shortened(summary)
     _print_head(summary, console)
+    if summary.label != "model":
+        print_arms(full, console)
     if summary.checks:
         _print_checks(summary, console)
     if found := anatomies(summary):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.events import Event
+from testbed.report.short import short_names
 from testbed.report.wording import quantity, size
 from testbed.run.plan import Plan, RunTrial
 
@@ -50,6 +51,7 @@ class Progress:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.arm_names = short_names(trial.arm for trial in plan.trials)
         self.phase = ""
         self.trial: RunTrial | None = None
         self.circuits: tuple[str, ...] = ()
@@ -175,7 +177,7 @@ class Progress:
             case "program.begin":
                 return f"{data['host']} runs {data['argv'][0]}", "plain"
             case "trial.begin":
-                return f"trial {self.number}: {subject}", "plain"
+                return f"trial {self.number}: {self.arm_names.get(subject, subject)}", "plain"
             case "fault.inject":
                 return f"{data['fault']} of {subject}: {data['note']}", "fault"
             case "recovery.decided":

@@ -77,7 +77,7 @@ def _where(progress: Progress) -> Text:
     trial = progress.trial
     if trial is None:
         return text
-    text.append(f"  {progress.number}  {trial.arm}")
+    text.append(f"  {progress.number}  {progress.arm_names[trial.arm]}")
     if trial.fault:
         text.append(f"  {trial.fault.kind} of rank {trial.fault.rank}", "red")
     return text

@@ -142,7 +142,16 @@ def test_failed_checks_come_first(report):
     held = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed")
     missed = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
     rows = parsed(report(summary(recovery(0), checks=(held, missed)))).rows
+    rows = rows[rows.index("verdict|check|limit|value|") :]
     assert rows[1].startswith("failed|warm.recovery_time median|< 100 ms|500 ms|")
+
+
+def test_the_table_of_arms_comes_first(report):
+    html = report(summary(recovery(0), lost(1), recovery(2, "cold")))
+    rows = parsed(html).rows
+    assert rows[0] == "metric|arm|n|no value|median|95 % interval|predicted|"
+    assert rows[1:3] == ["recovery_time|cold|1|500 ms|n < 6|", "warm|1|1|500 ms|n < 6|"]
+    assert html.index("<h2>Arms</h2>") < html.index("<h2>Recovery</h2>")
 
 
 def test_an_allreduce_is_drawn_as_bandwidth_over_size(report, allreduce, summarised):
