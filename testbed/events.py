@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KINDS: dict[str, str] = {
-    "run.begin": "a run starts; label, seed, versions",
+    "run.begin": "a run starts; label, seed, versions, the monotonic `clock` that `t` counts from",
     "run.end": "a run is over; outcome, clean-up verdict, reason",
     "phase": "the life cycle enters a phase: prepare, baseline, trials, restore",
     "wiring.port": "what was found of one host port's fibres: found, lossy, swapped or dark",

@@ -102,7 +102,7 @@ class Dimension:
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµμ%/]+)"
 )
-_INPUT_ONLY = {"μs", "us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
+_INPUT_ONLY = {"ppm", "μs", "us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
 
 TIME = Dimension(
     "time",
@@ -124,7 +124,7 @@ SIZE = Dimension(
 )
 POWER = Dimension("power level", {"dBm": 1.0}, "-3 dBm", signed=True)
 LOSS = Dimension("loss", {"dB": 1.0}, "1.5 dB", signed=True)
-SHARE = Dimension("share", {"%": 0.01}, "95 %")
+SHARE = Dimension("share", {"%": 0.01, "ppm": 1e-6}, "95 %")
 
 Seconds = Annotated[float, TIME]
 BitRate = Annotated[float, RATE]

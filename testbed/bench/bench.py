@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from testbed.bench.attenuation import Attenuation
+from testbed.bench.clocks import HostClocks
 from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
 from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
@@ -77,6 +78,7 @@ class Bench:
         self._journal = journal
         self._log = log
         self._listener = listener
+        self.clocks = HostClocks(log)
         self._token = secrets.token_hex(16)
         self._lease: Lease | None = None
         self._agents: dict[str, int] = {}
@@ -188,6 +190,17 @@ class Bench:
                 time.sleep(_REOPEN_PAUSE)
                 each *= 2
 
+    def measure_clocks(self, deadline: Deadline) -> None:
+        """Measure every host's clock well; one that does not answer is left out, and said."""
+
+        def measure(host: BenchHost) -> None:
+            try:
+                self.clocks.hear(host.name, host.clock_offset(deadline))
+            except HostError as error:
+                self._log.append("note", host.name, text=f"its clock was not measured: {error}")
+
+        side_by_side(measure, list(self.hosts.values()))
+
     def drop_host(self, name: str) -> None:
         """Forget a host that does not answer, without waiting for it."""
         if host := self.hosts.pop(name, None):
@@ -276,7 +289,9 @@ class Bench:
         others = [other for other in self.hosts.values() if other.name != name]
         peers = {a: h for other in others for a, h in other.hardware_addresses().items()}
         changes = host.set_up_network(peers, self._token, deadline)
-        self._log.append("host.ready", name, network_changes=changes, **host.facts)
+        facts = {"network_changes": changes, **host.facts}
+        self.clocks.start(self._log.append("host.ready", name, **facts))
+        host.watch_clock(partial(self.clocks.hear, name))
 
     def _make(self, name: str) -> None:
         made: Any = make_instrument(self.lab, name, self._transcripts[name])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any
 
 from testbed.bench import ssh
 from testbed.bench.bundle import agent_command, bundle
-from testbed.bench.clocks import Offset, measure_offset
+from testbed.bench.clocks import Offset, measure_offset, watch_offset
 from testbed.bench.link import AgentLink, Answer, Listener
 from testbed.clock import Deadline
 from testbed.errors import EXIT_UNSAFE, HostError
@@ -132,6 +133,12 @@ class BenchHost:
     def clock_offset(self, deadline: Deadline) -> Offset:
         """Measure the host's clock against ours."""
         return measure_offset(self.link, deadline)
+
+    def watch_clock(self, heard: Callable[[Offset], None]) -> None:
+        """Measure the host's clock every so often as long as its agent answers, in a thread."""
+        Thread(
+            target=watch_offset, args=(self.link, heard), name=f"clock {self.name}", daemon=True
+        ).start()
 
     def ask_identity(
         self,

@@ -90,6 +90,10 @@ class AgentLink:
 
         Thread(target=tell, name=f"keep {self.host}", daemon=True).start()
 
+    def is_over_within(self, seconds: float) -> bool:
+        """Wait for so long; tell whether the link has ended, which ends the wait."""
+        return self._ended.wait(seconds)
+
     def close(self) -> None:
         """Drop the link; the agent then takes back what it did and ends. Safe to call twice."""
         self._closed = self._closed or "the link to the agent is closed"

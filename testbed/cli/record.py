@@ -64,7 +64,7 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
     }
     directory.write_json("run.json", facts)
     log = EventLog(directory.events)
-    log.append("run.begin", plan.experiment, **facts)
+    log.append("run.begin", plan.experiment, clock=log.started, **facts)
     for trouble in troubles_of_results(results):
         log.append("health", "results", text=trouble)
     return directory, log

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.clocks import Clocks
 from testbed.analysis.steps import KINDS
-from testbed.bench.bench import Bench, side_by_side
+from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
 from testbed.control.words import AgentLost
-from testbed.errors import LabError
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.faults.words import Fault, Injected, Victim
@@ -85,7 +83,7 @@ class Trial:
         self._fault: Fault | None = None
         self._victim: Victim | None = None
         self._receipt = ""
-        self._clocks = Clocks(())
+        self._clocks = around.bench.clocks.known
         self._aftermath = Aftermath(len(job.hosts), self._clocks)
         self._comeback = Comeback(job, recovery, self._pace, self._inbox)
         self.failure = ""
@@ -98,6 +96,8 @@ class Trial:
         deadline = Deadline.after(self._experiment.limits.trial)
         self._inbox.handler = self._hear
         begun = self._log.append("trial.begin", self._plan.arm, generation=self._job.generation)
+        if self._chooser:
+            self._chooser.set_clocks(self._clocks)
         self._measure_clocks()
         self._aftermath = Aftermath(len(self._job.hosts), self._clocks)
         self._aftermath.hear(begun)
@@ -304,24 +304,6 @@ class Trial:
             self._aftermath.hear(seen)
 
     def _measure_clocks(self) -> None:
-        """Measure every answering host's clock; one that does not answer is left out, and said."""
-        hosts = self._around.bench.hosts
         deadline = Deadline.after(_CLOCK_LIMIT)
-        offsets: list[Event] = []
-
-        def measure(name: str) -> None:
-            try:
-                found = hosts[name].clock_offset(deadline)
-            except LabError as error:
-                self._log.append("note", name, text=f"its clock was not measured: {error}")
-                return
-            ahead = found.offset + self._log.started
-            offsets.append(
-                self._log.append("clock.offset", name, at=found.at, ahead=ahead, bound=found.bound)
-            )
-
-        future = self._inbox.submit(lambda: side_by_side(measure, list(hosts)))
-        self._inbox.result(future, deadline, "measuring the clocks")
-        self._clocks = Clocks(offsets)
-        if self._chooser:
-            self._chooser.set_clocks(self._clocks)
+        measured = self._inbox.submit(lambda: self._around.bench.measure_clocks(deadline))
+        self._inbox.result(measured, deadline, "measuring the clocks")

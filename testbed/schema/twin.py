@@ -11,7 +11,7 @@ from testbed.errors import FileError
 from testbed.schema.check import Checked, SchemaError
 from testbed.schema.override import Override
 from testbed.schema.text import Name
-from testbed.units import BitRate, PowerLevel, Seconds
+from testbed.units import BitRate, PowerLevel, Seconds, Share
 
 
 class TwinSettings(Checked):
@@ -29,6 +29,8 @@ class TwinSettings(Checked):
     """Rate of every fabric port."""
     clock_skew: Seconds = 1000.0
     """How far apart the monotonic clocks of virtual hosts may be."""
+    clock_drift: Annotated[Share, Field(le=500e-6)] = 100e-6
+    """How much faster or slower than the machine's they may run; drawn for each host."""
     cards: Mapping[Name, str] = {}
     """The characterisation card that a switch's twin follows: a preset's name, or a file's."""
     seed: Annotated[int, Field(ge=0)] = 0

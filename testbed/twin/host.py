@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import asyncssh
 
+from testbed.twin import drift
 from testbed.twin.namespaces import keep_mounts_private, mount
 from testbed.twin.net import Network, token_bucket
 from testbed.twin.site import GATEWAY, MANAGEMENT_INTERFACE
@@ -42,6 +44,8 @@ class HostSetup:
     """What each fabric port can send, in bit/s."""
     clock_offset: int
     """Nanoseconds that the host's monotonic clock is ahead of the sandbox's."""
+    clock_drift: int
+    """Nanoseconds that it gains in a second."""
     path: str
     """Where commands are found."""
     host_key: str
@@ -62,6 +66,7 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
     mount("sysfs", "/sys", "sysfs")
     host_key = asyncssh.read_private_key(setup.host_key)  # from the /run that others share
     mount("tmpfs", "/run", "tmpfs", "mode=0755")  # emptied by every start, as on a real host
+    write_clock(Path(drift.DIRECTORY), setup.clock_drift)
     socket.sethostname(setup.name)
     channel.recv(16)
     try:
@@ -74,6 +79,13 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
         os._exit(0)
     channel.close()
     return _reap_forever()
+
+
+def write_clock(place: Path, gain: int) -> None:
+    """Let every Python that starts with `place` in PYTHONPATH have a clock of another rate."""
+    place.mkdir()
+    start = f"{inspect.getsource(drift)}\n\nrun_at({gain})\n"
+    place.joinpath("sitecustomize.py").write_text(start)
 
 
 def _reap_forever() -> int:
@@ -113,7 +125,8 @@ def _serve_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.sock
 
 
 async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
-    shell = Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", "HOSTNAME": setup.name})
+    own = {"HOSTNAME": setup.name, "PYTHONPATH": drift.DIRECTORY}
+    shell = Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", **own})
     server = await asyncssh.listen(
         setup.address,
         setup.ssh_port,

@@ -177,6 +177,7 @@ def _host_setup(host: HostSite, site: Site, lab: Lab, client_key: str) -> HostSe
         interfaces=tuple(link.interface for link in host.links),
         rate=lab.twin.rate,
         clock_offset=host.clock_offset,
+        clock_drift=host.clock_drift,
         path=f"{scripts}:{os.environ.get('PATH', os.defpath)}",
         host_key=str(machine.host_key(host.name)),
         client_key=client_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from testbed.fabric.circuits import HostPort
@@ -44,6 +44,8 @@ class HostSite:
     links: tuple[Link, ...]
     clock_offset: int
     """Nanoseconds that the host's monotonic clock is ahead."""
+    clock_drift: int
+    """Nanoseconds that it gains in each second that the kernel counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Site:
 def lay_out(lab: Lab) -> Site:
     """Return the site of a lab's twin; raise ValueError for what a twin cannot be."""
     addresses = _Addresses(iter(_NAMED_HOSTS.hosts()))
-    chance = random.Random(lab.twin.seed)
+    chance, drift = random.Random(lab.twin.seed), random.Random(f"drift {lab.twin.seed}")
     indexes = iter(range(_FIRST_LINK, 2**20))
     hosts = {}
     for number, (name, host) in enumerate(lab.hosts.items()):
@@ -83,11 +85,22 @@ def lay_out(lab: Lab) -> Site:
             for key, spec in host.ports.items()
         )
         offset = int(chance.uniform(0, lab.twin.clock_skew) * 1e9)
+        gain = round(drift.uniform(-1, 1) * lab.twin.clock_drift * 1e9)
+        _refuse_another_start(name, host.env, gain)
         address = addresses.of(ssh_name)
         hosts[name] = HostSite(
-            name, ssh_name, address, port, f"m{number}", next(indexes), links, offset
+            name, ssh_name, address, port, f"m{number}", next(indexes), links, offset, gain
         )
     return Site(hosts, tuple(_instruments(lab)))
+
+
+def _refuse_another_start(name: str, environment: Collection[str], gain: int) -> None:
+    """Raise ValueError where ranks would have another clock than their agent."""
+    if gain and "PYTHONPATH" in environment:
+        raise ValueError(
+            f"{name}: its env sets PYTHONPATH, by which a twin gives it a clock of its own rate;"
+            " set twin.clock_drift to 0 ppm"
+        )
 
 
 def ssh_target(text: str) -> tuple[str, int]:

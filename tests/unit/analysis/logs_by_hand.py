@@ -5,7 +5,7 @@ from testbed.analysis.trial import analyse_trial
 from testbed.events import Event
 
 RANKS = 4
-HEARD = 0.001
+HEARD = 0.004
 """Seconds after which the orchestrator hears what happened on a host."""
 
 
@@ -120,7 +120,7 @@ class Log:
         """Return what this comes to."""
         ordered = sorted(self.events, key=lambda event: event.t)
         mine = [event for event in ordered if event.trial == number]
-        return analyse_trial(number, mine, Clocks(ordered))
+        return analyse_trial(number, mine, Clocks(ordered, slew=0.0))
 
 
 def recovery(ahead=0.0, bound=0.0):
@@ -135,6 +135,7 @@ def recovery(ahead=0.0, bound=0.0):
     log.fault(2.0)
     log.receipt(2.010)
     log.splice(2.0)
+    log.measure(2.5)
     log.steps(2.5, range(10, 13), generation=2, every=0.2)
     log.steps(3.0, range(13, 20), generation=2)
     log.measure(3.9)

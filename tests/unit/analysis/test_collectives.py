@@ -25,7 +25,7 @@ class Collectives(Log):
             self.on(host, end, "sample", f"rank {rank}", **data, **about, **stamps)
 
     def analysed(self):
-        return analyse_trial(0, self.events, Clocks(self.events))
+        return analyse_trial(0, self.events, Clocks(self.events, slew=0.0))
 
 
 @pytest.fixture

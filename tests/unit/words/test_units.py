@@ -44,6 +44,7 @@ values = st.floats(1e-9, 1e15)
         (POWER, "-3 dBm", -3),
         (LOSS, "1.5 dB", 1.5),
         (SHARE, "95 %", 0.95),
+        (SHARE, "100 ppm", 1e-4),
         (TIME, " 1e-3 s ", 1e-3),
         (TIME, "+.5 s", 0.5),
     ],
