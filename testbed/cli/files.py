@@ -63,6 +63,8 @@ def validate(
             if isinstance(found, Lab):
                 check_quarantine(found, _today())
                 _check_cards(found)
+            if isinstance(found, Experiment):
+                _check_claims(found)
         except UsageError as error:
             worst = error.exit_code
             for one in (error, *getattr(error, "others", ())):
@@ -145,6 +147,14 @@ def _check_cards(lab: Lab) -> None:
         from testbed.twin.cards import check_cards
 
         check_cards(lab)
+
+
+def _check_claims(experiment: Experiment) -> None:
+    """Refuse checks that cannot mean anything."""
+    if experiment.checks:
+        from testbed.run.claims import check_claims
+
+        check_claims(experiment)
 
 
 def _today() -> date:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.analysis.samples import size_name
 from testbed.plugins import Kind
 from testbed.units import SIZE, BitRate, Bytes, Seconds
 
@@ -57,6 +59,12 @@ class TrainOptions:
         if self.dim // self.heads % 2:
             raise ValueError("rotary attention needs an even number of dimensions per head")
 
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics of its trials, but for those that a fault brings."""
+        yield from ("step_time", "steps", "loss")
+        yield from ("busbw", "wire_overhead") if self.ranks > 1 else ()
+        yield from ("digest",) if self.steps is not None else ()
+
     def _check_collective(self) -> None:
         if self.collective != "ring" and self.ranks < 2:
             raise ValueError(f"{self.collective} is between ranks, and there is but one")
@@ -94,6 +102,12 @@ class AllReduceOptions:
             if size in self.sizes[:index]:
                 raise ValueError(f"{SIZE.format(size)} is listed twice")
 
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics of its trials, but for those that a fault brings."""
+        yield from ("steps", "digest")
+        for name in map(size_name, self.sizes):
+            yield from (f"time_{name}", f"algbw_{name}", f"busbw_{name}")
+
 
 @dataclass(frozen=True, slots=True)
 class CollectiveModelOptions:
@@ -123,6 +137,11 @@ class CollectiveModelOptions:
             raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
         if not self.rate:
             raise ValueError("a rate of 0 carries nothing")
+
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics that it computes."""
+        yield from ("total_time", "exposed_time", "speedup", "exposed_speedup", "rounds")
+        yield from ("critical_delay",) if self.algorithm == "stragglar" else ()
 
 
 def _check_counts(options: TrainOptions | AllReduceOptions, *names: str, least: int = 1) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from testbed.analysis.samples import size_name
 from testbed.plugins import Kind
 from testbed.units import SIZE, Bytes
 
@@ -51,11 +52,36 @@ class CollectiveOptions:
         if len(self.libraries) > 1:
             raise ValueError("a rank can be in one library at a time, in gloo or in nccl")
 
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics of its trials, on circuits or on a packet switch."""
+        yield from ("steps", "digest", "skew", "straggler", "straggler_confidence")
+        yield from ("model_error", "right_choices")
+        if "stragglar" in self.algorithms:
+            yield from _beside_stragglar(self.algorithms)
+        ours = [name for name in self.algorithms if name not in get_args(Library)]
+        ways = [f"{name}_{way}" for name in ours for way in ("repointed", "forwarded")]
+        for size in map(size_name, self.sizes):
+            for name in (*self.algorithms, *ways):
+                yield from (f"{what}_{name}_{size}" for what in _OF_ONE)
+            for library in self.libraries:
+                yield from (f"over_{library}_{name}_{size}" for name in ours)
+
     @property
     def libraries(self) -> tuple[str, ...]:
         """Return the libraries that its ranks need."""
         named = {self.executor, *self.algorithms}
         return tuple(library for library in get_args(Library) if library in named)
+
+
+_OF_ONE = ("total", "exposed", "busbw", "sent")
+
+
+def _beside_stragglar(algorithms: Sequence[str]) -> Iterator[str]:
+    if "ring" in algorithms:
+        yield from ("speedup", "exposed_speedup", "critical_delay")
+    for name in algorithms:
+        if name not in ("ring", "stragglar", *get_args(Library)):
+            yield f"speedup_over_{name}"
 
 
 def _check_list(name: str, items: Sequence[str]) -> None:

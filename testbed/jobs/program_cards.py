@@ -75,6 +75,10 @@ class CommandOptions:
         """Refuse a program without a name."""
         _check_common(self.ranks, self.command, self.metrics)
 
+    def measures(self) -> tuple[str, ...]:
+        """Return no metrics but those of `metrics`."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class TorchrunOptions:
@@ -98,6 +102,10 @@ class TorchrunOptions:
             raise ValueError(f"gpus must be at least 1, not {self.gpus}")
         if not 1024 <= self.port < 65536:
             raise ValueError(f"{self.port} is no port from 1024 to 65535")
+
+    def measures(self) -> tuple[str, ...]:
+        """Return no metrics but those of `metrics`."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,15 @@ class NcclTestsOptions:
             raise ValueError(f"factor must be at least 2, not {self.factor}")
         if self.largest < self.smallest:
             raise ValueError("largest is less than smallest")
+
+    @property
+    def any_size(self) -> bool:
+        """Tell that it measures whatever sizes its arguments come to."""
+        return True
+
+    def measures(self) -> tuple[str, ...]:
+        """Return no metrics but those of message sizes."""
+        return ()
 
 
 def _check_common(ranks: int, command: tuple[str, ...], metrics: Mapping[str, Pattern]) -> None:

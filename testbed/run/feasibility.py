@@ -18,46 +18,6 @@ _OF_A_PORT = ("attenuate",)
 """Faults whose target is a fabric port."""
 
 
-def check_metrics(experiment: Experiment) -> None:
-    """Refuse checks on metrics that do not exist."""
-    own = own_metrics(experiment)
-    for key, statistics in experiment.checks.items():
-        _check_metric(key, experiment.source.where_key("checks", key), own)
-        if statistics.same_as is not None:
-            where = experiment.source.where("checks", key, "same_as")
-            _check_metric(statistics.same_as, where, own)
-
-
-def own_metrics(experiment: Experiment) -> frozenset[str]:
-    """Return the metrics that the jobs of an experiment's arms define; refuse known names."""
-    from testbed.analysis.meaning import METRICS, is_of_size
-
-    found = set()
-    for arm in experiment.arms():
-        for job, spec in arm.experiment.jobs.items():
-            for name in getattr(spec.options, "metrics", {}):
-                if name in METRICS or is_of_size(name):
-                    where = experiment.source.where("jobs", job, "metrics", name)
-                    hint = "give the program's own metric a name of its own"
-                    raise FileError(where, f"{name!r} means something else already", hint=hint)
-                found.add(name)
-    return frozenset(found)
-
-
-def _check_metric(name: str, where: str, own: frozenset[str]) -> None:
-    # Not above: it brings NumPy, which no other verb needs.
-    from testbed.analysis.meaning import METRICS, meaning
-
-    metric = name.rpartition(".")[2]
-    if metric in own:
-        return
-    try:
-        meaning(metric)
-    except KeyError:
-        hint = nearest(metric, [*own, *METRICS])
-        raise FileError(where, f"{metric!r} is no metric", hint=hint) from None
-
-
 def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: Placement) -> None:
     """Refuse an arm with hosts that the first does not have: they would not be opened."""
     for host in placement.used:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from testbed.errors import UsageError
 from testbed.fabric.circuits import CrossConnect, Matching
+from testbed.run.claims import check_claims
 from testbed.run.far_end_plan import far_end_faults, is_of_far_end
-from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes, check_metrics
+from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.on_paper import is_on_paper
 from testbed.run.placement import Placement, place
 from testbed.run.plan import (
@@ -34,9 +35,10 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
 
     Raise FileError where the experiment asks for what the lab does not have or permit.
     """
-    check_metrics(experiment)
     arms, count = experiment.arms(), repeat or experiment.trials
-    if is_on_paper(experiment):
+    on_paper = is_on_paper(experiment)
+    check_claims(experiment)
+    if on_paper:
         trials = tuple(RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count))
         return Plan(experiment.experiment, lab.lab, seed, trials)
     placements = {arm.name: place(arm.experiment, lab) for arm in arms}

@@ -14,6 +14,7 @@ from testbed.jobs.words import ProgramJob, Reading, Said
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
 from testbed.schema import Host
+from testbed.schema.check import shown
 from testbed.schema.hosts import FabricKind
 from testbed.secret import redacted
 
@@ -26,6 +27,7 @@ _READ_LIMIT = 60.0
 class _Program:
     """What one rank's program has said so far, and its exit code once it has ended."""
 
+    name: str
     said: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _STREAMS})
     code: int | None = None
 
@@ -49,7 +51,9 @@ class Programs:
         self._bench = bench
         self._hosts = tuple(hosts)
         self._fabric = fabric
-        self._programs = {rank: _Program() for rank in range(len(hosts))}
+        specs = [bench.lab.hosts[host] for host in self._hosts]
+        lines = job.command_lines(specs)
+        self._programs = {rank: _Program(_name(lines[rank])) for rank in range(len(hosts))}
         self.failure = ""
         """Why the first one that failed did."""
 
@@ -96,14 +100,14 @@ class Programs:
             program.said["report"] = [report]
             self._bench.keep_output(host, "program.report", report + "\n")
         if "failed" in said:
-            return f"the program on {host} could not be started: {said['failed']}"
+            return f"{program.name} on {host} could not be started: {said['failed']}"
         if "code" not in said:
-            return f"the program on {host} was lost: its keeper was ended by somebody"
+            return f"{program.name} on {host} was lost: its keeper was ended by somebody"
         program.code = said["code"]
         if said["left"]:
-            return f"{said['left']} processes of the program on {host} survived SIGKILL"
+            return f"{said['left']} processes of {program.name} on {host} survived SIGKILL"
         verdict = self._job.verdict(said["code"])
-        return f"the program on {host} failed: {verdict}{program.last_words}" if verdict else ""
+        return f"{program.name} on {host} failed: {verdict}{program.last_words}" if verdict else ""
 
     def measure(self, inbox: Inbox, log: EventLog, deadline: Deadline) -> str:
         """Write down what was measured; return why what was said cannot be read, if it cannot."""
@@ -125,3 +129,8 @@ class Programs:
             if program.said["stdout"] or program.code is not None
         ]
         yield from self._job.readings(said)
+
+
+def _name(command: Sequence[str]) -> str:
+    """Return a program as people know it; the line of a rank that runs none is empty."""
+    return f"the program {shown(command[0])}" if command else "the program"

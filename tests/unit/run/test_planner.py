@@ -392,15 +392,18 @@ REFUSED = {
     ),
     "a metric that there is not": (
         [("experiment", "warm.recovery_time", "warm.recovery_tim")],
-        "experiment.yaml:14:3: 'recovery_tim' is no metric; did you mean 'recovery_time'?",
+        "experiment.yaml:14:3: checks.warm.recovery_tim: 'recovery_tim' is no metric; did "
+        "you mean 'recovery_time'?",
     ),
     "a size that there is not": (
         [("experiment", "warm.recovery_time", "warm.busbw_large")],
-        "experiment.yaml:14:3: 'busbw_large' is no metric",
+        "experiment.yaml:14:3: checks.warm.busbw_large: 'busbw_large' is no metric; did you mean "
+        "'busbw'?",
     ),
     "a metric to compare with that there is not": (
         [("experiment", '{every: "< 1 s"}', "{same_as: cold.digests}")],
-        "experiment.yaml:14:33: 'digests' is no metric; did you mean 'digest'?",
+        "experiment.yaml:14:33: checks.warm.recovery_time.same_as: 'digests' is no metric; "
+        "did you mean 'digest'?",
     ),
     "a variant with a host that the first lacks": (
         [

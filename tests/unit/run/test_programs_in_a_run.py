@@ -27,7 +27,9 @@ def undisturbed(desk, job=COMMAND):
     desk.change("experiment", JOB, job)
     start, end = desk.experiment.index("faults:"), desk.experiment.index("trials:")
     desk.experiment = desk.experiment[:start] + desk.experiment[end:]
-    desk.change("experiment", "warm.recovery_time", "rate" if job == COMMAND else "busbw_1mib")
+    metric = "rate" if job == COMMAND else "busbw_1mib"
+    old = 'warm.recovery_time: {every: "< 1 s"}'
+    desk.change("experiment", old, metric + ': {every: "> 1 Mbit/s"}')
     return desk
 
 
@@ -150,9 +152,9 @@ def test_secrets_are_masked_before_anything_keeps_them(running, bench):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"code": 3}, "the program on h1 failed: it ended with code 3: out of luck"),
-        ({"code": -9}, "the program on h1 failed: it was ended by SIGKILL: out of luck"),
-        ({"code": 0, "left": 2}, "2 processes of the program on h1 survived SIGKILL"),
+        ({"code": 3}, "the program 'run' on h1 failed: it ended with code 3: out of luck"),
+        ({"code": -9}, "the program 'run' on h1 failed: it was ended by SIGKILL: out of luck"),
+        ({"code": 0, "left": 2}, "2 processes of the program 'run' on h1 survived SIGKILL"),
     ],
 )
 def test_why_a_program_failed_is_told_with_its_last_words(running, how, words):
@@ -165,7 +167,7 @@ def test_a_program_that_is_not_there_fails_the_job(running):
     running.seats["h0"] = seat()
     say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
     assert running.programs.failure == (
-        "the program on h0 could not be started: No such file or directory"
+        "the program 'run' on h0 could not be started: No such file or directory"
     )
 
 
@@ -178,7 +180,7 @@ def test_a_program_that_was_lost_fails_the_job(running):
 def test_the_first_failure_is_the_one_that_is_told(running):
     end(running, "h0", code=1)
     end(running, "h1", code=2)
-    assert running.programs.failure == "the program on h0 failed: it ended with code 1"
+    assert running.programs.failure == "the program 'run' on h0 failed: it ended with code 1"
 
 
 def test_what_cannot_be_read_is_an_error_of_the_trial(running):

@@ -1,0 +1,142 @@
+"""Checks that cannot mean anything, found in the experiment's file before anything runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from testbed.analysis.limits import misfit
+from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning
+from testbed.errors import FileError
+from testbed.plugins import kind, nearest
+from testbed.schema import Arm, Condition, Experiment
+from testbed.schema.check import Problem, schema_error
+
+_OF_A_FAULT = ("recovery_time", "return_to_service", "dip", "plateau")
+"""Metrics of a trial in which something was broken."""
+
+_OF_A_REPAIR = (
+    *("fabric_ready", "detection", "fencing", "commanding", "reconfiguration", "leaving"),
+    *("waiting", "joining", "resuming", "restoring", "first_step"),
+)
+"""Metrics of a trial in which a policy repaired what was broken."""
+
+_OF_A_DELAY = (
+    *("straggling_step_time", "communication_share", "collective_gain", "step_gain"),
+    "gain_agreement",
+)
+"""Metrics of training in which a rank is slowed down."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Yield:
+    """What the trials of an arm measure: each metric that it may have a check on."""
+
+    arm: str
+    known: Mapping[str, Meaning]
+    any_size: bool
+    """Its jobs do not tell which message sizes they measure."""
+    job: str
+    has_fault: bool
+    has_policy: bool
+    has_delay: bool
+
+    def meaning(self, metric: str) -> Meaning:
+        """Return what a metric means that the arm may have."""
+        return self.known.get(metric) or meaning(metric)
+
+    def problem(self, metric: str) -> tuple[str, str]:
+        """Return why no trial of the arm has a metric, and a hint; nothing where it may have."""
+        if metric in self.known or (self.any_size and is_of_size(metric)):
+            return "", ""
+        if metric not in METRICS and not is_of_size(metric):
+            return f"{metric!r} is no metric", nearest(metric, [*self.known, *METRICS])
+        hint = nearest(metric, list(self.known))
+        for names, there, lack in (
+            (_OF_A_FAULT, self.has_fault, "nothing is broken in its trials"),
+            (_OF_A_REPAIR, self.has_fault, "nothing is broken in its trials"),
+            (_OF_A_REPAIR, self.has_policy, "no policy repairs anything"),
+            (_OF_A_DELAY, self.has_delay, "no rank is slowed down"),
+        ):
+            if metric in names and not there:
+                return f"no trial of {self.arm} has {metric!r}: {lack}", hint
+        return f"no trial of {self.arm} has {metric!r}: {self.job} does not measure it", hint
+
+
+def check_claims(experiment: Experiment) -> None:
+    """Refuse checks on metrics that no trial of their arm has, and limits that say nothing of them.
+
+    Raise SchemaError with every problem.
+    """
+    yields = {arm.name: _yield(experiment, arm) for arm in experiment.arms()}
+    if found := list(_problems(experiment, yields)):
+        raise schema_error(experiment.source, found)
+
+
+def _problems(experiment: Experiment, yields: Mapping[str, _Yield]) -> Iterator[Problem]:
+    for key, statistics in experiment.checks.items():
+        arm, _, metric = key.rpartition(".")
+        mine = yields[arm or next(iter(yields))]
+        message, hint = mine.problem(metric)
+        if message:
+            yield Problem(("checks", key), message, hint, at_key=True)
+            continue
+        for statistic, condition in statistics.conditions().items():
+            if isinstance(condition, Condition):
+                said = misfit(metric, mine.meaning(metric), statistic, condition)
+            else:
+                said = _mismatch(metric, mine, condition, yields)
+            if said:
+                yield Problem(("checks", key, statistic), said)
+
+
+def _mismatch(metric: str, mine: _Yield, other: str, yields: Mapping[str, _Yield]) -> str:
+    """Return why two metrics cannot be the same, or nothing where they may be."""
+    arm, _, name = other.rpartition(".")
+    message, hint = yields[arm].problem(name)
+    if message:
+        return f"{message}; {hint}"
+    units = mine.meaning(metric).unit, yields[arm].meaning(name).unit
+    return "" if units[0] == units[1] else f"{metric} and {name} are not in one unit"
+
+
+def _yield(experiment: Experiment, arm: Arm) -> _Yield:
+    """Return what the trials of an arm measure."""
+    spec = arm.experiment
+    fault = next(iter(spec.faults), None)
+    role = "" if fault is None else kind("faults", fault.kind).role
+    has_delay = role == "slows"
+    # Something that only slows a rank down can be recovered from once it is over.
+    has_fault = fault is not None and role != "far-end" and (not has_delay or bool(fault.hold))
+    has_policy = has_fault and spec.policy is not None
+    names = {name for names, there in (
+        (_OF_A_FAULT, has_fault), (_OF_A_REPAIR, has_policy), (_OF_A_DELAY, has_delay),
+    ) if there for name in names}  # fmt: skip
+    known = {name: METRICS[name] for name in names} | _of_jobs(experiment, arm)
+    any_size = any(_has_any_size(job.options) for job in spec.jobs.values())
+    job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
+    return _Yield(arm.name, known, any_size, job, has_fault, has_policy, has_delay)
+
+
+def _has_any_size(options: object) -> bool:
+    return not hasattr(options, "measures") or getattr(options, "any_size", False)
+
+
+def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, Meaning]:
+    """Return what the jobs of an arm measure by themselves; raise FileError for a known name."""
+    found: dict[str, Meaning] = {}
+    for job, spec in arm.experiment.jobs.items():
+        measures = getattr(spec.options, "measures", None)
+        # A job that does not tell is taken to measure whatever has a name.
+        names = METRICS.keys() - _CONDITIONAL if measures is None else measures()
+        found |= {name: meaning(name) for name in names}
+        for name, pattern in getattr(spec.options, "metrics", {}).items():
+            if name in METRICS or is_of_size(name):
+                where = experiment.source.where("jobs", job, "metrics", name)
+                hint = "give the program's own metric a name of its own"
+                raise FileError(where, f"{name!r} means something else already", hint=hint)
+            found[name] = Meaning(pattern.base[0], pattern.better, "")
+    return found
+
+
+_CONDITIONAL = {*_OF_A_FAULT, *_OF_A_REPAIR, *_OF_A_DELAY}
