@@ -116,7 +116,7 @@ class Watch:
         log = (
             self._directory / "logs" / f"{len(night.results):03d}-{'-on-'.join(task.pair.key)}.log"
         )
-        hangs = max(_LEAST, _HANGS * task.seconds) if task.is_known else float("inf")
+        hangs = max(_LEAST, _HANGS * task.seconds) if task.basis == "same" else float("inf")
         ended = conduct(self._arguments(task), _environment(task), log, min(hangs, end.left),
                         self._signals)  # fmt: skip
         if ended.why and (ended.why == "signal" or not end.left):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from testbed.nightly.pairs import Pair
 from testbed.nightly.past import PastRun
@@ -29,14 +30,14 @@ class Task:
     """The name of its last run, which begins with the time; empty when it has none."""
     seconds: float
     """How long it is expected to take."""
-    is_known: bool
-    """Whether it has come to its end before."""
+    basis: Literal["nothing", "fewer", "same"]
+    """What that rests on: no run of the pair, one of another count, or one of the same."""
 
     def after_once(self, seconds: float) -> Task:
         """Return the task once each arm has run in so many seconds: how long it takes follows."""
-        if self.is_known:
+        if self.basis != "nothing":
             return self
-        return replace(self, seconds=max(self.seconds, seconds * self.trials))
+        return replace(self, seconds=_expected((seconds - _STARTING) * self.trials), basis="fewer")
 
 
 def tasks(pairs: Iterable[Pair], past: Sequence[PastRun]) -> tuple[list[Task], list[Task]]:
@@ -61,14 +62,16 @@ def _task(pair: Pair, trials: int, past: Sequence[PastRun], *, is_full: bool) ->
     whole = [run for run in past if run.is_whole]
     results = [run.run for run in whole if run.trials >= trials and run.is_of(pair)]
     same = [run.seconds for run in whole if run.trials == trials]
-    if same:
-        seconds = same[-1]
-    else:
-        each = [run.seconds / run.trials for run in whole]
-        cut_short = [run.seconds for run in past if not run.is_whole and run.trials == trials]
-        seconds = max([(each[-1] if each else _UNKNOWN) * trials, *cut_short])
-    expected = seconds * _SLACK + _STARTING
-    return Task(pair, trials, is_full, results[-1] if results else "", expected, bool(same))
+    each = [run.seconds / run.trials for run in whole]
+    cut_short = [run.seconds for run in past if not run.is_whole and run.trials == trials]
+    basis: Literal["nothing", "fewer", "same"] = "same" if same else "fewer" if each else "nothing"
+    seconds = same[-1] if same else max([(each or [_UNKNOWN])[-1] * trials, *cut_short])
+    last = results[-1] if results else ""
+    return Task(pair, trials, is_full, last, _expected(seconds), basis)
+
+
+def _expected(seconds: float) -> float:
+    return max(0.0, seconds) * _SLACK + _STARTING
 
 
 def _age(task: Task) -> tuple[str, bool, float, tuple[str, str]]:
@@ -78,7 +81,8 @@ def _age(task: Task) -> tuple[str, bool, float, tuple[str, str]]:
 def first_of_full(full: Sequence[Task], budget: float) -> Task | None:
     """Return the full count that a night begins with setting time aside for.
 
-    It is the oldest that the whole budget has room for: so every night does at least one, and
-    none waits for ever behind many short runs.
+    It is the oldest that the whole budget has room for, as far as is known: so every night does at
+    least one, and none waits for ever behind many short runs.
     """
-    return next((task for task in full if task.seconds <= budget), None)
+    known = (task for task in full if task.basis != "nothing")
+    return next((task for task in known if task.seconds <= budget), None)

@@ -103,8 +103,9 @@ def test_a_spoilt_record_hides_no_other(record):
 def test_how_long_a_run_takes_is_what_it_took(record):
     record(LUMION, 3, 1, seconds=20.0)
     once, full = tasks([LUMION], past_runs(record.results))
-    assert (once[0].seconds, once[0].is_known) == (pytest.approx(30.0), True)
-    assert (full[0].seconds, full[0].is_known) == (pytest.approx(246.0), False)
+    assert (once[0].seconds, once[0].basis) == (pytest.approx(30.0), "same")
+    assert (full[0].seconds, full[0].basis) == (pytest.approx(246.0), "fewer")
+    assert full[0].after_once(99.0) == full[0]
     record(LUMION, 4, 10, seconds=100.0)
     assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(126.0)
 
@@ -113,6 +114,13 @@ def test_a_run_that_was_cut_short_takes_longer_than_that(record):
     record(LUMION, 3, 1, seconds=20.0)
     record(LUMION, 4, 10, seconds=1000.0, outcome="aborted")
     assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(1206.0)
+
+
+def test_where_nothing_ran_yet_each_arm_once_says_how_long_full_counts_take(record):
+    _, full = tasks([LUMION], past_runs(record.results))
+    assert full[0].basis == "nothing" and first_of_full(full, 1e9) is None
+    after = full[0].after_once(16.0)
+    assert (after.seconds, after.basis) == (pytest.approx(126.0), "fewer")
 
 
 def test_time_is_set_aside_for_the_oldest_full_count_that_a_night_has_room_for(record):

@@ -13,7 +13,7 @@ from testbed.nightly.process import Ended
 from testbed.nightly.verdict import Result, judge
 
 PAIRS = {pair.key: pair for pair in find_pairs(ROOT / "experiments", ROOT / "configs")[0]}
-FULL = Task(PAIRS["lumion", "rack"], 10, True, "", 60.0, True)
+FULL = Task(PAIRS["lumion", "rack"], 10, True, "", 60.0, "same")
 ONCE = replace(FULL, trials=1, is_full=False)
 ELSEWHERE = replace(FULL, pair=PAIRS["lumion", "serial-rack"])
 
