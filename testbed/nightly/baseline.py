@@ -25,6 +25,9 @@ FORMAT = 1
 MARGIN = 0.05
 """How far beyond its baseline's interval an interval must lie, as a share."""
 
+FLOOR = 1e-3
+"""And by how many seconds, for a time: less is the machine's scheduler."""
+
 _MEASURED = ("s", "bit/s")
 """Units of what can be slow: times and rates."""
 
@@ -80,11 +83,9 @@ class Baselines:
         """Yield each metric that is slower than its baseline."""
         for name, now in _judged(metrics):
             before = self._found.get(of, {}).get(name)
-            if before is None or before["better"] != now["better"]:
-                continue
-            old, new = tuple(before["ci95"]), tuple(now["ci95"])
-            if is_slower(new, old, now["better"]):
+            if before is not None and is_slower(now, before):
                 arm, _, metric = name.rpartition(".")
+                new, old = tuple(now["ci95"]), tuple(before["ci95"])
                 yield Slower(arm, metric, now["unit"], new, old)
 
     def compared(self, of: str, metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -93,10 +94,17 @@ class Baselines:
         pairs = [(name, now, mine[name]) for name, now in _judged(metrics) if name in mine]
         return {name: false_alarms(now["n"], before["n"]) for name, now, before in pairs}
 
-    def add(self, of: str, metrics: Mapping[str, Any], run: str, commit: str) -> int:
-        """Take what has no baseline yet as one, and write the file; return how many there were."""
+    def take(self, of: str, metrics: Mapping[str, Any], run: str, commit: str) -> int:
+        """Take as baselines what has none yet or is faster, and write the file; return how many.
+
+        Faster is what its baseline would be slower than: so an improvement is kept, too.
+        """
         mine = self._found.setdefault(of, {})
-        new = {name: metric for name, metric in _judged(metrics) if name not in mine}
+        new = {
+            name: metric
+            for name, metric in _judged(metrics)
+            if name not in mine or is_slower(mine[name], metric)
+        }
         for name, metric in new.items():
             kept = {key: metric[key] for key in ("unit", "better", "n", "median", "ci95")}
             mine[name] = kept | {"run": run, "commit": commit}
@@ -130,6 +138,7 @@ def _is_baseline(value: Any) -> bool:
         and len(ends) == 2
         and all(isinstance(end, (int, float)) for end in ends)
         and isinstance(value.get("n"), int)
+        and isinstance(value.get("unit"), str)
         and value.get("better") in ("lower", "higher")
     )
 
@@ -141,11 +150,17 @@ def _judged(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
             yield name, metric
 
 
-def is_slower(now: tuple[float, ...], before: tuple[float, ...], better: str) -> bool:
-    """Tell whether an interval lies wholly beyond another on the bad side, margin included."""
-    if better == "lower":
-        return now[0] > before[1] * (1 + MARGIN)
-    return now[1] * (1 + MARGIN) < before[0]
+def is_slower(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Tell whether a metric's interval lies wholly beyond another on the bad side, and by enough.
+
+    A metric that has changed its unit or its direction is another one.
+    """
+    if (now["unit"], now["better"]) != (before["unit"], before["better"]):
+        return False
+    if now["better"] == "lower":
+        beyond = now["ci95"][0] - before["ci95"][1]
+        return bool(beyond > max(MARGIN * before["ci95"][1], FLOOR if now["unit"] == "s" else 0.0))
+    return bool(now["ci95"][1] * (1 + MARGIN) < before["ci95"][0])
 
 
 def false_alarms(n: int, before: int) -> float:

@@ -101,9 +101,9 @@ def markdown(night: Night, machine: Machine) -> str:
         "",
         *_table(HEADINGS, rows(night)),
         "",
-        f"{night.new_baselines} new baselines. A time or rate counts as slower when its whole 95 % "
-        f"interval is more than {MARGIN:.0%} beyond its baseline's; of all that were compared "
-        f"tonight, {night.chance:.2g} would be so by chance at most, had nothing changed.",
+        f"{night.new_baselines} new baselines. A time or rate seems slower when its whole 95 % "
+        f"interval is more than {100 * MARGIN:.0f} % beyond its baseline's, and is run again then. "
+        f"Had nothing changed, {night.chance:.2g} of all compared would seem so by chance.",
     ]
     if night.missed:
         lines += ["", "## Not reached", "", *_table(

@@ -21,7 +21,8 @@ def test_an_arm_that_has_become_a_fifth_slower_is_red_and_named(second_night, ca
     second_night.experiment(rate="80 Gbit/s")
     assert second_night() == 1
     facts = second_night.facts()
-    assert [run["trials"] for run in facts["runs"]] == [6]  # which has run each arm, too
+    assert [run["trials"] for run in facts["runs"]] == [6, 6]  # the second to be sure
+    assert [run["outcome"] for run in facts["runs"]] == ["passed", "failed"]
     red = [case for run in facts["runs"] for case in run["cases"] if case["fate"] == "failure"]
     assert [case["name"] for case in red] == ["n4 is as fast as before", "n8 is as fast as before"]
     assert all("total_time is slower" in case["reason"] for case in red)

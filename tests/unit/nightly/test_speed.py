@@ -1,0 +1,33 @@
+"""A slowdown counts when a second run shows it, too."""
+
+from testbed.nightly.baseline import Slower
+from testbed.nightly.speed import Speed
+
+COMPARED = {"warm.recovery_time": 0.001, "warm.detection": 0.001, "cold.recovery_time": 0.001}
+
+
+def slower(arm, metric):
+    return Slower(arm, metric, "s", (0.6, 0.7), (0.4, 0.5))
+
+
+FIRST = Speed(COMPARED, (slower("warm", "recovery_time"), slower("cold", "recovery_time")))
+
+
+def fates(speed, is_sure=True):
+    return {case.name.split()[0]: case.fate for case in speed.cases(is_sure=is_sure)}
+
+
+def test_only_what_is_slower_twice_fails():
+    second = Speed(COMPARED, (slower("warm", "recovery_time"), slower("warm", "detection")))
+    (case, _) = second.also_in(FIRST).cases(is_sure=True)
+    assert fates(second.also_in(FIRST)) == {"warm": "failure", "cold": "passed"}
+    assert case.reason == "recovery_time is slower: 600–700 ms, before 400–500 ms"
+
+
+def test_what_is_not_sure_yet_fails_nothing_and_says_what_was_seen():
+    assert fates(FIRST, is_sure=False) == {"warm": "skipped", "cold": "skipped"}
+    assert all("run again" in case.reason for case in FIRST.cases(is_sure=False))
+
+
+def test_an_arm_without_baselines_has_no_case():
+    assert fates(Speed({}, ())) == {}
