@@ -36,7 +36,7 @@ VERBS = {
     "run": Verb("Run an experiment and record it.", ("running",)),
     "plan": Verb("Print exactly what `run` would do; open and touch nothing.", ("files",)),
     "report": Verb("Compute a run's numbers again and print them.", ("inspection",)),
-    "compare": Verb("Hold runs against each other, or two cards.", ("inspection",)),
+    "compare": Verb("Hold runs against each other, or two cards.", ("comparing",)),
     "list": Verb("List experiments, labs, runs, drivers, faults, …", ("inspection",)),
     "validate": Verb("Check files; name file:line:column of each mistake.", ("files",)),
     "schema": Verb("Print the JSON Schema of a file format.", ("files",)),

@@ -1,19 +1,15 @@
-"""The verbs that look at what is there: list, report, compare."""
+"""The verbs that look at what is there: list and report."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
-from testbed.cli.cards import read_card
+from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
 from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.cli.record import finish
-from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
-from testbed.fabric.card import drift
+from testbed.errors import UsageError
 from testbed.plugins import kinds
 from testbed.record.rundir import RunDirectory, find_run, runs
 from testbed.schema import Experiment, Lab, load
@@ -89,29 +85,3 @@ def report(
 
         print(as_markdown(summary), end="")
     return summary.exit_code
-
-
-@app.command(
-    epilog="Examples: testbed compare 3fa2c1 latest; testbed compare box.card.json twin.card.json"
-)
-def compare(
-    one: Run, other: Run, results: RecordsOption = RESULTS, json: JsonOption = False
-) -> int:
-    """Hold two runs against each other, metric by metric; or two characterisation cards."""
-    from testbed.report.compare import comparison_to_json, print_comparison, print_drift
-
-    if Path(one).is_file() or Path(other).is_file():
-        cards = read_card(Path(one)), read_card(Path(other))
-        differences = list(drift(*cards))
-        if json:
-            print_json([asdict(difference) for difference in differences])
-        else:
-            print_drift(*cards, differences, terminal())
-        return EXIT_FAILED if differences else EXIT_PASSED
-
-    rows = [find_run(results, name).read_json("summary.json") for name in (one, other)]
-    if json:
-        print_json(comparison_to_json(*rows))
-    else:
-        print_comparison(rows[0], rows[1], terminal())
-    return EXIT_PASSED

@@ -26,7 +26,7 @@ from testbed.record.journal import owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.waiting import waiting
-from testbed.schema import Lab, load_experiment, split_overrides
+from testbed.schema import Lab, effective_text, load_experiment, split_overrides
 from testbed.twin.machine import IDENTITY_VARIABLE
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ def open_record(results: Path, inputs: Inputs, label: str) -> tuple[RunDirectory
 
     plan = inputs.plan
     directory = RunDirectory.create(results, plan.experiment)
-    directory.write_text("experiment.yaml", inputs.experiment.source.text)
-    directory.write_text("lab.yaml", inputs.lab.source.text)
+    ours, theirs = split_overrides(inputs.overrides)
+    directory.write_text("experiment.yaml", effective_text(inputs.experiment.source, ours))
+    directory.write_text("lab.yaml", effective_text(inputs.lab.source, theirs))
     directory.write_json("plan.json", plan.to_json())
     facts: dict[str, Any] = {
         "format": 1,
@@ -80,7 +81,8 @@ def open_check(
 ) -> tuple[RunDirectory, EventLog, dict[str, Any]]:
     """Make the run directory of a check that has no plan; return it with its log and `run.json`."""
     directory = RunDirectory.create(results, name, is_latest=is_latest)
-    directory.write_text("lab.yaml", lab.source.text)
+    _, theirs = split_overrides(overrides)
+    directory.write_text("lab.yaml", effective_text(lab.source, theirs))
     facts: dict[str, Any] = {
         "format": 1,
         "run": directory.id,

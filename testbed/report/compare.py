@@ -1,9 +1,9 @@
-"""Two runs held against each other, metric by metric, with the interval of each ratio."""
+"""Runs held against the first of them, metric by metric, with the settings that differ."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,42 +16,93 @@ from testbed.analysis.summary import FORMAT
 from testbed.analysis.trial import NO_RESULT
 from testbed.errors import UsageError
 from testbed.fabric.card import Card, Difference
+from testbed.report.settings import Setup, differing
+from testbed.report.short import of_arm, short_names
 from testbed.report.wording import by_arm, in_order, quantity
 
 _STYLES = {"better": "green", "worse": "bold red"}
+_TWO = ("first", "second")
+_ORDINALS = (*_TWO, "third")
 
 
-def print_comparison(a: Mapping[str, Any], b: Mapping[str, Any], console: Console) -> None:
-    """Print two summaries as of `summary.json`, the second judged against the first.
+def print_comparison(
+    runs: Sequence[Mapping[str, Any]], setups: Sequence[Setup], console: Console
+) -> None:
+    """Print summaries as of `summary.json`, each judged against the first, with their settings.
 
     Nothing is called better or worse across two labels. Raise UsageError for another format.
     """
-    _check_format(a, b)
-    for name, summary in (("first", a), ("second", b)):
-        words = f"{summary['experiment']} on {summary['lab']}, {summary['label']}"
-        console.print(Text(f"{name:<7} {summary['run']}: {words}, {summary['outcome']}"))
-    for warning in _warnings(a, b):
+    _check_format(runs)
+    arms = short_names(trial["variant"] for run in runs for trial in run["trials"])
+    named = _named([with_arms(run, arms) for run in runs])
+    for name, run in named.items():
+        words = f"{run['experiment']} on {run['lab']}, {run['label']}"
+        console.print(Text(f"{name:<7} {run['run']}: {words}, {run['outcome']}"))
+    for warning in _warnings(named):
         console.print(warning)
+    _print_settings(list(named), setups, console)
     console.print()
-    both = by_arm(a["metrics"].keys() & b["metrics"].keys())
-    console.print(_table(both, a, b) if both else "The two runs have no metric in common.")
-    for name, mine, other in (("first", a, b), ("second", b, a)):
-        if only := _only(mine["metrics"].keys(), other["metrics"].keys()):
-            console.print(Text(f"only in the {name}: {', '.join(only)}", style="yellow"))
-    for line in (*_not_recovered(a, b), *_digests(a, b)):
+    common = by_arm(set.intersection(*(set(run["metrics"]) for run in named.values())))
+    table = _table if len(named) == len(_TWO) else _wide_table
+    many = "The two runs have" if len(named) == len(_TWO) else "The runs have"
+    console.print(table(common, named) if common else f"{many} no metric in common.")
+    for line in (*_only(named), *_not_recovered(named), *_digests(named)):
         console.print(line)
 
 
-def comparison_to_json(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `print_comparison` prints of every metric that both have, as plain values."""
-    _check_format(a, b)
-    names = by_arm(a["metrics"].keys() & b["metrics"].keys())
-    runs = [{key: run[key] for key in ("run", "experiment", "lab", "label")} for run in (a, b)]
-    metrics = {name: asdict(compare_metric(name, a, b)) for name in names}
-    return {"first": runs[0], "second": runs[1], "metrics": metrics}
+def comparison_to_json(
+    runs: Sequence[Mapping[str, Any]], setups: Sequence[Setup]
+) -> dict[str, Any]:
+    """Return what `print_comparison` prints of every metric that all have, as plain values.
+
+    Of two runs they are `first` and `second`, with `metrics`; of more there is a list of `runs`,
+    and each but the first has its `metrics` against the first.
+    """
+    _check_format(runs)
+    shown = [{key: run[key] for key in ("run", "experiment", "lab", "label")} for run in runs]
+    settings = {row.key: list(row.values) for row in differing(setups)}
+    first, *others = runs
+    found = [
+        {name: asdict(compare_metric(name, first, other)) for name in by_arm(names)}
+        for other in others
+        for names in [first["metrics"].keys() & other["metrics"].keys()]
+    ]
+    if len(runs) == len(_TWO):
+        pair = dict(zip(_TWO, shown, strict=True))
+        return {**pair, "settings": settings, "metrics": found[0]}
+    judged = [one | {"metrics": metrics} for one, metrics in zip(shown[1:], found, strict=True)]
+    return {"runs": [shown[0], *judged], "settings": settings}
 
 
-def _check_format(*summaries: Mapping[str, Any]) -> None:
+def with_arms(run: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a summary as of `summary.json` in which arms are called as `names` says."""
+    metrics = {of_arm(name, names): metric for name, metric in run["metrics"].items()}
+    trials = [{**trial, "variant": names[trial["variant"]]} for trial in run["trials"]]
+    return {**run, "metrics": metrics, "trials": trials}
+
+
+def _named(runs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return runs by what they are called here: first, second, third and so on."""
+    numbers = range(len(_ORDINALS) + 1, len(runs) + 1)
+    return dict(zip([*_ORDINALS, *(f"{n}th" for n in numbers)], runs, strict=False))
+
+
+def _print_settings(names: Sequence[str], setups: Sequence[Setup], console: Console) -> None:
+    rows = differing(setups)
+    if not rows:
+        same = "The settings are the same in all." if setups else "Their settings cannot be read."
+        console.print(Text(same, style="dim"))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("setting", *names):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(Text(row.key), *map(Text, row.values))
+    console.print(Text("\nSettings that differ", style="bold"))
+    console.print(table)
+
+
+def _check_format(summaries: Sequence[Mapping[str, Any]]) -> None:
     for summary in summaries:
         if summary.get("format") != FORMAT:
             found = summary.get("format")
@@ -74,46 +125,76 @@ def print_drift(
     console.print(table)
 
 
-def _warnings(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
+def _warnings(named: Mapping[str, Mapping[str, Any]]) -> list[Text]:
+    """Return what two runs do not have in common, of those that must be known first."""
     found = []
-    if a["label"] != b["label"]:
-        words = f"DIFFERENT LABELS: {a['label']} against {b['label']}. "
+    labels = dict.fromkeys(run["label"] for run in named.values())
+    if len(labels) > 1:
+        words = f"DIFFERENT LABELS: {' against '.join(labels)}. "
         words += "These numbers are not of one kind; nothing here is better or worse."
         found.append(Text(words, style="bold white on red"))
     for what in ("experiment", "lab"):
-        if a[what] != b[what]:
-            words = f"different {what}s: {a[what]} against {b[what]}"
+        values = dict.fromkeys(run[what] for run in named.values())
+        if len(values) > 1:
+            words = f"different {what}s: {' against '.join(values)}"
             found.append(Text(words, style="bold yellow"))
     return found
 
 
-def _only(mine: Set[str], others: Set[str]) -> list[str]:
-    """Return the metrics that only one run has; an arm that the other lacks stands for all its."""
-    arms = {name.rpartition(".")[0] for name in others}
-    missing = by_arm(mine - others)
-    return list(dict.fromkeys(n if (arm := n.rpartition(".")[0]) in arms else arm for n in missing))
+def _only(named: Mapping[str, Mapping[str, Any]]) -> Iterator[Text]:
+    """Yield what a run has and another has not; an arm that it lacks stands for all of its."""
+    for name, run in named.items():
+        others = [set(other["metrics"]) for key, other in named.items() if key != name]
+        mine, common = set(run["metrics"]), set.intersection(*others)
+        arms = {metric.rpartition(".")[0] for metric in common}
+        missing = by_arm(mine - common)
+        words = (n if (arm := n.rpartition(".")[0]) in arms else arm for n in missing)
+        if only := ", ".join(dict.fromkeys(words)):
+            many = "only in" if len(named) == len(_TWO) else "not in all, but in"
+            yield Text(f"{many} the {name}: {only}", style="yellow")
 
 
-def _table(names: list[str], a: Mapping[str, Any], b: Mapping[str, Any]) -> Table:
+def _table(names: Sequence[str], named: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the metrics of two runs, with the interval of each ratio."""
+    first, second = named.values()
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", overflow="fold")
     for column in ("first", "second", "ratio", "95 % interval"):
         table.add_column(column, justify="right", overflow="fold")
     table.add_column("the second is", overflow="fold")
     for name in names:
-        found, unit = compare_metric(name, a, b), a["metrics"][name]["unit"]
+        found, unit = compare_metric(name, first, second), first["metrics"][name]["unit"]
         ratio = "–" if found.ratio is None else f"{found.ratio:.3f}"
         interval = "–" if found.ci95 is None else f"{found.ci95[0]:.3f}–{found.ci95[1]:.3f}"
-        first, second = (quantity(median, unit) for median in found.medians)
+        medians = (quantity(median, unit) for median in found.medians)
         verdict = Text(found.verdict, _STYLES.get(found.verdict, ""))
-        table.add_row(name, first, second, ratio, interval, verdict)
+        table.add_row(name, *medians, ratio, interval, verdict)
     return table
 
 
-def _not_recovered(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
+def _wide_table(names: Sequence[str], named: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return the medians of three runs or more, each with its ratio to the first and a verdict."""
+    first, *others = named.values()
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric", overflow="fold")
+    for column in named:
+        table.add_column(column, overflow="fold")
+    for name in names:
+        unit = first["metrics"][name]["unit"]
+        row = [Text(quantity(first["metrics"][name]["median"], unit))]
+        for other in others:
+            found = compare_metric(name, first, other)
+            ratio = "" if found.ratio is None else f" × {found.ratio:.3f}"
+            cell = Text(f"{quantity(found.medians[1], other['metrics'][name]['unit'])}{ratio} ")
+            row.append(cell.append(found.verdict, _STYLES.get(found.verdict, "dim")))
+        table.add_row(name, *row)
+    return table
+
+
+def _not_recovered(named: Mapping[str, Mapping[str, Any]]) -> list[Text]:
     """Return where trials have no result, which no median of the others can show."""
     lines = []
-    for name, summary in (("first", a), ("second", b)):
+    for name, summary in named.items():
         found: dict[str, list[str]] = {}
         for trial in summary["trials"]:
             found.setdefault(trial["variant"], []).append(outcome(trial))
@@ -126,16 +207,17 @@ def _not_recovered(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
     return lines
 
 
-def _digests(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Text]:
-    """Return, for each arm that both have, whether its jobs ended in the same state."""
-    found: list[dict[str, set[str]]] = [{}, {}]
-    for summary, ends in zip((a, b), found, strict=True):
+def _digests(named: Mapping[str, Mapping[str, Any]]) -> list[Text]:
+    """Return, for each arm that all have, whether its jobs ended in the same state."""
+    found: list[dict[str, set[str]]] = [{} for _ in named]
+    for summary, ends in zip(named.values(), found, strict=True):
         for trial in summary["trials"]:
             if "digest" in trial["values"]:
                 ends.setdefault(trial["variant"], set()).add(trial["values"]["digest"])
     lines = []
-    for arm in in_order(found[0].keys() & found[1].keys()):
-        same = len(found[0][arm] | found[1][arm]) == 1
-        words = "the same in both, bit for bit" if same else "NOT the same"
+    every = "both" if len(named) == len(_TWO) else "all"
+    for arm in in_order(set.intersection(*(set(ends) for ends in found))):
+        same = len(set[str]().union(*(ends[arm] for ends in found))) == 1
+        words = f"the same in {every}, bit for bit" if same else "NOT the same"
         lines.append(Text(f"{arm}: final state {words}", style="" if same else "bold red"))
     return lines

@@ -36,7 +36,7 @@ def shortened(summary: Summary) -> Summary:
         summary,
         reason=in_text(summary.reason, names),
         trials=[replace(trial, arm=names[trial.arm]) for trial in summary.trials],
-        metrics={_of_arm(name, names): metric for name, metric in summary.metrics.items()},
+        metrics={of_arm(name, names): metric for name, metric in summary.metrics.items()},
         checks=[
             replace(check, name=in_text(check.name, names), limit=in_text(check.limit, names))
             for check in summary.checks
@@ -52,7 +52,8 @@ def in_text(text: str, names: Mapping[str, str]) -> str:
     return re.sub(rf"({'|'.join(map(re.escape, longer))})(?![\w-])", lambda m: names[m[1]], text)
 
 
-def _of_arm(metric: str, names: Mapping[str, str]) -> str:
+def of_arm(metric: str, names: Mapping[str, str]) -> str:
+    """Return `arm.metric` with the short name of its arm."""
     arm, _, what = metric.rpartition(".")
     return f"{names.get(arm, arm)}.{what}"
 

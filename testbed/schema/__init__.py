@@ -23,7 +23,16 @@ from testbed.schema.experiment import (
 from testbed.schema.hosts import FabricKind, Host, Port
 from testbed.schema.instruments import Attenuator, PacketSwitch, PowerMeter, PowerUnit, Switch
 from testbed.schema.lab import Lab
-from testbed.schema.load import load, load_circuits, load_experiment, load_lab, split_overrides
+from testbed.schema.load import (
+    effective_text,
+    experiment_source,
+    lab_source,
+    load,
+    load_circuits,
+    load_experiment,
+    load_lab,
+    split_overrides,
+)
 from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
@@ -58,6 +67,9 @@ __all__ = [
     "TwinSettings",
     "avoided",
     "check_quarantine",
+    "effective_text",
+    "experiment_source",
+    "lab_source",
     "load",
     "load_circuits",
     "load_experiment",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from testbed.errors import FileError, UsageError
@@ -12,7 +13,7 @@ from testbed.schema.experiment import Experiment
 from testbed.schema.lab import Lab
 from testbed.schema.override import Override
 from testbed.schema.source import Place, Source
-from testbed.schema.yaml12 import parse
+from testbed.schema.yaml12 import parse, written
 
 MAX_BYTES = 2**20
 
@@ -22,18 +23,12 @@ def load_lab(path: str | Path, overrides: Iterable[str] = ()) -> Lab:
 
     Raise UsageError when the file cannot be read, FileError for everything that is wrong in it.
     """
-    source = read_source(path)
-    for text in overrides:
-        source = Override.parse(text).within("lab").applied(source)
-    return Lab.read(source)
+    return Lab.read(lab_source(path, overrides))
 
 
 def load_experiment(path: str | Path, overrides: Iterable[str] = ()) -> Experiment:
     """Return the experiment of a file, with overrides of `-S` applied; raise as `load_lab`."""
-    source = read_source(path)
-    for text in overrides:
-        source = Override.parse(text).applied(source)
-    return Experiment.read(source)
+    return Experiment.read(experiment_source(path, overrides))
 
 
 def load_circuits(path: str | Path) -> CircuitList:
@@ -54,6 +49,32 @@ def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
     texts = list(overrides)
     lab = [text for text in texts if text.startswith("lab.")]
     return [text for text in texts if text not in lab], lab
+
+
+def lab_source(path: str | Path, overrides: Iterable[str] = ()) -> Source:
+    """Return the data of a lab file with the `lab.…` overrides of `-S`, unchecked."""
+    source = read_source(path)
+    for text in overrides:
+        source = Override.parse(text).within("lab").applied(source)
+    return source
+
+
+def experiment_source(path: str | Path, overrides: Iterable[str] = ()) -> Source:
+    """Return the data of an experiment file with overrides of `-S`, unchecked."""
+    source = read_source(path)
+    for text in overrides:
+        source = Override.parse(text).applied(source)
+    return source
+
+
+def effective_text(source: Source, overrides: Sequence[str]) -> str:
+    """Return a file as a person wrote it, or with its overrides set, which a first line names.
+
+    Overrides change nothing in it that they have set already.
+    """
+    if not overrides:
+        return source.text
+    return f"# As used, with {json.dumps(overrides, ensure_ascii=False)}\n{written(source.data)}"
 
 
 def read_source(path: str | Path) -> Source:

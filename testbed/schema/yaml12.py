@@ -9,6 +9,7 @@ recursion, integers beyond 64 bits and text made to exhaust memory or patience a
 from __future__ import annotations
 
 import copy
+import json
 import math
 import re
 from typing import Any
@@ -40,6 +41,22 @@ def parse(name: str, text: str) -> tuple[Any, dict[Steps, Mark]]:
         raise FileError(f"{name}:1:1", "there is nothing in it")
     builder = _Builder(name)
     return builder.build(root, root, ()), builder.marks
+
+
+def written(data: Any) -> str:
+    """Return plain data as YAML that `parse` reads as the same data."""
+    text = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    same, _ = parse("written", text)
+    # JSON is YAML 1.2, in which 0o17 is a number; PyYAML writes YAML 1.1.
+    return text if same == data else json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Write every value where it is, without anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Tell that a value is written again wherever it is."""
+        return True
 
 
 class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):

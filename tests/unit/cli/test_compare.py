@@ -7,6 +7,7 @@ import pytest
 
 import testbed.twin.cards
 from testbed.cli import run as command_line
+from testbed.schema import load
 
 CARDS = Path(testbed.twin.cards.__file__).parent
 PIEZO, MESH = str(CARDS / "piezo.json"), str(CARDS / "pic.json")
@@ -38,3 +39,48 @@ def test_a_card_does_not_differ_from_itself(capsys):
 def test_what_cannot_be_compared_is_told_by_its_name(one, other, words, tmp_path, capsys):
     assert command_line(["compare", one, other, "--results", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
+
+
+MODEL = [
+    *("run", "experiments/stragglar-scaling.yaml", "-S", "checks={}"),
+    *("-S", "variants={n4: {jobs.main.ranks: 4}}"),
+]
+
+
+@pytest.fixture
+def runs(tmp_path, capsys):
+    """Make two runs that differ in one setting of the lab and one of the experiment."""
+    rates = ("500 Mbit/s", "100 Mbit/s")
+    for ranks, rate in zip((4, 8), rates, strict=True):
+        changed = ["-S", f"variants.n4.jobs.main.ranks={ranks}", "-S", f"lab.twin.rate={rate}"]
+        assert command_line([*MODEL, *changed, "--results", str(tmp_path)]) == 0
+    capsys.readouterr()
+    return [
+        str(path) for path in sorted(tmp_path.glob("2*"), key=lambda path: path.stat().st_mtime)
+    ]
+
+
+def test_the_record_of_a_run_holds_its_files_with_overrides_set(runs):
+    """A run at 100 Mbit/s had a lab.yaml that said 500."""
+    directory = Path(runs[1])
+    lab, experiment = (load(directory / name) for name in ("lab.yaml", "experiment.yaml"))
+    assert lab.source.data["twin"]["rate"] == "100 Mbit/s"
+    assert experiment.source.data["variants"] == {"n4": {"jobs.main.ranks": 8}}
+    assert "lab.twin.rate=100 Mbit/s" in (directory / "lab.yaml").read_text().splitlines()[0]
+    assert json.loads((directory / "run.json").read_text())["overrides"][-1].endswith("100 Mbit/s")
+
+
+def test_runs_are_compared_with_the_settings_that_differ(runs, capsys):
+    assert command_line(["compare", *runs]) == 0
+    lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    told = [[cell.strip() for cell in line if cell] for line in lines]
+    assert ["lab.twin.rate", "500 Mbit/s", "100 Mbit/s"] in told
+    assert command_line(["compare", *runs, runs[0], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["lab.twin.rate"] == [
+        "500 Mbit/s", "100 Mbit/s", "500 Mbit/s",
+    ]  # fmt: skip
+
+
+def test_one_run_alone_is_not_compared(capsys):
+    assert command_line(["compare", "latest"]) == 2
+    assert "name another one" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from runs_by_hand import lost, recovery, summary, trial
 from testbed.analysis.comparison import compare_metric
 from testbed.errors import UsageError
 from testbed.report.compare import comparison_to_json, print_comparison
+from testbed.report.settings import ABSENT, Setup, differing
 
 
 def written(*trials, **changes):
@@ -31,8 +32,8 @@ def bandwidths(value, count=8):
 def page(text):
     """Print a comparison into text."""
 
-    def printed(a, b, width=120):
-        return text(lambda console: print_comparison(a, b, console), width)
+    def printed(*runs, setups=(), width=120):
+        return text(lambda console: print_comparison(runs, setups, console), width)
 
     return printed
 
@@ -58,11 +59,11 @@ def test_a_recovery_that_takes_twice_as_long_is_worse(page):
 
 def test_scripts_get_what_people_read():
     fast, slow = written(*recoveries(0.0)), written(*recoveries(0.5035))
-    found = json.loads(json.dumps(comparison_to_json(fast, slow)))
+    found = json.loads(json.dumps(comparison_to_json([fast, slow], [])))
     assert found["first"]["label"] == found["second"]["label"] == fast["label"]
     assert found["metrics"]["warm.recovery_time"]["verdict"] == "worse"
     with pytest.raises(UsageError, match="format 99"):
-        comparison_to_json(fast, slow | {"format": 99})
+        comparison_to_json([fast, slow | {"format": 99}], [])
 
 
 def test_which_direction_is_better_is_the_metrics_own(page):
@@ -127,7 +128,7 @@ def test_a_run_that_lost_trials_is_not_better_by_those_that_were_left():
     assert found.ratio < 0.5  # of those that came back
     assert (found.verdict, found.ci95) == ("worse", None)
     assert found.n == (24, 6) and found.missing == ({}, {"not recovered": 18})
-    read = json.loads(json.dumps(comparison_to_json(first, written(*survivors))))
+    read = json.loads(json.dumps(comparison_to_json([first, written(*survivors)], [])))
     told = read["metrics"]["warm.recovery_time"]
     assert (told["n"], told["missing"]) == ([24, 6], [{}, {"not recovered": 18}])
     back = compare_metric("warm.recovery_time", written(*survivors), first)
@@ -181,3 +182,79 @@ def test_runs_without_a_common_metric_are_no_table(page):
 def test_a_summary_of_another_format_is_refused(page):
     with pytest.raises(UsageError, match="format 2 cannot be compared"):
         page(written(), written() | {"format": 2})
+
+
+EXPERIMENT = {"experiment": "lumion", "question": "?", "jobs": {"main": {"sizes": ["1 MiB"]}}}
+LAB = {"lab": "rack", "twin": {"rate": "500 Mbit/s"}, "safe": [{"port": "ocs.1"}]}
+FAST = {**LAB, "twin": {"rate": "500 Mbit/s"}}
+SLOW = {**LAB, "twin": {"rate": "100 Mbit/s", "settle": "1 ms"}}
+
+
+def test_settings_that_differ_are_told_and_no_others(page):
+    runs = [written(*bandwidths(4e8)), written(*bandwidths(1e8))]
+    found = page(*runs, setups=[Setup(EXPERIMENT, FAST), Setup(EXPERIMENT, SLOW)])
+    lines = found.splitlines()
+    start = lines.index("Settings that differ")
+    assert [re.split(r"\s{2,}", line) for line in lines[start + 1 : start + 4]] == [
+        ["setting", "first", "second"],
+        ["lab.twin.rate", "500 Mbit/s", "100 Mbit/s"],
+        ["lab.twin.settle", ABSENT, "1 ms"],
+    ]
+    assert lines[start + 4] == ""
+
+
+def test_what_is_the_same_is_no_setting_that_differs():
+    """The question, and what the heads of the runs say already, is none either."""
+    other = {**EXPERIMENT, "question": "another?"}
+    setups = [Setup(EXPERIMENT, LAB), Setup(other, {**LAB, "lab": "pod"})]
+    assert differing(setups) == []
+
+
+def test_a_setting_in_a_list_is_told_by_its_place_and_a_plain_list_as_a_whole():
+    changed = {**EXPERIMENT, "jobs": {"main": {"sizes": ["1 MiB", "2 MiB"]}}}
+    moved = {**LAB, "safe": [{"port": "ocs.2"}]}
+    rows = differing([Setup(EXPERIMENT, LAB), Setup(changed, moved)])
+    assert {row.key: row.values for row in rows} == {
+        "jobs.main.sizes": ('["1 MiB"]', '["1 MiB", "2 MiB"]'),
+        "lab.safe.0.port": ("ocs.1", "ocs.2"),
+    }
+
+
+def test_code_and_counts_are_settings_too():
+    facts = [
+        {"git": {"commit": "a", "dirty": dirty}, "versions": {"numpy": version}, "repeat": "6"}
+        for dirty, version in ((False, "1"), (True, "2"))
+    ]
+    rows = differing([Setup({}, {}, one) for one in facts])
+    assert {row.key: row.values for row in rows} == {
+        "commit": ("a", "a, with changes"),
+        "version of numpy": ("1", "2"),
+    }
+
+
+def test_more_than_two_runs_are_each_held_against_the_first(page):
+    runs = [written(*bandwidths(value)) for value in (2e8, 4e8, 1e8, 2e8)]
+    found = page(*runs, width=200)
+    assert [line.split()[0] for line in found.splitlines()[:4]] == [
+        "first", "second", "third", "4th",
+    ]  # fmt: skip
+    assert row(found, "warm.busbw") == [
+        "200 Mbit/s",
+        "400 Mbit/s × 2.000 better",
+        "100 Mbit/s × 0.500 worse",
+        "200 Mbit/s × 1.000 unclear",
+    ]
+
+
+def test_scripts_get_more_than_two_runs_as_a_list():
+    runs = [written(*bandwidths(value)) for value in (2e8, 4e8, 1e8)]
+    setups = [Setup({}, {"twin": {"rate": rate}}) for rate in ("1 Gbit/s", "2 Gbit/s", "1 Gbit/s")]
+    found = json.loads(json.dumps(comparison_to_json(runs, setups)))
+    _, *others = found["runs"]
+    assert [one["metrics"]["warm.busbw"]["verdict"] for one in others] == ["better", "worse"]
+    assert found["settings"] == {"lab.twin.rate": ["1 Gbit/s", "2 Gbit/s", "1 Gbit/s"]}
+
+
+def test_arms_are_called_by_their_short_names(page):
+    runs = [written(*recoveries(longer, arm="lab.twin.settle=1 ms")) for longer in (0.0, 0.5)]
+    assert row(page(*runs), "settle=1 ms.recovery_time")[3].count("–") == 1
