@@ -6,10 +6,10 @@ Commands that block run in workers; their outcome comes back through the inbox a
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 from testbed.bench.bench import Bench
-from testbed.bench.fabric import FabricChange
 from testbed.clock import Deadline
 from testbed.control.words import (
     CommandFailed,
@@ -31,7 +31,6 @@ from testbed.control.words import (
     SpareReady,
 )
 from testbed.errors import HostError, InstrumentError, TestbedError
-from testbed.fabric.circuits import Matching
 from testbed.record.log import EventLog
 from testbed.run.circuits import verify_links
 from testbed.run.inbox import Inbox
@@ -40,6 +39,10 @@ from testbed.run.job import SLOT, RunningJob
 _FENCE_LIMIT = 10.0
 _CHANGE_LIMIT = 10.0
 _SPARE_LIMIT = 2.0
+
+
+class _Superseded(Exception):
+    """Other circuits are wanted by now."""
 
 
 class Recovery:
@@ -59,6 +62,9 @@ class Recovery:
         self.happened = False
         """A recovery was begun."""
         self._fenced: set[str] = set()
+        self._wanted: SetCircuits | None = None
+        """The circuits that were commanded last; an earlier command may still be under way."""
+        self._changing = Lock()
         self.failure = ""
         """Why the policy gave up."""
 
@@ -91,6 +97,7 @@ class Recovery:
             case Fence():
                 self._in_worker(lambda: self._fence(command))
             case SetCircuits():
+                self._wanted = command
                 self._in_worker(lambda: self._set_circuits(command))
             case Leave(ranks, generation):
                 self._job.leave(ranks, generation)
@@ -116,8 +123,11 @@ class Recovery:
         self._inbox.submit(work)
 
     def _probe(self, host: str, limit: float) -> Observation:
+        agent = self._bench.hosts.get(host)
+        if agent is None:  # it was given up while the probe waited for its turn
+            return HostSilent(host)
         try:
-            self._bench.hosts[host].link.ask("alive", Deadline.after(limit))
+            agent.link.ask("alive", Deadline.after(limit))
         except HostError:
             return HostSilent(host)
         return HostAnswered(host)
@@ -149,32 +159,44 @@ class Recovery:
         self._log.append("recovery.fenced", fence.host, rank=fence.rank, means=means)
         return Fenced()
 
-    def _set_circuits(self, wanted: SetCircuits) -> Observation:
+    def _set_circuits(self, wanted: SetCircuits) -> Observation | None:
+        """Make circuits; what comes of a command after which another was given is nobody's."""
         deadline = Deadline.after(_CHANGE_LIMIT)
-        verdicts = verify_links(
-            self._bench,
-            wanted.verify,
-            self._log,
-            lambda: self._change(wanted.circuits, deadline),
-        )
+        try:
+            verdicts = verify_links(
+                self._bench, wanted.verify, self._log, lambda: self._change(wanted, deadline)
+            )
+        except (TestbedError, _Superseded):
+            if self._is_stale(wanted):
+                return None
+            raise
         bad = [verdict for verdict in verdicts if not verdict.good]
         if not bad:
             return LinksGood(wanted.newcomer)
         reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
         return CommandFailed(reason, wanted.newcomer in bad[0].hosts, wanted.newcomer)
 
-    def _change(self, wanted: Matching, deadline: Deadline) -> FabricChange:
+    def _is_stale(self, wanted: SetCircuits) -> bool:
+        return wanted is not self._wanted
+
+    def _change(self, wanted: SetCircuits, deadline: Deadline) -> None:
         """Change the circuits; a switch that failed at it is read and told once more.
 
         That is no repetition: the second change is planned anew, from what the switch then shows.
+        Neither is made once other circuits are wanted.
         """
         fabric = self._bench.fabric
-        try:
-            return fabric.change(wanted, "recovery", deadline)
-        except InstrumentError as error:
-            why = str(error.args[0]).removeprefix(f"{error.instrument}: ")
-            self._log.append("retry", error.instrument, what="a change", why=why)
-            return fabric.change(wanted, "recovery", deadline)
+        with self._changing:
+            if self._is_stale(wanted):
+                raise _Superseded
+            try:
+                fabric.change(wanted.circuits, "recovery", deadline)
+            except InstrumentError as error:
+                if self._is_stale(wanted):
+                    raise
+                why = str(error.args[0]).removeprefix(f"{error.instrument}: ")
+                self._log.append("retry", error.instrument, what="a change", why=why)
+                fabric.change(wanted.circuits, "recovery", deadline)
 
     def _prepare_spare(self, rank: int, host: str) -> None:
         job = self._job

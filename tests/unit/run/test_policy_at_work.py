@@ -1,5 +1,7 @@
 """A policy at work: its commands are carried out, and each outcome comes back as whose it is."""
 
+from threading import Event
+
 import pytest
 
 from testbed.clock import Deadline
@@ -10,12 +12,15 @@ from testbed.control.words import (
     Fenced,
     GiveUp,
     HostAnswered,
+    HostSilent,
     LinksGood,
     PrepareSpare,
     ProbeHost,
     SetCircuits,
     SpareReady,
 )
+from testbed.errors import InstrumentError
+from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.log import read_events
 from testbed.run.job import Seat
 from testbed.run.recovery import Recovery
@@ -96,8 +101,58 @@ def test_the_rank_of_a_spare_that_failed_is_not_forgotten(repair, job):
 
 
 def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):
-    repair.do(ProbeHost("h9", 0.01))
+    repair.do(Fence(9, "h9", power=False))
     assert repair.outcome() == CommandFailed("KeyError: 'h9'")
+
+
+def test_a_host_that_was_given_up_while_a_probe_waited_does_not_answer_it(repair):
+    repair.do(ProbeHost("h9", 0.01))
+    assert repair.outcome() == HostSilent("h9")
+
+
+class Slow:
+    """A fabric whose first change fails when it is told to."""
+
+    def __init__(self):
+        self.made = []
+        self.fails = Event()
+
+    def change(self, wanted, why, deadline):
+        self.made.append(wanted)
+        if len(self.made) == 1:
+            assert self.fails.wait(10)
+            raise InstrumentError("ocs", "it was busy")
+
+
+@pytest.fixture
+def slow(repair, monkeypatch):
+    slow = Slow()
+    monkeypatch.setattr(repair.recovery._bench.fabric, "change", slow.change)
+    return slow
+
+
+def ring_of(*hosts):
+    return frozenset([Circuit.between(HostPort(hosts[0], "p1"), HostPort(hosts[1], "p0"))])
+
+
+def test_a_change_that_failed_is_not_tried_again_once_the_next_spare_is_brought_in(repair, slow):
+    repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, "h1"))
+    repair.inbox.wait(lambda: bool(slow.made), Deadline.after(0.5))
+    repair.do(SetCircuits(ring_of("h0", "h2"), NOTHING, "h2"))
+    slow.fails.set()
+    assert repair.outcome() == LinksGood("h2")
+    assert slow.made == [ring_of("h0", "h1"), ring_of("h0", "h2")]
+    repair.inbox.pause(Deadline.after(0.05))
+    assert CommandFailed("ocs: it was busy") not in repair.script.observed
+
+
+def test_a_change_that_failed_is_tried_once_more(repair, slow, tmp_path):
+    slow.fails.set()
+    repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, "h1"))
+    assert repair.outcome() == LinksGood("h1")
+    assert slow.made == [ring_of("h0", "h1")] * 2
+    (event,) = read_events(tmp_path / "log.jsonl")
+    assert (event.kind, event.data["why"]) == ("retry", "it was busy")
 
 
 def test_giving_up_is_the_reason_and_is_in_the_record(repair, tmp_path):

@@ -1,0 +1,80 @@
+"""Circuits verified from both ends, however long the switch takes to make them."""
+
+import time
+from concurrent.futures import Future
+from threading import Thread
+from types import SimpleNamespace
+
+import pytest
+
+from testbed.bench.link import Answer
+from testbed.clock import now
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.record.log import read_events
+from testbed.run import circuits
+from testbed.run.circuits import verify_links
+
+LIMIT = 0.4
+"""Seconds that light may take after a change, here."""
+
+CIRCUIT = Circuit.between(HostPort("h0", "p1"), HostPort("h1", "p0"))
+
+
+class Ends:
+    """Hosts whose agents ask as long as they are told to, over fibres that carry light one day."""
+
+    def __init__(self, seen=()):
+        self.light = float("inf")
+        self.asked = 0
+        self._seen = list(seen)
+        self.switches = {"ocs": SimpleNamespace(capabilities=SimpleNamespace(settle=0.0))}
+        self.hosts = {
+            name: SimpleNamespace(name=name, ask_identity=self._ask) for name in ("h0", "h1")
+        }
+
+    def _ask(self, port, peer, peer_port, *, limit, direct):
+        future, end = Future(), now() + limit
+        self.asked += 1
+
+        def answer():
+            while now() < min(self.light, end):
+                time.sleep(0.001)
+            good = now() >= self.light
+            value = {"good": good, "seen": [] if good else self._seen, "mono": now()}
+            future.set_result(Answer(value, now(), now()))
+
+        Thread(target=answer, daemon=True).start()
+        return future
+
+    def change(self, takes, light_after=0.0):
+        """Return a change that takes so long, and after which light comes so late."""
+
+        def act():
+            time.sleep(takes)
+            self.light = now() + light_after
+
+        return act
+
+
+@pytest.fixture(autouse=True)
+def short_limit(monkeypatch):
+    monkeypatch.setattr(circuits, "_LIGHT_LIMIT", LIMIT)
+
+
+def test_light_that_comes_after_a_long_change_is_good(log, tmp_path):
+    ends = Ends()
+    verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(2 * LIMIT, LIMIT / 4))
+    assert [verdict.good for verdict in verdicts] == [True, True]
+    assert [event.kind for event in read_events(tmp_path / "log.jsonl")] == ["link.good"] * 2
+
+
+def test_questions_that_a_change_leaves_time_for_are_asked_once(log):
+    ends = Ends()
+    verify_links(ends, frozenset([CIRCUIT]), log, ends.change(0.01))
+    assert ends.asked == 2
+
+
+def test_light_that_does_not_come_in_its_time_is_nobodys(log):
+    ends = Ends([["h9", "p0"]])
+    verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(LIMIT, 1e6))
+    assert {verdict.detail for verdict in verdicts} == {"h9.p0 answered"}
