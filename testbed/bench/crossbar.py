@@ -25,14 +25,13 @@ from testbed.fabric.circuits import Wiring
 from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, Levels, LightLimits, LightRefused
 from testbed.fabric.safe import reachable
+from testbed.record.lease import BACK_LIMIT
 
 CrossPairs = frozenset[tuple[int, int]]
 """Cross-connects of one switch, each an ingress and an egress."""
 
 _LOST = (NoReply, LinkLost, Garbled)
 """Errors after which nobody knows whether a command was carried out."""
-_BACK_LIMIT = 10.0
-"""Seconds that a roll-back may take; its own, for the change may have used up the caller's."""
 _PAUSES = (0.02, 0.06, 0.18, 0.0)
 """Seconds after each try to bring ports back."""
 
@@ -58,6 +57,8 @@ class Crossbar:
         self.ports = ports
         self.led_astray: Callable[[str, CrossPairs], None] = lambda switch, astray: None
         """Hears at once what the switch made of our commands without being asked."""
+        self.answer_lost: Callable[[str, str], None] = lambda switch, why: None
+        """Hears that a read took the place of an answer that was lost, and how it was."""
         self._switch = switch
         self._limits = limits
         self._clock = clock
@@ -180,7 +181,7 @@ class Crossbar:
 
         Raise UnsafeError with the difference that remains.
         """
-        self._bring_back(self._before, change.ports, Deadline.after(_BACK_LIMIT))
+        self._bring_back(self._before, change.ports, Deadline.after(BACK_LIMIT))
         is_known = isinstance(error, TestbedError) and not isinstance(error, _LOST)
         if not is_known:  # it may still be carried out, and is ours to take back then
             self._made |= set(change.adds.items())
@@ -223,10 +224,12 @@ class Crossbar:
         began = now()
         try:
             return self._switch.apply(change, deadline)
-        except _LOST:
+        except _LOST as lost:
             with suppress(LabError):
                 state = self._switch.state(deadline)
                 if self._on_our_ports(state) == expected:
+                    why = str(lost.args[0]).removeprefix(f"{self.name}: ")
+                    self.answer_lost(self.name, why)
                     return Applied(began, now(), now(), state)
             raise
 

@@ -22,6 +22,7 @@ from testbed.errors import BusyError, TestbedError, UnsafeError
 from testbed.fabric.circuits import CrossConnect, HostPort, Matching, Wiring, cross_connects
 from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.journal import Journal
+from testbed.record.lease import CHANGE_LIMIT
 from testbed.record.log import EventLog
 
 
@@ -80,7 +81,12 @@ class Fabric:
 
     def _crossbar(self, name: str, ports: frozenset[int]) -> Crossbar:
         limits = self._limits.get(name, NO_LIMITS)
-        return Crossbar(name, self._switches[name], ports, self._wiring, limits, self._clock)
+        crossbar = Crossbar(name, self._switches[name], ports, self._wiring, limits, self._clock)
+        crossbar.answer_lost = self._note_lost_answer
+        return crossbar
+
+    def _note_lost_answer(self, switch: str, why: str) -> None:
+        self._log.append("retry", switch, what="reading what a change did", why=why)
 
     def adopt(self, wanted: Matching, deadline: Deadline) -> None:
         """Read every switch and take what is on our ports as the state to return to.
@@ -103,6 +109,7 @@ class Fabric:
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
             self._check_leases()
+            deadline = deadline.within(CHANGE_LIMIT)
             planned = [Move(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
             self._promise.cover(planned)
             began = now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
@@ -23,8 +24,14 @@ BEAT = 15.0
 _LOOK = 0.5
 """Seconds between two looks whether somebody who took something by force has called."""
 
-_SURE = LIFE / 2
-"""Seconds after a sign of life in which a change may begin: it may take 20, and 10 to roll back."""
+CHANGE_LIMIT = 20.0
+"""Seconds that a change of circuits may take at most, which the door to the fabric sees to."""
+
+BACK_LIMIT = 10.0
+"""Seconds that rolling it back may take after that."""
+
+_SURE = LIFE - CHANGE_LIMIT - BACK_LIMIT
+"""Seconds after a sign of life in which a change may begin: it is over while the claim holds."""
 
 
 class Lease:
@@ -122,7 +129,8 @@ class Lease:
         due = boot_time() + BEAT
         while not self._over.wait(_LOOK):
             if self._is_called() or boot_time() > due:
-                self._renew()
+                with suppress(Exception):  # whoever is told of a loss may fail at it, not we
+                    self._renew()
                 due = boot_time() + BEAT
 
     def _renew(self) -> None:
@@ -130,19 +138,24 @@ class Lease:
         with self._lock:
             if self._lost:
                 return
-            began, calls = boot_time(), self._sign.calls()
+            began = boot_time()
             try:
+                calls = self._sign.calls()
                 self._lost = self._leases.renew(self._claim)
                 self._renewed, self._trouble, self._heeded = began, "", calls
-            except LabError as error:
-                self._trouble = f": {error}"
+            except Exception as error:  # whatever is wrong with a store may be over the next time
+                known = isinstance(error, LabError)
+                self._trouble = f": {error}" if known else f": {type(error).__name__}: {error}"
                 if self._age() > LIFE:
                     self._lost = f"the lease of this run could not be renewed{self._trouble}"
         if self._lost:
             self._tell(self._loss())
 
     def _is_called(self) -> bool:
-        return self._sign.calls() > self._heeded
+        try:
+            return self._sign.calls() > self._heeded
+        except OSError:
+            return True  # who cannot look asks the store
 
     def _age(self) -> float:
         """Return the seconds since the last sign of life that was taken."""

@@ -281,7 +281,9 @@ class Stage:
         def ask(name: str) -> None:
             try:
                 bench.hosts[name].link.ask("alive", deadline)
-            except HostError:
+            except HostError as error:
+                text = f"its agent is given up after the trial: {error}"
+                self._around.log.append("note", name, text=text)
                 bench.drop_host(name)
 
         side_by_side(ask, list(bench.hosts))

@@ -4,9 +4,11 @@ import pytest
 from optical_rig import Rack, leased, soon
 
 from testbed.bench.fabric import Fabric
+from testbed.clock import Deadline
 from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
 from testbed.fabric.circuits import Circuit, CrossConnect
 from testbed.fabric.light import LightLimits
+from testbed.record.lease import CHANGE_LIMIT
 
 ONE = Circuit.parse("h0.p1", "h1.p0")
 OTHER = Circuit.parse("h1.p1", "h2.p0")
@@ -349,6 +351,24 @@ def test_a_change_whose_answer_was_lost_is_read_back_and_not_sent_again(rack):
     change(rack, ONE)
     assert rack.shown() == CROSSED
     assert len(rack.moves) == 1
+    (retry,) = [event for event in rack.events() if event.kind == "retry"]
+    assert (retry.subject, retry.data["what"]) == ("ocs", "reading what a change did")
+    assert retry.data["why"]
+
+
+def test_a_change_has_no_longer_than_a_lease_allows(rack, monkeypatch):
+    """Whoever gives it more would move light on ports that are another's by then."""
+    rack.fabric.adopt(frozenset(), soon())
+    left = []
+    plan = rack.fabric._crossbars[0].plan
+
+    def noted(wanted, deadline):
+        left.append(deadline.left)
+        return plan(wanted, deadline)
+
+    monkeypatch.setattr(rack.fabric._crossbars[0], "plan", noted)
+    rack.fabric.change(frozenset({ONE}), "job", Deadline.after(500.0))
+    assert left[0] <= CHANGE_LIMIT
 
 
 def test_a_switch_that_does_not_answer_is_not_called_restored(rack):

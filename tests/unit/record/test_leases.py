@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import BusyError, LabError
+from testbed.record import lease as lease_module
 from testbed.record.journal import Journal
-from testbed.record.lease_rules import Resource
+from testbed.record.lease import BACK_LIMIT, CHANGE_LIMIT
+from testbed.record.lease_rules import LIFE, Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases, Owed
 from testbed.record.locks import SHARED, sign_file
@@ -293,12 +295,13 @@ class Failing:
         self._store = FileStore(path)
         self._clocks = clocks
         self.is_away = False
+        self.error = LabError("the server is away")
 
     @contextmanager
     def open(self):
         if self.is_away:
             self._clocks[0] += 20.0
-            raise LabError("the server is away")
+            raise self.error
         with self._store.open() as ledger:
             yield ledger
 
@@ -310,9 +313,9 @@ def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewa
     leases = Leases(failing)
     lease = take(leases, run, ONE)
     failing.is_away = True
-    clocks[0] = 25.0
+    clocks[0] = 29.0
     lease.check(BOX, ["1"])
-    assert clocks[0] == 25.0  # nobody was asked
+    assert clocks[0] == 29.0  # nobody was asked
     clocks[0] = 31.0
     with pytest.raises(BusyError, match="was not renewed for 51 s: the server is away"):
         lease.check(BOX, ["1"])
@@ -323,6 +326,34 @@ def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewa
     assert lease.regain()
     lease.check(BOX, ["1"])
     lease.release()
+
+
+def test_a_change_that_may_begin_is_over_and_rolled_back_while_the_claim_holds():
+    assert lease_module._SURE + CHANGE_LIMIT + BACK_LIMIT <= LIFE
+
+
+def test_a_store_that_fails_as_nobody_foresaw_costs_no_lease_that_it_keeps_later(
+    store, run, clocks, monkeypatch
+):
+    monkeypatch.setattr(lease_module, "_LOOK", 0.01)
+    failing = Failing(store, clocks)
+    failing.error = OSError("no such device")
+    lease = take(Leases(failing), run, ONE)
+    failing.is_away = True
+    clocks[0] = lease_module.BEAT + 1.0  # the thread gives a sign of life, and fails at it
+    assert awaited(lambda: "OSError: no such device" in lease._trouble)
+    failing.is_away = False
+    clocks[0] += lease_module.BEAT + 1.0
+    assert awaited(lambda: not lease._trouble)
+    lease.check(BOX, ["1"])
+    lease.release()
+
+
+def awaited(condition):
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return condition()
 
 
 def test_a_journal_that_cannot_be_read_for_long_may_hold_promises(leases, store, run):
