@@ -59,6 +59,7 @@ METRICS: dict[str, Meaning] = {
     "exposed_time": Meaning("s", "lower", "a collective, from when the last rank has arrived"),
     "speedup": Meaning("1", "higher", "total time of what it is compared with over its own"),
     "speedup_over_rhd": Meaning("1", "higher", "total time of rhd over that of stragglar"),
+    "speedup_over_fold": Meaning("1", "higher", "total time of fold over that of stragglar"),
     "speedup_over_direct": Meaning("1", "higher", "total time of direct over that of stragglar"),
     "exposed_speedup": Meaning("1", "higher", "the same of the exposed times"),
     "critical_delay": Meaning("s", "lower", "the straggler's delay from which on it is faster"),
@@ -102,7 +103,7 @@ _BY_SIZE = {
 _SIZED = re.compile(
     r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
     r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))"
-    r"_(?:(?:ring|rhd|direct|stragglar)(?:_repointed|_forwarded)?|gloo|nccl)"
+    r"_(?:(?:ring|rhd|fold|direct|stragglar)(?:_repointed|_forwarded)?|gloo|nccl)"
     r"_[1-9][0-9]*(?:b|kib|mib|gib))"
 )
 

@@ -1,30 +1,56 @@
 """AllReduce by recursive halving and doubling (Rabenseifner, 2004): few rounds, least bytes.
 
-Partners are 1, 2, 4, … ranks apart, so every round is a matching that joins all ranks in pairs.
+For powers of two partners are 1, 2, 4, … ranks apart, so every round is a matching that joins all
+ranks in pairs. For other numbers there are two ways to be rid of the ranks beyond a power of two:
+3-2 elimination, which is what papers compare with, and the fold, which many libraries do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from testbed.collectives.schedule import Numbers, Operation, Round, Schedule
+from testbed.collectives.schedule import Numbers, Operation, Round, Schedule, Send
 
 
 def halving_doubling(ranks: int) -> Schedule:
-    """Return the AllReduce in 2 log2 n rounds of (n - 1) / n of the buffer in all, twice.
+    """Return the AllReduce in 2 ceil(log2 n) rounds.
 
-    Where n is no power of two, the ranks above the last one hand their whole buffer to a partner
-    first and are given the result in the end: two rounds more, of the whole buffer each.
+    For a power of two they are of (n - 1) / n of the buffer in all, twice. For other numbers, by
+    3-2 elimination (Rabenseifner and Träff, 2004), they are of 1 - 1 / 2^floor(log2 n) + 1 / 2^k,
+    twice, where 2^(k - 1) is the greatest power that divides n: for an odd n as published, for an
+    even one less, because the first halves then come out even.
     """
-    power = 1 << (ranks.bit_length() - 1)
-    spans = [1 << exponent for exponent in range(power.bit_length() - 1)]
-    rounds = [_halve(power, span) for span in reversed(spans)]
-    rounds += [_double(power, span) for span in spans]
+    power = _greatest_power("halving-doubling", ranks)
+    rounds = _among_power(power) if ranks == power else _by_elimination(ranks, power)
+    return Schedule("rhd", "all-reduce", ranks, power, tuple(rounds))
+
+
+def folded_halving_doubling(ranks: int) -> Schedule:
+    """Return the AllReduce whose ranks above a power of two hand their buffer to a partner first.
+
+    They are given the result in the end: two rounds of the whole buffer beside 2 floor(log2 n).
+    """
+    power = _greatest_power("the fold", ranks)
+    rounds = _among_power(power)
     if ranks > power:
         beyond = np.arange(power, ranks, dtype=np.int32)
         rounds.insert(0, _whole(beyond, beyond - power, "reduce", power))
         rounds.append(_whole(beyond - power, beyond, "copy", power))
-    return Schedule("rhd", "all-reduce", ranks, power, tuple(rounds))
+    return Schedule("fold", "all-reduce", ranks, power, tuple(rounds))
+
+
+def _greatest_power(name: str, ranks: int) -> int:
+    if ranks < 1:
+        raise ValueError(f"{name} takes at least 1 rank, not {ranks}")
+    return 1 << (ranks.bit_length() - 1)
+
+
+def _among_power(power: int) -> list[Round]:
+    spans = [1 << exponent for exponent in range(power.bit_length() - 1)]
+    halving = [_halve(power, span) for span in reversed(spans)]
+    return halving + [_double(power, span) for span in spans]
 
 
 def _halve(power: int, span: int) -> Round:
@@ -44,3 +70,49 @@ def _double(power: int, span: int) -> Round:
 
 def _whole(source: Numbers, destination: Numbers, operation: Operation, chunks: int) -> Round:
     return Round.alike(source, destination, np.zeros_like(source), operation, chunks)
+
+
+def _by_elimination(ranks: int, power: int) -> list[Round]:
+    """Return the rounds of a ReduceScatter among all, and the same backwards as an AllGather."""
+    halving: list[list[Send]] = [[] for _ in range(power.bit_length())]
+    _eliminate(range(ranks), 0, power, halving)
+    doubling = [
+        [Send(s.destination, s.source, s.chunk, "copy", s.count) for s in step]
+        for step in reversed(halving)
+    ]
+    return [Round.of(step) for step in halving + doubling]
+
+
+def _eliminate(
+    members: Sequence[int], first: int, span: int, rounds: list[list[Send]], *, late: bool = False
+) -> None:
+    """Add to `rounds` what reduces some chunks, which all members hold: one of them for each chunk.
+
+    Pairs exchange halves. Of three, two do so; the third then gives the one the lower half, and has
+    from the other the upper half, of both. That takes a round more, so the last member may be
+    `late`: a round behind the others, and never two.
+    """
+    if span == 1:
+        return
+    half = span // 2
+    lower, upper = first, first + half
+    now = len(rounds) - span.bit_length()  # the first round halves everything
+    pairs = len(members) // 2
+    trio = len(members) % 2
+    low, high = [], []
+    for place in range(pairs):
+        one, other = members[2 * place : 2 * place + 2]
+        last = place == pairs - 1
+        step = rounds[now + (late and last and not trio)]
+        step += [Send(one, other, upper, "reduce", half), Send(other, one, lower, "reduce", half)]
+        third = members[-1] if trio and last else None
+        if third is not None:
+            rounds[now + 1] += [
+                Send(third, one, lower, "reduce", half),
+                Send(other, third, upper, "reduce", half),
+            ]
+        low.append(one)
+        high.append(other if third is None else third)
+    behind = bool(trio) or late
+    _eliminate(low, lower, half, rounds, late=behind)
+    _eliminate(high, upper, half, rounds, late=behind)

@@ -12,7 +12,7 @@ from testbed.plugins import Kind
 from testbed.units import SIZE, BitRate, Bytes, Seconds
 
 Topology = Literal["ring"]
-Algorithm = Literal["ring", "rhd", "direct", "stragglar"]
+Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar"]
 Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
 
 _MOST_RANKS = 4096

@@ -13,7 +13,7 @@ from testbed.units import SIZE, Bytes
 Library = Literal["gloo", "nccl"]
 """What torch.distributed can be told to carry bytes with; each has an AllReduce of its own."""
 
-Algorithm = Literal["ring", "rhd", "direct", "stragglar", "gloo", "nccl"]
+Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar", "gloo", "nccl"]
 Ways = Literal["auto", "re-point", "forward", "both"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from testbed.collectives.broadcasts import broadcast, chain
 from testbed.collectives.exchanges import all_to_all
-from testbed.collectives.halving import halving_doubling
+from testbed.collectives.halving import folded_halving_doubling, halving_doubling
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import Round, Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
@@ -23,6 +23,7 @@ SMALL = [
     all_gather(4),
     halving_doubling(4),
     halving_doubling(3),
+    folded_halving_doubling(3),
     direct(4),
     stragglar(2),
     stragglar(4),
@@ -31,7 +32,15 @@ SMALL = [
     broadcast(5),
     chain(3, 2),
 ]
-LARGER = [ring(5), halving_doubling(8), direct(6), stragglar(6), stragglar(8), all_to_all(6)]
+LARGER = [
+    ring(5),
+    halving_doubling(7),
+    halving_doubling(8),
+    direct(6),
+    stragglar(6),
+    stragglar(8),
+    all_to_all(6),
+]
 
 
 def name(schedule: Schedule) -> str:
