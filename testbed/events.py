@@ -18,6 +18,8 @@ KINDS: dict[str, str] = {
     "phase": "the life cycle enters a phase: prepare, baseline, trials, restore",
     "wiring.port": "what was found of one host port's fibres: found, lossy, swapped or dark",
     "note": "something a reader of the record should know",
+    "load": "share of this machine's processor time that other programs took during a trial",
+    "settings": "what a trial's numbers rest on: settle, loss_of_signal, link_up, heartbeat, rate",
     "health": "something is not as it should be before a run: what, and what to do about it",
     "retry": "something that failed was tried once more: what, and how it had failed",
     "lease.wait": "somebody else has what the run needs: who, since when, why",

@@ -6,10 +6,11 @@ import math
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from testbed.analysis.limits import NEAR, in_unit, misfit
+from testbed.analysis.load import busy_in_words
 from testbed.analysis.meaning import Meaning, meaning, quantity
 from testbed.analysis.metrics import Metric, missing, missing_in_words
 from testbed.analysis.statistics import share_at_least
@@ -72,14 +73,28 @@ def evaluate(
     """Return what came of a check. A trial that is invalid or did not recover counts against it.
 
     Where too few trials of the arm are valid it is unknown, unless it would have failed had the
-    invalid ones been as good as can be.
+    invalid ones been as good as can be. One that did not pass says so where the machine was busy.
     """
     if isinstance(check.condition, str):
         return _same(check, check.condition, trials)
     mine = [trial for trial in trials if trial.arm == check.arm]
+    found = _held(check, check.condition, mine, metrics, valid_share)
+    if found.verdict == "passed" or not (busy := busy_in_words(mine)):
+        return found
+    return replace(found, reason="; ".join(part for part in (found.reason, busy) if part))
+
+
+def _held(
+    check: Check,
+    condition: Condition,
+    mine: Sequence[TrialResult],
+    metrics: Mapping[str, Metric],
+    valid_share: float,
+) -> CheckResult:
+    """Return what comes of holding a check against the trials of its arm."""
     of = _meaning(check.metric, mine)
-    one = _One(check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
-    if problem := misfit(check.metric, of, check.statistic, check.condition):
+    one = _One(check, condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
+    if problem := misfit(check.metric, of, check.statistic, condition):
         return one.result("unknown", None, problem)
     mine = [trial for trial in mine if not _was_ridden_out(trial, check.metric)]
     values = [_value(trial, check.metric) for trial in mine]

@@ -11,6 +11,7 @@ from testbed.analysis.arms import Arm, arms
 from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.effect import BASELINE
+from testbed.analysis.load import busy_in_words
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recovered import Recovered, recoveries
 from testbed.analysis.trial import TrialResult, analyse_trial
@@ -65,7 +66,7 @@ class Summary:
     recovered: Sequence[Recovered] = ()
     """What `testbed recover` did after the run."""
     health: Sequence[str] = ()
-    """What was not as it should be before the first trial."""
+    """What was not as it should be before the first trial, and of the machine during them."""
     valid_share: float = VALID_SHARE
     """Of the trials of each arm, how many must be valid."""
 
@@ -132,9 +133,17 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
             if e.kind == "retry"
         ],
         recovered=recovered,
-        health=[f"{e.subject}: {e.data['text']}" for e in events if e.kind == "health"],
+        health=_health(trials, events),
         valid_share=share,
     )
+
+
+def _health(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[str]:
+    """Return what was not as it should be before the run, and how busy the machine was in it."""
+    said = (f"{e.subject}: {e.data['text']}" for e in events if e.kind == "health")
+    found = list(dict.fromkeys(said))
+    busy = busy_in_words(trials)
+    return [*found, f"{busy}; times are longer than on an idle one"] if busy else found
 
 
 def _cleanup(end: Any, recovered: Sequence[Recovered]) -> str:
@@ -238,4 +247,5 @@ def _trial_json(trial: TrialResult) -> dict[str, Any]:
         "lost_steps": trial.lost_steps,
         "receipt": trial.receipt,
         "retries": trial.retries,
+        "others": trial.others,
     }

@@ -81,6 +81,8 @@ class TrialResult:
     """Who saw the failure before it was decided on; the first time, in seconds after t0."""
     retries: int = 0
     """How often something that failed was tried once more."""
+    others: float | None = None
+    """Share of the machine's processor time that other programs took meanwhile, where known."""
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     """What the experiment itself says of metrics that are its own."""
 
@@ -147,6 +149,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         receipt=_receipt(events, finder),
         witnesses=_witnesses(events, finder, marks),
         retries=sum(event.kind == "retry" for event in events),
+        others=next((event.data["others"] for event in events if event.kind == "load"), None),
         meanings={name: said for name, (_, said) in _readings(events).items()},
     )
 

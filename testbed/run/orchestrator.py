@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from threading import Timer
 from typing import TypeVar, assert_never
 
+from testbed.analysis.load import BUSY
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import EXIT_BUG, TestbedError
@@ -17,6 +19,7 @@ from testbed.run.circuits import make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Report
 from testbed.run.limits import RESTORE_LIMIT, longest_restore, time_limit
+from testbed.run.load import Load
 from testbed.run.plan import (
     OpenHosts,
     OpenInstruments,
@@ -64,6 +67,7 @@ class Orchestrator:
         self._bench = Bench(lab, run, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
         self._standstill = Standstill(log)
+        self._load = Load(on_twin=twin is not None)
         around = Around(
             self._bench, inbox, self._journal, log, self._cleanup, self._standstill, twin
         )
@@ -120,17 +124,36 @@ class Orchestrator:
                     Deadline.after(_OPEN_LIMIT),
                 )
             case StartJob():
+                self._note_load()
                 self._stage.start_first_job()
                 self._log.append("phase", "trials")
             case RunTrial():
                 self._check_circuits()
-                self._log.trial = step.number
-                self._stage.play(step, last=step == self._plan.trials[-1])
-                self._log.trial = None
+                self._play(step)
             case Restore():
                 return
             case _:
                 assert_never(step)
+
+    def _note_load(self) -> None:
+        """Say so when other programs keep this machine busy before the job starts."""
+        others = self._load.others()
+        if others is not None and others >= BUSY:
+            text = (
+                f"other programs took {others:.0%} of the time of its {os.cpu_count()} processors "
+                "before the first trial: every time is longer than on an idle machine; end them, "
+                "or wait"
+            )
+            self._log.append("health", "this machine", text=text.replace("%", " %", 1))
+
+    def _play(self, trial: RunTrial) -> None:
+        """Run a trial, and note how busy others kept the machine meanwhile."""
+        self._log.trial = trial.number
+        self._load.others()  # what was before is nobody's
+        self._stage.play(trial, last=trial == self._plan.trials[-1])
+        if (others := self._load.others()) is not None:
+            self._log.append("load", "this machine", others=round(others, 4))
+        self._log.trial = None
 
     def _lease(self, step: OpenInstruments) -> None:
         """Have all that the run needs before anything is opened; its time begins after that."""
@@ -197,6 +220,7 @@ class Orchestrator:
         self._tenure.prepare_end(self._cleanup)
         self._cleanup.run()
         self._standstill.end()
+        self._load.end()
         self._journal.close()
         self._inbox.close()
 

@@ -166,7 +166,7 @@ class Stage:
                 f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
                 "this machine is too busy, and its own slowness is in every number"
             )
-            self._around.log.append("note", "links", text=text)
+            self._around.log.append("health", "links", text=text)
 
     def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
         """Return all that ranks are told, or find, at their start: arms alike in it share a job."""

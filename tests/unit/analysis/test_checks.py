@@ -1,5 +1,6 @@
 """Checks: what is claimed against what was measured, and what is missing against the claim."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -278,3 +279,13 @@ def test_no_metric_is_without_a_direction_and_nobody_guesses_one():
         assert meaning(name).better in ("lower", "higher", "neither"), name
     times = {name for name in METRICS if meaning(name).unit == "s"}
     assert {meaning(name).better for name in times} == {"lower"}
+
+
+def test_a_check_that_a_busy_machine_may_have_cost_says_so():
+    idle, busy = trial(0.9), replace(trial(2.0), others=0.875)
+    found = check("every", "< 1 s", [replace(idle, others=0.02), idle, busy])
+    words = "the machine was busy in 1 of 3 trials: up to 88 % of its processors' time went to "
+    assert found.reason == f"worst 2 s, not < 1 s; 2 of 3 trials; {words}other programs"
+    passed = check("every", "< 3 s", [idle, busy])
+    assert "busy" not in passed.reason
+    assert "busy" not in check("every", "< 1 s", [trial(2.0)]).reason

@@ -226,6 +226,21 @@ def test_an_arm_of_too_few_valid_trials_concludes_nothing(tmp_path, invalid, sha
             )
 
 
+def test_a_busy_machine_is_told_with_the_health_of_the_lab(experiment):
+    before = Event(0, 0.1, "health", "h1", None, {"text": "its disk is full"})
+    load = Event(900, 4.5, "load", "this machine", 0, {"others": 0.5})
+    found = summarise("run", experiment(MISSED), [before, *GOOD, load, run_end()])
+    busy = "the machine was busy in 1 of 1 trials: up to 50 % of its processors' time went to "
+    assert found.health == [
+        "h1: its disk is full",
+        f"{busy}other programs; times are longer than on an idle one",
+    ]
+    assert found.to_json()["trials"][0]["others"] == 0.5
+    assert busy in found.checks[0].reason and busy in found.reason
+    idle = Event(900, 4.5, "load", "this machine", 0, {"others": 0.1})
+    assert summarise("run", experiment(MISSED), [*GOOD, idle, run_end()]).health == []
+
+
 def test_two_of_three_valid_trials_are_enough(experiment):
     events = [*GOOD, *copies(2), run_end()]
     assert summarise("run", experiment(), events).outcome == "passed"
