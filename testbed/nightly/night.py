@@ -134,13 +134,14 @@ class Watch:
             of = " on ".join(task.pair.key)
             new = self._baselines.take(of, summary["metrics"], run, commit)
             self._night.new_baselines += new
-        self._tell(one_line(result))
+        self._tell(f"{result.word:<7} {what(task)}, {result.seconds:.0f} s")
         for case in (*result.failures, *result.errors):
             self._tell(f"    {case.name}: {case.reason}")
 
     def _conduct(self, task: Task) -> Ended | None:
         """Run a task to its end; return nothing where it did not come to one, which is kept."""
         self._runs += 1
+        self._tell(f"begins  {what(task)}, about {task.seconds:.0f} s")
         log = self._directory / "logs" / f"{self._runs:03d}-{'-on-'.join(task.pair.key)}.log"
         hangs = max(_LEAST, _HANGS * task.seconds) if task.basis == "same" else float("inf")
         limit = min(hangs, self._end.left)
@@ -166,9 +167,8 @@ class Watch:
         return ["run", str(pair.experiment_file), *where, "--twin", "--json", *count]
 
 
-def one_line(result: Result) -> str:
-    """Return how a result reads in one line."""
-    experiment, lab = result.task.pair.key
-    count = result.task.trials
-    how = "1 trial" if count == 1 else f"{count} trials"
-    return f"{result.word:<7} {experiment} on {lab}, {how} of each arm, {result.seconds:.0f} s"
+def what(task: Task) -> str:
+    """Return what a task runs, in a few words."""
+    experiment, lab = task.pair.key
+    how = "1 trial" if task.trials == 1 else f"{task.trials} trials"
+    return f"{experiment} on {lab}, {how} of each arm"

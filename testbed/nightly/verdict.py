@@ -15,6 +15,9 @@ from testbed.report.wording import quantity
 _OF_VALUES = ("equals", "same_as")
 """What holds or does not on any lab, however fast it is."""
 
+_WENT_WRONG = ("failed", "not recovered")
+"""Outcomes of a trial whose job was not well at its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -59,7 +62,7 @@ def judge(task: Task, ended: Ended) -> Iterator[Case]:
     if summary is None:
         return
     for trial in summary["trials"]:
-        if trial["outcome"] in ("failed", "not recovered"):
+        if trial["outcome"] in _WENT_WRONG:
             name = f"trial {trial['trial']} of {trial['variant']}"
             yield Case("trials", name, "failure", trial["reason"] or "not recovered")
     for check in summary["checks"]:
@@ -76,7 +79,9 @@ def _trouble(ended: Ended) -> str:
     if ended.code not in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE):
         left = "; ".join(summary["left"])
         return f"exit code {ended.code}: {summary['reason']}{left and f'; left: {left}'}"
-    if not any(trial["valid"] and trial["values"] for trial in summary["trials"]):
+    trials = summary["trials"]
+    is_empty = not any(trial["valid"] and trial["values"] for trial in trials)
+    if is_empty and not any(trial["outcome"] in _WENT_WRONG for trial in trials):
         return f"nothing was measured: {summary['reason']}"
     return ""
 

@@ -101,6 +101,11 @@ def test_a_run_that_measured_nothing_is_an_error(trials):
     assert word(ONCE, code=3, trials=trials) == "error"
 
 
+def test_a_run_whose_every_trial_went_wrong_is_no_trouble_of_the_lab():
+    found = result(ONCE, code=1, trials=[trial(outcome="failed", values={}, reason="wrong")])
+    assert (found.word, found.errors) == ("failed", [])
+
+
 def test_a_run_that_hangs_is_an_error():
     assert word(FULL, code=143, why="too long") == "error"
 
