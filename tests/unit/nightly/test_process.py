@@ -18,7 +18,7 @@ LONG = ["run", str(ROOT / "experiments" / "stragglar-scaling.yaml"), *LAB]
 def test_a_run_that_is_refused_says_why(tmp_path):
     ended = conduct(["run", "nowhere.yaml"], os.environ, tmp_path / "log", 60.0, [])
     assert (ended.code, ended.summary, ended.why) == (2, None, "")
-    assert "nowhere.yaml" in ended.said
+    assert "nowhere" in ended.said
 
 
 def test_a_run_that_takes_too_long_is_ended(tmp_path):
