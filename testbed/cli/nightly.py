@@ -12,6 +12,7 @@ import typer
 
 from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
 from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
+from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.errors import EXIT_FAILED, EXIT_LAB, EXIT_PASSED, LabError, UsageError
 from testbed.record.rundir import RunDirectory
 from testbed.units import TIME
@@ -29,8 +30,8 @@ Budget = Annotated[str, typer.Option(metavar="TIME", help="How long it may take,
 @app.command(epilog="Example: testbed nightly --budget '30 min'")
 def nightly(
     budget: Budget = "30 min",
-    experiments: Directory = Path("experiments"),
-    labs: Labs = Path("configs"),
+    experiments: Directory = Path(EXPERIMENTS),
+    labs: Labs = Path(LABS),
     results: ResultsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
@@ -41,7 +42,7 @@ def nightly(
     from testbed.nightly.report import outcome, to_json
 
     limit = _seconds(budget)
-    pairs, excluded = find_pairs(experiments, labs)
+    pairs, excluded = find_pairs(_nearest(experiments, EXPERIMENTS), _nearest(labs, LABS))
     directory, machine = _directory(results / "nightly"), this_machine()
     baselines = Baselines(results / "nightly" / "baselines", machine)
     signals: list[int] = []
@@ -57,6 +58,11 @@ def nightly(
         _show(night, directory)
     word, _ = outcome(night)
     return EXIT_SIGNALLED + signals[0] if signals else _CODES[word]
+
+
+def _nearest(given: Path, usual: str) -> Path:
+    """Return a directory of files: the one given, or the nearest of the usual ones."""
+    return next(iter(places(usual)), given) if given == Path(usual) else given
 
 
 def _seconds(budget: str) -> float:
