@@ -167,13 +167,16 @@ def _verdict(
     end: Any,
     recovered: Sequence[Recovered],
 ) -> tuple[Outcome, str, int]:
-    """Return outcome, reason and exit code; clean-up that failed wins over most others."""
+    """Return outcome, reason and exit code; clean-up that failed wins over most others.
+
+    So it does over the signal that ended the run: 128 + n says that all was taken back.
+    """
     outcome, reason, code = _measured(found, trials, checks, end)
     if end and end.get("signals") and code <= _SIGNALLED:
         name = signal.Signals(end["signals"][0]).name
-        return outcome, f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]
+        reason, code = f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]
+    wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB) or code > _SIGNALLED
     unsafe = _cleanup(end, recovered) == "failed"
-    wins = code in (EXIT_PASSED, EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_LAB)
     return outcome, reason, EXIT_UNSAFE if unsafe and wins else code
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from testbed.cli.app import print_json
 from testbed.cli.ending import EXIT_SIGNALLED, leave, leaving_with, noting_signals
 from testbed.cli.record import draw, last_page, sum_up
-from testbed.errors import LabError, UsageError
+from testbed.errors import EXIT_UNSAFE, LabError, UsageError
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.teller import Teller
@@ -51,7 +51,9 @@ class Afterwards:
                 self._begin("drawing report.html", _FIGURES)
                 with leaving_with(self._without_figures):
                     draw(self._directory, summary, events)
-        return EXIT_SIGNALLED + self._signals[0] if self._signals else summary.exit_code
+        if self._signals and summary.exit_code != EXIT_UNSAFE:
+            return EXIT_SIGNALLED + self._signals[0]
+        return summary.exit_code
 
     def _sum_up(self) -> tuple[Summary, list[Event]]:
         try:
@@ -67,7 +69,7 @@ class Afterwards:
         """Take a signal: go on with what is under way, and say so, or leave."""
         self._signals.append(number)
         if len(self._signals) > self._until:
-            leave(self._signals[0])
+            leave(self._signals[0], EXIT_UNSAFE if self._cleanup()[0] == "failed" else 0)
         with suppress(RuntimeError):  # it came while this very stream was written to
             Teller(sys.stderr).tell(
                 f"\nstopping: {self._under_way}; another signal leaves at once\n"
@@ -79,7 +81,10 @@ class Afterwards:
     def _without_numbers(self) -> list[str]:
         from testbed.report.page import last_lines
 
-        ends = [e.data for e in read_events(self._directory.events) if e.kind == "run.end"]
-        cleanup, left = (ends[-1]["cleanup"], ends[-1]["left"]) if ends else ("unknown", [])
         reason = "its numbers were not computed"
-        return last_lines(self._directory.path, reason, cleanup, left)
+        return last_lines(self._directory.path, reason, *self._cleanup())
+
+    def _cleanup(self) -> tuple[str, list[str]]:
+        """Return how the clean-up ended, and what it left."""
+        ends = [e.data for e in read_events(self._directory.events) if e.kind == "run.end"]
+        return (ends[-1]["cleanup"], ends[-1]["left"]) if ends else ("unknown", [])

@@ -25,8 +25,8 @@ _PATIENCE = 2.0
 class _Leaving(SystemExit):
     """The end of this process for a signal."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(EXIT_SIGNALLED + number)
+    def __init__(self, number: int, code: int) -> None:
+        super().__init__(code or EXIT_SIGNALLED + number)
         self.number = number
         self.words: list[str] = []
         """What whoever sent the signal is told."""
@@ -78,9 +78,9 @@ def _is_unheard(frame: FrameType | None) -> bool:
     return frame is not None
 
 
-def leave(number: int) -> None:
-    """End this process for a signal."""
-    raise _Leaving(number)
+def leave(number: int, code: int = 0) -> None:
+    """End this process for a signal; with another exit code where that says more."""
+    raise _Leaving(number, code)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def end(code: object, left: SystemExit | None) -> NoReturn:
     """
     number = code if isinstance(code, int) else EXIT_BUG
     with noting_signals(_leaving_at_the_second()):
-        if number > EXIT_SIGNALLED:
+        if number > EXIT_SIGNALLED or isinstance(left, _Leaving):
             signal.signal(signal.SIGALRM, lambda *_: os._exit(number))
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         with suppress(OSError, ValueError):  # nobody reads any more

@@ -204,7 +204,9 @@ def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
             code = replay(dead.directory, lab, leases_of(lab), inbox, twin, tell)
     finally:
         inbox.close()
-    return EXIT_SIGNALLED + inbox.signals[0] if inbox.signals else code
+    if inbox.signals and code != EXIT_UNSAFE:
+        return EXIT_SIGNALLED + inbox.signals[0]
+    return code
 
 
 def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_Outcome]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.errors import EXIT_UNSAFE
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 
@@ -40,13 +41,17 @@ NUMBERS, PAGE, FIGURES = "summarise", "print_page", "write_html"
 @pytest.fixture
 def ended(tmp_path):
     """Return the directory of a run that a signal has ended."""
+    return ended_run(tmp_path)
+
+
+def ended_run(tmp_path, cleanup="verified", left=()):
     run = RunDirectory.create(tmp_path, "lumion")
     run.write_text("experiment.yaml", (ROOT / "experiments" / "lumion.yaml").read_text())
     run.write_json("run.json", {"run": run.id, "overrides": []})
     with closing(EventLog(run.events)) as log:
         log.append("run.begin", "lumion", run=run.id, label="measured-twin", lab="rack", seed=1)
-        end = {"error": "ended by SIGINT", "exit_code": 130, "cleanup": "verified"}
-        log.append("run.end", **end, left=[], signals=[2])
+        end = {"error": "ended by SIGINT", "exit_code": 130, "cleanup": cleanup}
+        log.append("run.end", **end, left=list(left), signals=[2])
     return run
 
 
@@ -68,6 +73,17 @@ def told(run, before, *moments):
     assert lines[0] == "verdict aborted, clean-up verified"
     assert lines[2] == f"run     {run.path}"
     return lines, done.stderr, (run.path / "report.html").exists()
+
+
+@pytest.mark.parametrize("moments", [(), (NUMBERS, "evaluate", PAGE)])
+def test_what_is_still_changed_is_said_whatever_signals_came(tmp_path, moments):
+    """128 + n says that all was taken back."""
+    run = ended_run(tmp_path, "failed", ["circuits: ocs does not answer"])
+    command = [sys.executable, "-c", PROGRAM, str(run.path), "2", *moments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == EXIT_UNSAFE, done.stderr
+    assert "clean-up failed" in done.stdout + done.stderr
+    assert "circuits: ocs does not answer" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("moment", [NUMBERS, PAGE])
