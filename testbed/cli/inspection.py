@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,8 +12,12 @@ from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.cli.record import finish
 from testbed.errors import UsageError
 from testbed.plugins import kinds
+from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run, runs
 from testbed.schema import Experiment, Lab, load
+
+if TYPE_CHECKING:
+    from testbed.analysis.summary import Summary
 
 Run = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's directory, its name, its end, or `latest`.")
@@ -75,9 +80,16 @@ def report(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the arms and checks as Markdown instead.")
     ] = False,
+    figures: Annotated[
+        bool,
+        typer.Option("--figures", help="Write figures as SVG, PDF and CSV below the run, too."),
+    ] = False,
 ) -> int:
     """Compute a run's numbers from its event log again, and print its last page."""
-    summary = finish(find_run(results, run), show=not json and not markdown)
+    directory = find_run(results, run)
+    summary = finish(directory, show=not json and not markdown)
+    if figures:
+        _write_figures(summary, directory)
     if json:
         print_json(summary.to_json())
     elif markdown:
@@ -85,3 +97,12 @@ def report(
 
         print(as_markdown(summary), end="")
     return summary.exit_code
+
+
+def _write_figures(summary: Summary, directory: RunDirectory) -> None:
+    from testbed.report.figure_files import write_figures
+
+    folder = directory.path / "figures"
+    files = write_figures(summary, list(read_events(directory.events)), folder)
+    names = ", ".join(file.name for file in files)
+    print(f"wrote {names or 'no figure'} to {folder}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -90,8 +90,7 @@ def print_arms(summary: Summary, console: Console) -> None:
     if not tables:
         return
     shown = len(HEADINGS) if console.width >= _NARROW else len(HEADINGS) - 2
-    has_missing = any(row.without for table in tables for row in table.rows)
-    columns = [n for n in range(shown) if has_missing or HEADINGS[n] != "no value"]
+    columns = columns_of(tables)[: shown - len(HEADINGS) or None]
     table = Table(box=None, pad_edge=False)
     for column in columns:
         is_name = column < HEADINGS.index("n")
@@ -104,6 +103,12 @@ def print_arms(summary: Summary, console: Console) -> None:
     console.print(table)
     for line in notes(summary):
         console.print(Text(line, style="dim"))
+
+
+def columns_of(tables: Sequence[ArmTable]) -> list[int]:
+    """Return which of the headings there is anything to say under."""
+    has_missing = any(row.without for table in tables for row in table.rows)
+    return [n for n, name in enumerate(HEADINGS) if has_missing or name != "no value"]
 
 
 def notes(summary: Summary) -> Iterator[str]:

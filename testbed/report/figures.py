@@ -1,18 +1,11 @@
-"""The figures of a report as SVG that stands inside a page; the only importer of matplotlib.
-
-Ink and grid are written as CSS variables of the page, so that one figure is readable on
-light, on dark and on paper; text stays text.
-"""
+"""The figures of a report, each drawn in a form; with `canvas`, the only importer of matplotlib."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -22,12 +15,9 @@ from testbed.analysis.metrics import Metric
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import TrialResult
 from testbed.report.anatomy import PARTS, Anatomy
+from testbed.report.canvas import GRID, INK, MUTED, Form, axes, few_ticks, words_below
 from testbed.report.paces import Pace
 from testbed.report.wording import quantity, size, spread
-
-_INK, _MUTED, _GRID = "#010101", "#020202", "#030303"
-_VARIABLES = {_INK: "--ink", _MUTED: "--muted", _GRID: "--grid"}
-"""Colours that nothing else has, and the CSS variable that each becomes."""
 
 _FAULT, _WELL = "#d9622b", "#1f9d7a"
 _ARMS = ("#2f86c9", "#d9622b", "#1f9d7a", "#b76fa8", "#d99a1c", "#5fb2e6", "#8a8f98", "#a3962a")
@@ -41,35 +31,16 @@ _PARTS = {
     "restoring": "#1f9d7a",
     "first step": "#b76fa8",
 }
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _MUTED,
-    "axes.labelcolor": _INK,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.6,
-    "text.color": _INK,
-    "xtick.color": _MUTED,
-    "ytick.color": _MUTED,
-    "xtick.labelcolor": _INK,
-    "ytick.labelcolor": _INK,
-    "legend.frameon": False,
-}
-_WIDTH = 9.0
-"""Inches; the page scales a figure to its own width."""
+_LETTERS = 12
+"""Of a row's name in one line, where there is little room."""
 
 _NAMED_FROM = 0.1
 """Share of the figure's width from which a part is named inside its bar."""
 
 
-def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric]) -> str:
+def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -> Figure:
     """Draw where the time of a recovery went: the medians of its parts, and the model's terms."""
-    with _axes("anatomy", 1.0 + 0.85 * len(arms)) as (figure, ax):
+    with axes(form, 1.0 + 0.85 * len(arms), len(PARTS)) as (figure, ax):
         for row, arm in enumerate(arms):
             _parts_bar(ax, row - 0.16, [(d.part.name, d.median) for d in arm.parts])
             total = totals[arm.arm]
@@ -78,22 +49,22 @@ def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric]) -> str:
                 terms = [(d.part.name, d.predicted or 0.0) for d in arm.parts]
                 _parts_bar(ax, row + 0.24, terms, height=0.2, alpha=0.45)
                 text = f"predicted {quantity(total.predicted, 's')}"
-                _beside(ax, sum(t for _, t in terms), row + 0.24, text, color=_MUTED)
-        _name_parts(ax, arms)
-        _time_axis(ax, "time after the fault")
-        ax.set_yticks(range(len(arms)), [arm.arm for arm in arms])
+                _beside(ax, sum(t for _, t in terms), row + 0.24, text, color=MUTED)
+        _name_parts(ax, form, arms)
+        _time_axis(ax, form, "time after the fault")
+        _name_rows(ax, form, [arm.arm for arm in arms])
         ax.invert_yaxis()
-        ax.margins(x=0.22)
+        ax.margins(x=0.75 if form.is_narrow else 0.22)
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")
         present = {duration.part.name for arm in arms for duration in arm.parts}
-        _legend(figure, [part.name for part in PARTS if part.name in present], _PARTS)
-        return _svg(figure, "anatomy")
+        _legend(figure, form, [part.name for part in PARTS if part.name in present], _PARTS)
+        return figure
 
 
-def step_rate(paces: Sequence[Pace]) -> str:
+def step_rate(paces: Sequence[Pace], form: Form) -> Figure:
     """Draw the step rate over the whole run, recoveries shaded."""
-    with _axes("steps", 2.3) as (figure, ax):
+    with axes(form, 2.3) as (figure, ax):
         for pace in paces:
             if len(pace.ends) > 1:
                 ax.stairs(pace.rates, pace.ends, color=_ARMS[0], linewidth=0.9, baseline=None)
@@ -106,13 +77,13 @@ def step_rate(paces: Sequence[Pace]) -> str:
         ax.set_ylim(bottom=0)
         ax.margins(x=0.01)
         ax.set_ylabel("steps / s")
-        ax.set_xlabel("time of the run (s); shaded from t0 to t10, ▲ at t10")
-        return _svg(figure, "steps")
+        words_below(ax, form, "time of the run (s); shaded from t0 to t10, ▲ at t10")
+        return figure
 
 
-def dips(paces: Sequence[Pace], arms: Sequence[str]) -> str:
+def dips(paces: Sequence[Pace], arms: Sequence[str], form: Form) -> Figure:
     """Draw the step rate of every trial around its fault, all faults at zero."""
-    with _axes("dips", 2.6) as (figure, ax):
+    with axes(form, 2.6, len(arms)) as (figure, ax):
         for pace in paces:
             zero, back = pace.mark("t0"), pace.mark("t10")
             if zero is None or len(pace.ends) < 2:
@@ -127,16 +98,16 @@ def dips(paces: Sequence[Pace], arms: Sequence[str]) -> str:
         ax.set_xlim(-0.7 * longest, 1.7 * longest)
         ax.set_ylim(bottom=0)
         ax.set_ylabel("steps / s")
-        _time_axis(ax, "time after the fault; ▲ at t10")
-        _legend(figure, arms, _colours(arms))
-        return _svg(figure, "dips")
+        _time_axis(ax, form, "time after the fault; ▲ at t10")
+        _legend(figure, form, arms, _colours(arms))
+        return figure
 
 
 def recovery_times(
-    arms: Sequence[Anatomy], totals: Mapping[str, Metric], claim: float | None
-) -> str:
+    arms: Sequence[Anatomy], totals: Mapping[str, Metric], claim: float | None, form: Form
+) -> Figure:
     """Draw every trial's recovery time as a dot, with the median, its interval, the prediction."""
-    with _axes("times", 0.9 + 0.55 * len(arms)) as (figure, ax):
+    with axes(form, 0.9 + 0.55 * len(arms)) as (figure, ax):
         for row, arm in enumerate(arms):
             total, colour = totals[arm.arm], _ARMS[row % len(_ARMS)]
             shifts = [0.28 * ((7 * i) % 10 / 9 - 0.5) for i in range(len(total.values))]
@@ -144,45 +115,45 @@ def recovery_times(
             ax.scatter(total.values, dots, s=16, color=colour, alpha=0.75, linewidth=0)
             _median(ax, row - 0.25, total, colour)
             if total.predicted is not None:
-                ax.plot(total.predicted, row - 0.25, marker="d", color=_MUTED, fillstyle="none")
+                ax.plot(total.predicted, row - 0.25, marker="d", color=MUTED, fillstyle="none")
             if lost := sum(trial.is_lost for trial in arm.valid):
                 _beside(ax, 0, row + 0.12, f"{lost} not recovered", color=_FAULT)
         if claim is not None:
             ax.axvline(claim, color=_FAULT, linewidth=1, linestyle="--")
-        ax.set_yticks(range(len(arms)), [arm.arm for arm in arms])
+        _name_rows(ax, form, [arm.arm for arm in arms])
         ax.set_ylim(len(arms) - 0.5, -0.5)
         ax.set_xlim(left=0)
-        _time_axis(ax, "recovery time t10 − t0; ┃ median and its 95 % interval, ◇ predicted")
-        return _svg(figure, "times")
+        _time_axis(ax, form, "recovery time t10 − t0; ┃ median and its 95 % interval, ◇ predicted")
+        return figure
 
 
-def marks(trials: Sequence[TrialResult], arms: Sequence[str]) -> str:
+def marks(trials: Sequence[TrialResult], arms: Sequence[str], form: Form) -> Figure:
     """Draw the marks of every trial on a line of its own, from t0 to t11."""
     ends = {part.ends: part.name for part in PARTS if part.ends != "ready"}
-    with _axes("marks", 0.9 + 0.17 * len(trials)) as (figure, ax):
+    with axes(form, 0.9 + 0.17 * len(trials), len(ends)) as (figure, ax):
         reached = [trial.marks.relative() if trial.marks else {} for trial in trials]
         longest = [max(found.values(), default=0.0) for found in reached]
-        ax.hlines(range(len(trials)), 0, longest, color=_GRID, linewidth=1)
+        ax.hlines(range(len(trials)), 0, longest, color=GRID, linewidth=1)
         for name in (*ends, "t11"):
             rows = [row for row, found in enumerate(reached) if name in found]
             xs = [reached[row][name] for row in rows]
             if name == "t11":
-                ax.plot(xs, rows, linestyle="", marker="|", color=_INK, markersize=7)
+                ax.plot(xs, rows, linestyle="", marker="|", color=INK, markersize=7)
             else:
                 ax.plot(xs, rows, linestyle="", marker="o", color=_PARTS[ends[name]], markersize=4)
         names = [f"{t.number} {t.arm}" if len(arms) > 1 else str(t.number) for t in trials]
         ax.set_yticks(range(len(trials)), names, fontsize=7)
         ax.set_ylim(len(trials) - 0.5, -0.5)
         ax.grid(visible=False, axis="y")
-        _time_axis(ax, "time after the fault; | at t11")
+        _time_axis(ax, form, "time after the fault; | at t11")
         labels = {f"{part} {mark}": _PARTS[part] for mark, part in ends.items()}
-        _legend(figure, list(labels), labels)
-        return _svg(figure, "marks")
+        _legend(figure, form, list(labels), labels)
+        return figure
 
 
-def bandwidth(arms: Mapping[str, Mapping[int, Metric]]) -> str:
+def bandwidth(arms: Mapping[str, Mapping[int, Metric]], form: Form) -> Figure:
     """Draw the bus bandwidth over the message size: medians, from the least to the greatest."""
-    with _axes("busbw", 3.2) as (figure, ax):
+    with axes(form, 3.2, len(arms)) as (figure, ax):
         sizes = sorted({s for mine in arms.values() for s in mine})
         for name, mine in arms.items():
             xs, found = sorted(mine), [mine[s] for s in sorted(mine)]
@@ -191,15 +162,15 @@ def bandwidth(arms: Mapping[str, Mapping[int, Metric]]) -> str:
             low, high = [min(m.values) for m in found], [max(m.values) for m in found]
             ax.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
         ax.set_xscale("log", base=2)
-        ax.set_xticks(sizes, [size(s) for s in sizes], rotation=30 if len(sizes) > 8 else 0)
+        ax.set_xticks(sizes, [size(s) for s in sizes], rotation=_rotation(form, len(sizes)))
         ax.minorticks_off()
         ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: quantity(y, "bit/s")))
         ax.set_ylim(bottom=0)
         ax.set_xlabel("message size")
         ax.set_ylabel("busbw")
         if len(arms) > 1:
-            _legend(figure, list(arms), _colours(list(arms)))
-        return _svg(figure, "busbw")
+            _legend(figure, form, list(arms), _colours(list(arms)))
+        return figure
 
 
 def _parts_bar(
@@ -215,8 +186,8 @@ def _total(ax: Axes, y: float, total: Metric) -> None:
     """Mark the median of the whole and its interval; the parts' medians need not sum to it."""
     ci95 = median_interval(total.values)
     if ci95 is not None:
-        ax.plot(ci95, (y, y), color=_INK, linewidth=1.4)
-    ax.plot(total.median, y, marker="|", color=_INK, markersize=12, markeredgewidth=1.4)
+        ax.plot(ci95, (y, y), color=INK, linewidth=1.4)
+    ax.plot(total.median, y, marker="|", color=INK, markersize=12, markeredgewidth=1.4)
     words = quantity(total.median, "s") + (f" ({spread(*ci95, 's')})" if ci95 else "")
     _beside(ax, max(total.median, *(ci95 or (0.0,))), y, words, weight="bold")
 
@@ -225,12 +196,26 @@ def _beside(ax: Axes, x: float, y: float, words: str, **style: Any) -> None:
     ax.annotate(words, (x, y), (5, 0), textcoords="offset points", va="center", **style)
 
 
-def _name_parts(ax: Axes, arms: Sequence[Anatomy]) -> None:
+def _name_rows(ax: Axes, form: Form, names: Sequence[str]) -> None:
+    """Name each row on the left, where there is little room in several lines."""
+    whole = _LETTERS if form.is_narrow else max(map(len, names), default=1)
+    lines = ["\n".join(textwrap.wrap(name, whole)) for name in names]
+    ax.set_yticks(range(len(names)), lines)
+
+
+def _rotation(form: Form, labels: int) -> float:
+    if form.is_narrow:
+        return 60 if labels > 4 else 0
+    return 30 if labels > 8 else 0
+
+
+def _name_parts(ax: Axes, form: Form, arms: Sequence[Anatomy]) -> None:
+    named_from = 0.4 if form.is_narrow else _NAMED_FROM
     widest = max((sum(d.median for d in arm.parts) for arm in arms), default=0.0)
     for row, arm in enumerate(arms):
         left = 0.0
         for duration in arm.parts:
-            if duration.median > _NAMED_FROM * widest:
+            if duration.median > named_from * widest:
                 middle, words = left + duration.median / 2, quantity(duration.median, "s")
                 ax.text(middle, row - 0.16, words, ha="center", va="center", color="white")
             left += duration.median
@@ -239,41 +224,25 @@ def _name_parts(ax: Axes, arms: Sequence[Anatomy]) -> None:
 def _median(ax: Axes, y: float, metric: Metric, colour: str) -> None:
     if ci95 := median_interval(metric.values):
         ax.plot(ci95, (y, y), color=colour, linewidth=3, solid_capstyle="butt")
-    ax.plot(metric.median, y, marker="|", color=_INK, markersize=11, markeredgewidth=1.6)
+    ax.plot(metric.median, y, marker="|", color=INK, markersize=11, markeredgewidth=1.6)
 
 
 def _colours(arms: Sequence[str]) -> dict[str, str]:
     return {arm: _ARMS[row % len(_ARMS)] for row, arm in enumerate(arms)}
 
 
-def _time_axis(ax: Axes, label: str) -> None:
+def _time_axis(ax: Axes, form: Form, label: str) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: quantity(x, "s").replace("-", "−")))
-    ax.set_xlabel(label)
+    few_ticks(ax, form)
+    words_below(ax, form, label)
 
 
-def _legend(figure: Figure, names: Sequence[str], colours: Mapping[str, str]) -> None:
+def _legend(figure: Figure, form: Form, names: Sequence[str], colours: Mapping[str, str]) -> None:
     patches = [Patch(color=colours[name], label=name) for name in dict.fromkeys(names)]
     figure.legend(
-        handles=patches, loc="outside upper left", ncols=8, columnspacing=1.2, handlelength=1.0
+        handles=patches,
+        loc="outside upper left",
+        ncols=form.columns,
+        columnspacing=1.2,
+        handlelength=1.0,
     )
-
-
-@contextmanager
-def _axes(name: str, height: float) -> Iterator[tuple[Figure, Axes]]:
-    """Yield a figure with one pair of axes, in the style of all; `name` keeps its ids its own."""
-    with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        yield figure, figure.add_subplot()
-
-
-def _svg(figure: Figure, name: str) -> str:
-    """Return a figure as one <svg> element without anything that points outside the page."""
-    drawn = io.StringIO()
-    figure.savefig(drawn, format="svg", transparent=True)
-    svg = drawn.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    for colour, variable in _VARIABLES.items():
-        svg = svg.replace(colour, f"var({variable})")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)

@@ -15,10 +15,10 @@ from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
 from testbed.record.rundir import RunDirectory
-from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
-from testbed.report.arms import HEADINGS, arm_tables, cells, notes
-from testbed.report.paces import paces
+from testbed.report.arms import HEADINGS, arm_tables, cells, columns_of, notes
+from testbed.report.canvas import NARROW, WIDE, svg
+from testbed.report.drawings import drawings
 from testbed.report.short import shortened
 from testbed.report.trial_section import remark
 from testbed.report.wording import (
@@ -27,9 +27,7 @@ from testbed.report.wording import (
     claim_of,
     difference,
     explain,
-    in_order,
     interval,
-    message_size,
     quantity,
     supports,
 )
@@ -55,7 +53,7 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
     full, summary = summary, shortened(summary)
     arms = anatomies(summary)
     return {
-        "arm_headings": HEADINGS,
+        "arm_headings": [HEADINGS[n] for n in columns_of(arm_tables(summary))],
         "arm_rows": list(_arms(summary)),
         "arm_notes": list(notes(full)),
         "summary": summary,
@@ -64,7 +62,7 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
         "claim": claim_of(summary.experiment) if arms else None,
         "checks": list(_checks(summary)),
         "anatomies": [(arm, list(_parts(arm))) for arm in arms],
-        "figures": dict(_figures(summary, events, arms)),
+        "figures": dict(_figures(summary, events)),
         "mark_names": NAMES[1:] if arms else (),
         "trials": list(_trials(summary, events)),
         "metrics": [_metric(name, summary.metrics[name]) for name in by_arm(summary.metrics)],
@@ -75,9 +73,12 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
 
 
 def _arms(summary: Summary) -> Iterator[tuple[str, ...]]:
-    for table in arm_tables(summary):
+    tables = arm_tables(summary)
+    columns = columns_of(tables)
+    for table in tables:
         for number, row in enumerate(table.rows):
-            yield ("" if number else table.name, row.arm, *cells(row))
+            whole = ("" if number else table.name, row.arm, *cells(row))
+            yield tuple(whole[column] for column in columns)
 
 
 def _checks(summary: Summary) -> Iterator[dict[str, str]]:
@@ -107,37 +108,12 @@ def _parts(arm: Anatomy) -> Iterator[dict[str, str]]:
 
 
 def _figures(
-    summary: Summary, events: Sequence[Event], arms: Sequence[Anatomy]
-) -> Iterator[tuple[str, str]]:
-    """Yield the figures that there is something to draw for."""
-    names = [arm.arm for arm in arms]
-    recovered = [arm for arm in arms if arm.parts]
-    if recovered:
-        totals = {arm.arm: summary.metrics[f"{arm.arm}.recovery_time"] for arm in recovered}
-        claim = claim_of(summary.experiment)
-        limit = claim.seconds if claim else None
-        yield "anatomy", figures.anatomy(recovered, totals)
-        yield "times", figures.recovery_times(recovered, totals, limit)
-    found = paces(summary.trials, events)
-    if any(len(pace.ends) > 1 for pace in found):
-        yield "steps", figures.step_rate(found)
-        if any(pace.mark("t0") is not None for pace in found):
-            yield "dips", figures.dips(found, names)
-    if faulty := [trial for trial in summary.trials if trial.marks and trial.marks.at]:
-        yield "marks", figures.marks(faulty, names)
-    if bandwidths := _bandwidths(summary):
-        yield "busbw", figures.bandwidth(bandwidths)
-
-
-def _bandwidths(summary: Summary) -> dict[str, dict[int, Metric]]:
-    """Return the bus bandwidth of every arm by message size."""
-    found: dict[str, dict[int, Metric]] = {}
-    for name, metric in summary.metrics.items():
-        arm, _, what = name.rpartition(".")
-        size = message_size(what)
-        if size is not None and what.startswith("busbw"):
-            found.setdefault(arm, {})[size] = metric
-    return {arm: found[arm] for arm in in_order(set(found))}
+    summary: Summary, events: Sequence[Event]
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield each figure that there is something to draw for, in every form."""
+    for drawing in drawings(summary, events):
+        drawn = ((form, drawing.draw(form)) for form in (WIDE, NARROW))
+        yield drawing.name, [(form.name, svg(figure, drawing.name, form)) for form, figure in drawn]
 
 
 def _trials(summary: Summary, events: Sequence[Event]) -> Iterator[dict[str, Any]]:

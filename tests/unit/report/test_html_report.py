@@ -80,7 +80,7 @@ def test_every_element_is_closed(real):
 
 def test_every_figure_is_well_formed_and_takes_its_ink_from_the_page(real):
     drawn = re.findall(r"<svg.*?</svg>", real, flags=re.DOTALL)
-    assert len(drawn) == 5
+    assert len(drawn) == 10  # five, broad and narrow
     for svg in drawn:
         ET.fromstring(svg)
         assert "var(--ink)" in svg
@@ -154,13 +154,27 @@ def test_the_table_of_arms_comes_first(report):
     assert html.index("<h2>Arms</h2>") < html.index("<h2>Recovery</h2>")
 
 
-def test_an_allreduce_is_drawn_as_bandwidth_over_size(report, allreduce, summarised):
+def test_an_allreduce_is_drawn_as_bandwidth_over_size_in_every_form(report, allreduce, summarised):
     html = report(summarised(allreduce), allreduce)
-    (svg,) = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
-    words = "".join(ET.fromstring(svg).itertext())
-    for size in ("4 KiB", "64 KiB", "1 MiB", "4 MiB", "16 MiB", "busbw"):
-        assert size in words
+    drawn = re.findall(r"<svg.*?</svg>", html, flags=re.DOTALL)
+    assert len(drawn) == 2
+    for svg in drawn:
+        words = "".join(ET.fromstring(svg).itertext())
+        for size in ("4 KiB", "64 KiB", "1 MiB", "4 MiB", "16 MiB", "busbw"):
+            assert size in words
     assert "Recovery</h2>" not in html
+
+
+def test_a_telephone_is_shown_letters_as_large_as_the_text_around(real):
+    """A figure of 9 inches came down to letters of 5 pixels on a screen of 390."""
+    narrow = re.findall(r'<div class="narrow">(<svg.*?</svg>)\s*</div>', real, flags=re.DOTALL)
+    broad = re.findall(r'<div class="broad">(<svg.*?</svg>)\s*</div>', real, flags=re.DOTALL)
+    assert len(narrow) == len(broad) > 3
+    for svg in narrow:
+        points = float(re.search(r'viewBox="0 0 ([\d.]+)', svg)[1])
+        smallest = min(float(size) for size in re.findall(r"font:[^;\"]*?([\d.]+)px", svg))
+        assert smallest * (390 - 2 * 13) / points >= 8.5
+    assert "figure .narrow { display: block; }" in real
 
 
 @pytest.mark.parametrize("trials", [(), (trial(0),), (lost(0),), (recovery(0, valid=False),)])

@@ -1,0 +1,131 @@
+"""The figures that there is something to draw for in a run, and the numbers in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from testbed.analysis.marks import NAMES
+from testbed.analysis.metrics import Metric
+from testbed.analysis.statistics import median_interval
+from testbed.analysis.summary import Summary
+from testbed.events import Event
+from testbed.report import figures
+from testbed.report.anatomy import Anatomy, anatomies
+from testbed.report.canvas import Form
+from testbed.report.paces import Pace, paces
+from testbed.report.wording import claim_of, in_order, message_size
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Row = tuple[str | int | float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure, to be drawn in a form, and the table of what is in it; seconds, bit/s, bytes."""
+
+    name: str
+    draw: Callable[[Form], Figure]
+    headings: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def drawings(summary: Summary, events: Sequence[Event]) -> Iterator[Drawing]:
+    """Yield what there is to draw of a run; `events` are those that the summary was made from."""
+    arms = anatomies(summary)
+    names = [arm.arm for arm in arms]
+    if recovered := [arm for arm in arms if arm.parts]:
+        yield from _recoveries(summary, recovered)
+    found = paces(summary.trials, events)
+    if any(len(pace.ends) > 1 for pace in found):
+        yield from _rates(found, names)
+    if faulty := [trial for trial in summary.trials if trial.marks and trial.marks.at]:
+        reached = [trial.marks.relative() if trial.marks else {} for trial in faulty]
+        rows = (
+            (trial.number, trial.arm, *(marks.get(name) for name in NAMES))
+            for trial, marks in zip(faulty, reached, strict=True)
+        )
+        headings = ("trial", "arm", *NAMES)
+        yield Drawing("marks", lambda form: figures.marks(faulty, names, form), headings, (*rows,))
+    if sizes := _bandwidths(summary):
+        yield Drawing(
+            "busbw",
+            lambda form: figures.bandwidth(sizes, form),
+            ("arm", "bytes", *_SPREAD),
+            tuple(
+                (arm, size, *_spread(m))
+                for arm, of in sizes.items()
+                for size, m in sorted(of.items())
+            ),
+        )
+
+
+_SPREAD = ("n", "median", "ci95_low", "ci95_high", "min", "max", "predicted")
+
+
+def _spread(metric: Metric) -> Row:
+    low, high = median_interval(metric.values) or (None, None)
+    ends = min(metric.values), max(metric.values)
+    return (len(metric.values), metric.median, low, high, *ends, metric.predicted)
+
+
+def _recoveries(summary: Summary, arms: Sequence[Anatomy]) -> Iterator[Drawing]:
+    totals = {arm.arm: summary.metrics[f"{arm.arm}.recovery_time"] for arm in arms}
+    claim = claim_of(summary.experiment)
+    limit = claim.seconds if claim else None
+    rows: list[Row] = []
+    for arm in arms:
+        for part in arm.parts:
+            middle = len(part.seconds), part.median, *(part.ci95 or (None, None))
+            rows.append((arm.arm, part.part.name, *middle, part.predicted))
+    for name, total in totals.items():
+        rows.append((name, "whole", *_spread(total)[:4], total.predicted))
+    headings = ("arm", "part", "n", "median", "ci95_low", "ci95_high", "predicted")
+    yield Drawing(
+        "anatomy", lambda form: figures.anatomy(arms, totals, form), headings, tuple(rows)
+    )
+    times = [
+        (arm.arm, trial.number, trial.values["recovery_time"], totals[arm.arm].predicted)
+        for arm in arms
+        for trial in arm.recovered
+        if isinstance(trial.values.get("recovery_time"), float)
+    ]
+    yield Drawing(
+        "times",
+        lambda form: figures.recovery_times(arms, totals, limit, form),
+        ("arm", "trial", "recovery_time", "predicted"),
+        tuple(times),
+    )
+
+
+def _rates(found: Sequence[Pace], arms: Sequence[str]) -> Iterator[Drawing]:
+    headings = ("trial", "arm", "from", "to", "steps_per_second")
+    yield Drawing(
+        "steps",
+        lambda form: figures.step_rate(found, form),
+        headings,
+        tuple(row for pace in found for row in _steps(pace, 0.0)),
+    )
+    struck = [(pace, zero) for pace in found if (zero := pace.mark("t0")) is not None]
+    if struck:
+        rows = tuple(row for pace, zero in struck for row in _steps(pace, zero))
+        yield Drawing("dips", lambda form: figures.dips(found, arms, form), headings, rows)
+
+
+def _steps(pace: Pace, zero: float) -> Iterator[Row]:
+    for begin, end, rate in zip(pace.ends, pace.ends[1:], pace.rates, strict=False):
+        yield pace.trial.number, pace.trial.arm, begin - zero, end - zero, rate
+
+
+def _bandwidths(summary: Summary) -> dict[str, dict[int, Metric]]:
+    """Return the bus bandwidth of every arm by message size."""
+    found: dict[str, dict[int, Metric]] = {}
+    for name, metric in summary.metrics.items():
+        arm, _, what = name.rpartition(".")
+        size = message_size(what)
+        if size is not None and what.startswith("busbw"):
+            found.setdefault(arm, {})[size] = metric
+    return {arm: found[arm] for arm in in_order(set(found))}

@@ -1,0 +1,58 @@
+"""The figures of a run as files: SVG and PDF to be put into a paper, CSV to be drawn anew."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from testbed.analysis.summary import Summary
+from testbed.errors import LabError, UsageError
+from testbed.events import Event
+from testbed.report.canvas import WIDE, pdf_file, svg_file
+from testbed.report.drawings import Drawing, drawings
+from testbed.report.short import shortened
+
+
+def write_figures(summary: Summary, events: Sequence[Event], folder: Path) -> list[Path]:
+    """Write every figure of a run into a folder as SVG, PDF and CSV; return the files."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder} is no directory", hint="move it away")
+    try:
+        folder.mkdir(exist_ok=True)
+        files = (file for one in drawings(shortened(summary), events) for file in _files(one))
+        return [_write(folder / name, content) for name, content in files]
+    except OSError as error:
+        hint = "free space on the disk, or take a copy of the run that is yours"
+        raise LabError(
+            f"writing figures to {folder} failed: {error.strerror}", hint=hint
+        ) from error
+
+
+def _files(drawing: Drawing) -> Iterator[tuple[str, bytes]]:
+    figure = drawing.draw(WIDE)
+    yield f"{drawing.name}.svg", svg_file(figure, drawing.name)
+    yield f"{drawing.name}.pdf", pdf_file(figure)
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(drawing.headings)
+    for row in drawing.rows:
+        rows.writerow(round(cell, 9) if isinstance(cell, float) else cell for cell in row)
+    yield f"{drawing.name}.csv", table.getvalue().encode()
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """Write a whole file into the place of whatever was there, following no link."""
+    descriptor, draft = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(draft).chmod(0o644)
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink()
+        raise
+    return path

@@ -1,0 +1,81 @@
+"""The figures of a run as files."""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from runs_by_hand import recovery, summary, trial
+
+from testbed.errors import UsageError
+from testbed.report.figure_files import write_figures
+
+
+def table(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def written(recoveries, summarised, tmp_path):
+    """Write the figures of the real run of two recoveries; return the folder and the summary."""
+    found = summarised(recoveries)
+    files = write_figures(found, recoveries, tmp_path / "figures")
+    assert sorted(files) == sorted((tmp_path / "figures").iterdir())
+    return tmp_path / "figures", found
+
+
+def test_each_figure_is_a_whole_svg_a_pdf_and_a_table(written):
+    folder, _ = written
+    names = {path.stem for path in folder.iterdir()}
+    assert names == {"anatomy", "times", "steps", "dips", "marks"}
+    for name in names:
+        svg = (folder / f"{name}.svg").read_text()
+        assert ET.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(--" not in svg and not re.search("#01010|#02020|#03030", svg)
+        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
+        assert table(folder / f"{name}.csv")
+
+
+def test_the_tables_hold_what_was_measured(written):
+    folder, found = written
+    times = {row["arm"]: float(row["recovery_time"]) for row in table(folder / "times.csv")}
+    medians = {
+        row["arm"]: float(row["median"])
+        for row in table(folder / "anatomy.csv")
+        if row["part"] == "whole"
+    }
+    expected = {t.arm: pytest.approx(t.values["recovery_time"], abs=1e-9) for t in found.trials}
+    assert times == expected and medians == expected
+    for row, one in zip(table(folder / "marks.csv"), found.trials, strict=True):
+        assert float(row["t10"]) == pytest.approx(one.marks.relative()["t10"], abs=1e-9)
+
+
+def test_bandwidth_is_a_table_by_arm_and_size(tmp_path):
+    values = [{"busbw_4kib": 1e6 + n, "busbw_1mib": 4e8 + n} for n in range(6)]
+    found = summary(*(trial(n, values=values[n]) for n in range(6)))
+    write_figures(found, (), tmp_path)
+    rows = table(tmp_path / "busbw.csv")
+    assert [(row["arm"], row["bytes"], row["n"]) for row in rows] == [
+        ("warm", "4096", "6"),
+        ("warm", "1048576", "6"),
+    ]
+    assert float(rows[1]["median"]) == 400000002.5
+    assert (float(rows[1]["ci95_low"]), float(rows[1]["ci95_high"])) == (4e8, 4e8 + 5)
+
+
+def test_what_is_there_is_replaced_and_no_link_is_followed(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    (folder / "times.svg").symlink_to(elsewhere)
+    write_figures(summary(recovery(0)), (), folder)
+    write_figures(summary(recovery(0)), (), folder)
+    assert elsewhere.read_text() == "mine"
+    assert not (folder / "times.svg").is_symlink()
+    (tmp_path / "linked").symlink_to(folder)
+    with pytest.raises(UsageError, match="no directory"):
+        write_figures(summary(recovery(0)), (), tmp_path / "linked")
