@@ -97,7 +97,7 @@ class Tenure:
             except Owed:
                 raise
             except BusyError as busy:
-                if patience.passed and told:
+                if patience.passed and self._patience > 0:
                     raise _in_vain(busy, now() - began) from busy
                 if patience.passed:
                     raise

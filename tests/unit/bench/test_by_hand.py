@@ -152,7 +152,7 @@ def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):
         hand.connect("4", "11")
     (entry,) = open_entries(hand.last.journal)
     assert entry["made"] == {"ocs": [[4, 9], [4, 11]]}, "what went astray is ours to take back"
-    with pytest.raises(BusyError, match=f"testbed recover {hand.last.id}"):
+    with pytest.raises(BusyError, match=f"testbed recover {hand.last.path}"):
         hand.connect("4", "11")
 
 

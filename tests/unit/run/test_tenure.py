@@ -121,7 +121,7 @@ def test_nobody_waits_for_the_dead(house):
     left = rf"not all was taken back: circuits; type: testbed recover {run.path}"
     with pytest.raises(UnsafeError, match=left):
         dead.end(soon())
-    with pytest.raises(Owed, match=f"testbed recover {run.id}"):
+    with pytest.raises(Owed, match=f"testbed recover {run.path}"):
         house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
     house.leases.release_run(run.id)
 
