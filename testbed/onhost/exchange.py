@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .checksums import BLOCK, count_of, first_wrong, looked_at, said_of
 from .errors import Corrupt, Refused
 from .parts import Program
 from .ring import Ring
@@ -22,13 +23,16 @@ class Exchange:
 
     A sentinel is a small whole number made of rank, step and chunk, so its sum is known and exact:
     a rank's contribution that is missing, counted twice or left over from another step shows.
+    Before it stands what the rank says that it gave to the chunk before this one, so that the
+    values and what is said of them are not summed in the same message.
     """
 
     def __init__(self, size: int, ranks: int, chunks: int) -> None:
         self.ranks, self.chunks = ranks, chunks
         self._size = size
         self._width = width = -(-size // chunks)
-        self._rows = np.zeros((chunks, width + 1), np.float32)
+        self._blocks = count_of(width)
+        self._rows = np.zeros((chunks, width + 2 * self._blocks + 1), np.float32)
         self.vector: Numbers = self._rows.reshape(-1)
         """What the collective sums; each of its chunks is one row."""
         self.places: list[tuple[int, Numbers]] = [
@@ -46,14 +50,51 @@ class Exchange:
         """Return one of the values."""
         return float(self._rows[divmod(index, self._width)])
 
-    def fill(self, values: Numbers, step: int, rank: int) -> None:
-        """Put one rank's values and sentinels in place of whatever was there."""
-        for start, place in self.places:
+    def fill(self, values: Numbers, step: int, rank: int, *, whole: bool = True) -> None:
+        """Put one rank's values in place of whatever was there, and what it says of them.
+
+        That is of all values, or only of those whose turn it is in this step.
+        """
+        for chunk, (start, place) in enumerate(self.places):
             place[:] = values[start : start + len(place)]
+            said, blocks = self._said(chunk), self._looked_at(chunk, step, whole)
+            said.fill(0)
+            said[blocks] = said_of(place, blocks)
         self._rows[:, -1] = sentinels(rank, step, self.chunks)
 
-    def verify(self, step: int) -> None:
-        """Raise Corrupt unless every sentinel is the sum over the ranks and the loss a number."""
+    def _said(self, chunk: int) -> Numbers:
+        """Return the place for what is said of a chunk: a row of two numbers for each block."""
+        row = self._rows[(chunk + 1) % self.chunks]
+        blocks = count_of(len(self.places[chunk][1]))
+        said: Numbers = row[self._width : self._width + 2 * blocks].reshape(blocks, 2)
+        return said
+
+    def _looked_at(self, chunk: int, step: int, whole: bool) -> Sequence[int]:
+        count = len(self._said(chunk))
+        return range(count) if whole else looked_at(step, chunk, count)
+
+    def verify(self, step: int, *, whole: bool = True) -> None:
+        """Raise Corrupt unless the sums are those of what the ranks say that they gave.
+
+        Every sentinel is verified and that the loss is a number, and the values that `fill` has
+        said something of.
+        """
+        self._verify_sentinels(step)
+        if not math.isfinite(self.last):
+            raise Corrupt(f"the sum of the losses is {self.last}")
+        for chunk, (start, place) in enumerate(self.places):
+            blocks = self._looked_at(chunk, step, whole)
+            wrong = first_wrong(place, self._said(chunk)[blocks], self.ranks, blocks)
+            if wrong is not None:
+                number, found, expected = wrong
+                first = start + number * BLOCK
+                last = min(first + BLOCK, start + len(place)) - 1
+                raise Corrupt(
+                    f"in step {step} elements {first} to {last} of the sum are not what the ranks"
+                    f" say that they gave: their checksum is {found:.9g}, not {expected:.9g}"
+                )
+
+    def _verify_sentinels(self, step: int) -> None:
         own = [sentinels(rank, step, self.chunks) for rank in range(self.ranks)]
         expected = np.sum(own, axis=0)
         wrong = np.flatnonzero(self._rows[:, -1] != expected)
@@ -61,8 +102,6 @@ class Exchange:
             chunk = int(wrong[0])
             came = self._rows[chunk, -1]
             raise Corrupt(f"the sentinel of chunk {chunk} is {came}, not {expected[chunk]}")
-        if not math.isfinite(self.last):
-            raise Corrupt(f"the sum of the losses is {self.last}")
 
 
 class Sum:

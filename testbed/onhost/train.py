@@ -2,6 +2,9 @@
 
 A step depends on the state before it, the seed, its number, the ranks and their collective alone;
 so a run that was interrupted and resumed ends with the same bits as one that was not.
+
+Every sum of gradients is verified before it is used: all of its values in the first step of a
+generation, in the others a sixteenth of them in turn and a sample (exchange.py, checksums.py).
 """
 
 from __future__ import annotations
@@ -78,25 +81,27 @@ class Job:
         given = self._options.schedule
         if given is not None or self._sum.exchange.ranks != together.ranks:
             self._sum = Sum(self._values.size, together.ranks, given)
+        first = self.state.step
         while True:
             step = self.state.step
             assert step is not None
             if control.ends_before(step):
                 return
-            self._step(step, together, control)
+            self._step(step, together, control, whole=step == first)
 
-    def _step(self, step: int, together: Ring | Group, control: Control) -> None:
+    def _step(self, step: int, together: Ring | Group, control: Control, *, whole: bool) -> None:
+        """Make a step; verify the `whole` sum, or the part of it whose turn it is."""
         begin = time.monotonic()
         self._compute(step, together.rank, together.checkpoint)
         summing, choice = self._sum, control.choice
         if summing.schedule is not None:
             self._values[self._size] = choice["number"] if choice else 0
-        summing.exchange.fill(self._values, step, together.rank)
+        summing.exchange.fill(self._values, step, together.rank, whole=whole)
         delayed = control.hold_back(together.generation)
         collective_begin = time.monotonic()
         sent, waits = summing.run(together)
         collective_end = time.monotonic()
-        summing.exchange.verify(step)
+        summing.exchange.verify(step, whole=whole)
         if choice and self._is_agreed(choice["number"]):
             size, number = self._values.size, choice["number"]
             self._sum = Sum(size, together.ranks, choice["schedule"], number)

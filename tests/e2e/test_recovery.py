@@ -6,6 +6,7 @@ import json
 
 import pytest
 from commandline import SMALL_MODEL, CommandLine
+from known_truth import assert_marks_hold
 
 FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
 
@@ -17,6 +18,7 @@ def test_every_fault_is_recovered_from_in_one_run(testbed: CommandLine) -> None:
     assert {trial["variant"] for trial in summary["trials"]} == set(FAULTS)
     assert all(trial["valid"] and trial["lost_steps"] in (0, 1) for trial in summary["trials"])
     assert summary["cleanup"] == "verified"
+    assert_marks_hold(testbed.results / "latest")
 
 
 @pytest.mark.soak

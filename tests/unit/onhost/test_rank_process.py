@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import time
 import zipfile
@@ -23,6 +24,7 @@ from testbed.onhost.sockets import Port, listen
 from testbed.onhost.state import State
 from testbed.onhost.text import batch
 
+WRONG = str(Path(__file__).with_name("wrong_rank.py"))
 SIZE = {"dim": 16, "layers": 2, "heads": 2, "hidden": 24, "sequence": 8}
 TRAIN = {**SIZE, "batch": 2, "learning_rate": 0.01}
 SEED = 7
@@ -265,7 +267,7 @@ def test_wrong_sums_stop_the_rank(gang):
         member.tell("join", generation=1, members=members, step=0, restore={}, probe=False)
         pair = meet(listener, port, places[0], Seat(TOKEN, 1, 1, 2), leave)
         links = Links(*pair, 1, leave)
-        width = -(-(Shape(**SIZE).parameters + 1) // 2)
+        width = -(-(Shape(**SIZE).parameters + 1) // 2) + 2 * 2  # and what is said of two blocks
         Ring(1, 2, links).all_reduce(np.zeros(2 * (width + 1), np.float32))
         corrupt = member.hear("corrupt", generation=1, step=0)
         links.close()
@@ -273,6 +275,20 @@ def test_wrong_sums_stop_the_rank(gang):
     assert "the sentinel of chunk 0" in corrupt["why"]
     member.tell("leave", generation=1)
     assert member.hear("left")["committed"] == 0
+
+
+def test_a_rank_that_gives_another_value_than_it_says_is_found_by_all(gang):
+    """The sum is the same on all ranks, and wrong in one element: only what was said tells."""
+    job = gang("train", TRAIN, 3)
+    with job.taken(1, by=job.start([WRONG, "--step", "2"])):
+        job.join(1)
+        for member in job.members:
+            corrupt = member.hear("corrupt", generation=1)
+            assert corrupt["step"] >= 2
+            assert re.search(
+                r"in step \d+ elements 0 to 4095 .* say that they gave", corrupt["why"]
+            )
+            assert {event["step"] for event in member.of_kind("step")} >= {0, 1}
 
 
 def test_a_probe_comes_before_the_first_step(gang):
