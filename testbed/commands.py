@@ -53,6 +53,7 @@ _TAKEN = {
     "list": ("--results",),
     "recover": ("--twin",),
     "switch": ("--lab", "--twin"),
+    "twin": ("--lab",),
     "unlock": ("--lab", "--twin"),
     "who": ("--lab", "--twin"),
 }

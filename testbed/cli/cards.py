@@ -115,7 +115,9 @@ def read_card(path: Path) -> Card:
             f"{path} cannot be read: {error.strerror}", hint="check its path"
         ) from None
     except ValueError as error:
-        raise FileError(f"{path}:1:1", str(error), hint="`testbed twin probe` makes one") from None
+        raise FileError(
+            f"{path}:1:1", str(error), hint="the command twin probe makes one"
+        ) from None
 
 
 def _lab(name: str, overrides: list[str], twin: str = "") -> tuple[Lab, Path]:

@@ -45,8 +45,10 @@ _NOTABLE = 1.0
 
 @app.command(
     epilog="Examples: testbed switch ocs show --lab rack; "
-    "testbed switch ocs connect h0.p1 h1.p0 --lab rack; testbed switch ocs disconnect 2 19; "
-    "testbed switch ocs plan wanted.yaml; testbed switch ocs watch --seconds 60"
+    "testbed switch ocs connect h0.p1 h1.p0 --lab rack; "
+    "testbed switch ocs disconnect 2 19 --lab rack; "
+    "testbed switch ocs plan wanted.yaml --twin rack; "
+    "testbed switch ocs watch --seconds 60 --twin rack"
 )
 def switch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The switch, as in the lab file.")],

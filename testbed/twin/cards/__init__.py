@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands import typed
 from testbed.errors import FileError
 from testbed.fabric.card import Card
 from testbed.plugins import nearest
@@ -36,7 +37,9 @@ def card_of(lab: Lab, switch: str) -> Card:
         raise FileError(
             lab.source.where("twin", "cards", switch),
             f"{name} is no card: {'there is none of that name' if missing else error}",
-            hint=nearest(name, list(presets())) if missing else "`testbed twin probe` makes one",
+            hint=nearest(name, list(presets()))
+            if missing
+            else f"`{typed('twin', 'probe', switch)}` makes one",
         ) from None
 
 

@@ -1,0 +1,116 @@
+"""Every command that a hint, a message or an example names is one that the command line takes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+import testbed.cli
+from testbed.commands import forget, stand, typed
+
+ROOT = Path(__file__).parents[3]
+SOURCES = [*(ROOT / "testbed").rglob("*.py"), *(ROOT / "drivers").rglob("*.py")]
+SAMPLES = {"self.name": "ocs", "name": "rack", "switch": "ocs", "option": "--wiring", "action": "show", "user": "lab"}
+"""Of what hints fill in; anything else is the directory of a run."""
+RUN = "results/20261122T100000Z-lumion-3fa2c1"
+NEEDS_A_LAB = {"switch", "lock", "unlock"}
+
+
+def filled(node: ast.AST) -> list[str]:
+    """Return the words of an argument of `typed`, or the text of a string, with samples in it."""
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    if isinstance(node, ast.Starred):
+        return ["2", "19"]
+    if isinstance(node, ast.JoinedStr):
+        return ["".join("".join(filled(part)) for part in node.values)]
+    if isinstance(node, ast.FormattedValue):
+        return filled(node.value)
+    return [SAMPLES.get(ast.unparse(node), RUN)]
+
+
+def said() -> list[tuple[str, str]]:
+    """Return every command that the code names in a message, with the file that does."""
+    found = []
+    for file in SOURCES:
+        tree = ast.parse(file.read_text())
+        prose = [n for n in ast.walk(tree) if isinstance(n, ast.Expr)]  # docstrings
+        skipped = {id(node.value) for node in prose}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "typed":
+                words = [word for argument in node.args for word in filled(argument)]
+                found.append((file.name, typed(*words)))
+            elif isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skipped:
+                text = filled(node)[0]
+                for command in re.findall(r"`(testbed [^`]+)`|: (testbed [^`;]+)$", text):
+                    found.append((file.name, "".join(command)))
+    return found
+
+
+def parse(command: str) -> typer.Context:
+    """Have the command line read a command, without carrying it out."""
+    testbed.cli.run(["--version"])  # registers the verbs
+    from testbed.cli.app import app, with_bare_options
+
+    group = typer.main.get_command(app)
+    words = with_bare_options(shlex.split(re.sub(r" > \S+$", "", command))[1:])
+    parent = None
+    while hasattr(group, "get_command"):
+        parent = typer.Context(group, parent=parent, info_name="testbed")
+        found = group.get_command(parent, words[0])
+        assert found is not None, f"{command}: there is no {words[0]!r}"
+        group, words = found, words[1:]
+    return group.make_context(group.name, words, parent=parent)
+
+
+@pytest.fixture(params=[{"lab": "rack"}, {"twin": "mine"}, {"lab": "rack", "twin": "new"}], ids=str)
+def place(request):
+    stand(**request.param)
+    yield request.param
+    forget()
+
+
+def test_every_hint_can_be_typed_as_it_stands(place):
+    commands = said()
+    assert len(commands) > 15, "where have all the hints gone?"
+    for file, command in commands:
+        context = parse(command)
+        words = command.split()
+        if words[1] in NEEDS_A_LAB:
+            assert context.params["lab"] or context.params["twin"], (file, command)
+        placeholders = re.findall(r"(?<!command )\b[A-Z]{2,}\b", re.sub(RUN, "", command))
+        assert not placeholders, (file, command)
+
+
+def examples() -> list[str]:
+    testbed.cli.run(["--version"])
+    from testbed.cli.app import app
+
+    top = typer.main.get_command(app)
+    parent = typer.Context(top, info_name="testbed")
+    found = [top.get_command(parent, name) for name in top.list_commands(parent)]
+    twin = top.get_command(parent, "twin")
+    found += [twin.get_command(parent, name) for name in twin.list_commands(parent)]
+    lines = [command.epilog.partition(": ")[2] for command in (top, *found) if command.epilog]
+    return [one.strip() for line in lines for one in line.split(";")]
+
+
+@pytest.mark.parametrize("example", examples())
+def test_every_example_of_a_help_page_can_be_typed_as_it_stands(example):
+    context = parse(example)
+    if example.split()[1] in NEEDS_A_LAB:
+        assert context.params["lab"] or context.params["twin"], example
+
+
+def test_a_command_names_what_the_command_line_was_told():
+    stand(lab="my lab.yaml", twin="new", results="other")
+    assert typed("switch", "ocs", "show") == "testbed switch ocs show --lab 'my lab.yaml' --twin"
+    assert typed("doctor", "--wiring") == "testbed doctor 'my lab.yaml' --wiring --twin"
+    assert typed("list", "runs") == "testbed list runs --results other"
+    forget()
+    assert typed("who") == "testbed who"
