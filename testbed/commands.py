@@ -52,6 +52,7 @@ _TAKEN = {
     "doctor": ("--twin",),
     "list": ("--results",),
     "recover": ("--twin",),
+    "report": (),
     "switch": ("--lab", "--twin"),
     "twin": ("--lab",),
     "unlock": ("--lab", "--twin"),

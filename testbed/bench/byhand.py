@@ -27,11 +27,10 @@ from testbed.fabric.circuits import (
     CrossConnect,
     HostPort,
     SwitchPort,
-    Wiring,
     cross_connects,
 )
 from testbed.fabric.device import State
-from testbed.plugins import kind
+from testbed.plugins import kind, nearest
 from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
@@ -248,7 +247,7 @@ def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
     try:
         if len(ends) != 2:
             raise ValueError(f"it has two ends, not {len(ends)}")
-        found = _joining(lab.wiring(), name, *ends)
+        found = _joining(lab, name, *ends)
     except ValueError as error:
         raise UsageError(
             f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
@@ -281,11 +280,16 @@ def _ports(cross: frozenset[CrossConnect]) -> frozenset[int]:
     return frozenset(port for c in cross for port in (c.ingress, c.egress))
 
 
-def _joining(wiring: Wiring, name: str, one: str, other: str) -> frozenset[CrossConnect]:
+def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnect]:
     if one.isdecimal() and other.isdecimal():
         return frozenset({CrossConnect(name, int(one), int(other))})
-    circuit = Circuit.between(HostPort.parse(one), HostPort.parse(other))
-    found = cross_connects([circuit], wiring)
+    ends = HostPort.parse(one), HostPort.parse(other)
+    for host, port in ((end.host, end.port) for end in ends):
+        if host not in lab.hosts:
+            raise ValueError(f"there is no host {host}, {nearest(host, list(lab.hosts))}")
+        if port not in (ports := lab.hosts[host].ports):
+            raise ValueError(f"host {host} has no port {port}, {nearest(port, list(ports))}")
+    found = cross_connects([Circuit.between(*ends)], lab.wiring())
     if any(cross.switch != name for cross in found):
         raise ValueError(f"its fibres end on {next(iter(found)).switch}")
     return found

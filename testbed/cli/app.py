@@ -38,6 +38,7 @@ VERBS = {
     "report": Verb("Compute a run's numbers again and print them.", ("inspection",)),
     "compare": Verb("Hold runs against each other, or two cards.", ("comparing",)),
     "list": Verb("List experiments, labs, runs, drivers, faults, …", ("inspection",)),
+    "export": Verb("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
     "validate": Verb("Check files; name file:line:column of each mistake.", ("files",)),
     "schema": Verb("Print the JSON Schema of a file format.", ("files",)),
     "doctor": Verb("Check this machine, or everything in a lab.", ("doctor",)),
@@ -48,6 +49,7 @@ VERBS = {
     "lock": Verb("Lease parts of a lab by hand.", ("leases",)),
     "unlock": Verb("Give leases back, with --force those of others.", ("leases",)),
     "nightly": Verb("Run every experiment on the twin of every lab it fits.", ("nightly",)),
+    "clean": Verb("Delete old runs that nobody needs.", ("tidying",)),
     "recover": Verb("Take back what killed runs left changed.", ("recovering",)),
 }
 """Every command, in the order of `testbed --help`."""

@@ -9,11 +9,12 @@ import typer
 
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
 from testbed.cli.finding import EXPERIMENTS, LABS, places
+from testbed.cli.listing import Wanted, print_runs, row_of
 from testbed.cli.record import finish
-from testbed.errors import UsageError
+from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
 from testbed.plugins import kinds
 from testbed.record.log import read_events
-from testbed.record.rundir import RunDirectory, find_run, runs
+from testbed.record.rundir import RunDirectory, find_run
 from testbed.schema import Experiment, Lab, load
 
 if TYPE_CHECKING:
@@ -25,24 +26,41 @@ Run = Annotated[
 What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "policies"]
 
 
-@app.command(name="list", epilog="Example: testbed list drivers --json")
+@app.command(
+    name="list",
+    epilog="Examples: testbed list drivers --json; "
+    "testbed list runs --experiment lumion --metric warm.recovery_time --best 3",
+)
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.")],
+    experiment: Annotated[str, typer.Option(help="Only runs of this experiment.")] = "",
+    metric: Annotated[str, typer.Option(help="Besides, this metric of each run.")] = "",
+    last: Annotated[
+        int | None, typer.Option(min=0, help="Only so many of the newest runs.")
+    ] = None,
+    best: Annotated[
+        int | None, typer.Option(min=0, help="Only so many runs, the best by --metric first.")
+    ] = None,
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> None:
     """List experiments, labs, runs, drivers, faults, jobs or policies."""
+    wanted = Wanted(experiment, metric, last, best)
     if what == "runs":
-        rows = [_run_row(run) for run in runs(results)]
+        rows = wanted.rows(results)
+    elif wanted != Wanted():
+        raise UsageError(f"--experiment, --metric, --last and --best are for runs, not {what}")
     elif what in ("experiments", "labs"):
         rows = list(_files(what))
     else:
         rows = [{"name": n, "summary": kind.summary} for n, kind in kinds(what).items()]
     if json:
         print_json(rows)
-        return
-    for row in rows:
-        print("\t".join(str(value) for value in row.values()))
+    elif what == "runs":
+        print_runs(rows, wanted, results)
+    else:
+        for row in rows:
+            print("\t".join(str(value) for value in row.values()))
 
 
 def _files(what: str) -> list[dict[str, Any]]:
@@ -61,17 +79,6 @@ def _files(what: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _run_row(run: RunDirectory) -> dict[str, Any]:
-    row = {"run": run.id, "label": "", "outcome": "unreadable", "reason": "it has no run.json"}
-    try:
-        row["label"] = run.read_json("run.json")["label"]
-        row |= {"outcome": "unfinished", "reason": ""}
-        summary = run.read_json("summary.json")
-    except UsageError:  # killed before it wrote that file
-        return row
-    return row | {"outcome": summary["outcome"], "reason": summary["reason"]}
-
-
 @app.command(epilog="Example: testbed report latest")
 def report(
     run: Run = "latest",
@@ -87,6 +94,9 @@ def report(
 ) -> int:
     """Compute a run's numbers from its event log again, and print its last page."""
     directory = find_run(results, run)
+    is_begun = (directory.path / "run.json").exists()
+    if is_begun and not (directory.path / "experiment.yaml").exists():
+        return _report_check(directory, json)
     summary = finish(directory, show=not json and not markdown)
     if figures:
         _write_figures(summary, directory)
@@ -97,6 +107,17 @@ def report(
 
         print(as_markdown(summary), end="")
     return summary.exit_code
+
+
+def _report_check(run: RunDirectory, json: bool) -> int:
+    """Print what came of a check, or of a change by hand: there is no experiment to sum up."""
+    row = row_of(run)
+    if json:
+        print_json(row)
+    else:
+        for key in ("run", "lab", "label", "started", "outcome", "reason"):
+            print(f"{key:<8} {row[key]}")
+    return EXIT_PASSED if row["outcome"] in ("passed", "recovered") else EXIT_FAILED
 
 
 def _write_figures(summary: Summary, directory: RunDirectory) -> None:

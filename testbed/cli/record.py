@@ -20,13 +20,14 @@ from testbed.cli.finding import COMMAND_VARIABLE
 from testbed.cli.twins import command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.commands import typed
-from testbed.errors import BusyError, UsageError
+from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
 from testbed.record.journal import owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.waiting import waiting
 from testbed.schema import Lab, effective_text, load_experiment, split_overrides
+from testbed.secret import masked
 from testbed.twin.machine import IDENTITY_VARIABLE
 
 if TYPE_CHECKING:
@@ -105,17 +106,20 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
 
     It stays for a change that failed: leases may name it, and promises be open in it.
     """
-    directory, log, _ = open_check(lab, results, "switch", overrides, is_latest=False)
+    directory, log, facts = open_check(lab, results, "switch", overrides, is_latest=False)
     log.close()
     try:
         yield directory
     except (BusyError, UsageError):
         shutil.rmtree(directory.path, ignore_errors=True)
         raise
-    except BaseException:
+    except BaseException as error:
         if owes(directory.journal):
             command = typed("recover", str(directory.path))
             print(f"still changed; type: {command}", file=sys.stderr)
+        elif isinstance(error, TestbedError):
+            outcome = {"outcome": "failed", "reason": masked(str(error))}
+            directory.write_json("summary.json", facts | outcome)
         raise
     shutil.rmtree(directory.path, ignore_errors=True)
 

@@ -21,6 +21,7 @@ from testbed.cli.ending import leaving_with, noting_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_record
+from testbed.cli.refusals import forget_refused
 from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
@@ -69,6 +70,7 @@ def run(
             directory = _compute(inputs, results, inbox)
         else:
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
+            forget_refused(directory)
         return Afterwards(directory, inbox.signals).tell(json=json)
 
 

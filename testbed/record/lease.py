@@ -24,6 +24,9 @@ BEAT = 15.0
 _LOOK = 0.5
 """Seconds between two looks whether somebody who took something by force has called."""
 
+LOST = "the lease of this run"
+"""How it begins what is said of a lease that was lost."""
+
 CHANGE_LIMIT = 20.0
 """Seconds that a change of circuits may take at most, which the door to the fabric sees to."""
 
@@ -87,7 +90,7 @@ class Lease:
         if self._lost:
             raise self._loss()
         if (age := self._age()) > _SURE:
-            words = f"the lease of this run was not renewed for {age:.0f} s{self._trouble}"
+            words = f"{LOST} was not renewed for {age:.0f} s{self._trouble}"
             raise BusyError(words, hint=f"see `{typed('who')}`")
 
     def regain(self) -> bool:
@@ -147,7 +150,7 @@ class Lease:
                 known = isinstance(error, LabError)
                 self._trouble = f": {error}" if known else f": {type(error).__name__}: {error}"
                 if self._age() > LIFE:
-                    self._lost = f"the lease of this run could not be renewed{self._trouble}"
+                    self._lost = f"{LOST} could not be renewed{self._trouble}"
         if self._lost:
             self._tell(self._loss())
 

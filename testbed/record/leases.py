@@ -21,7 +21,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import owes
-from testbed.record.lease import Lease
+from testbed.record.lease import LOST, Lease
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
 from testbed.record.lease_store import FileStore, LeaseStore
 from testbed.record.locks import LifeSign, call, is_alive, sign_file
@@ -165,7 +165,7 @@ class Leases:
             after = rules.renew(before, claim.token, claim.resources, until)
             if after is None:
                 by = ledger.forced(claim.token)
-                return f"the lease of this run is lost: {by or 'the store no longer has it'}"
+                return f"{LOST} is lost: {by or 'the store no longer has it'}"
             ledger.write(before, after)
         return ""
 

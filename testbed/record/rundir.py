@@ -125,8 +125,8 @@ def find_run(results: Path, name: str) -> RunDirectory:
         return RunDirectory(Path(name).resolve())
     if (results / name).is_dir():
         return RunDirectory((results / name).resolve())
-    if name == LATEST and (made := [run for run in runs(results) if not _is_by_hand(run)]):
-        return made[-1]  # what it pointed to was deleted
+    if name == LATEST and (left := newest(results)):
+        return left  # what it pointed to was deleted
     matches = [run for run in runs(results) if run.id.startswith(name) or run.id.endswith(name)]
     if len(matches) == 1:
         return matches[0]
@@ -142,6 +142,23 @@ def runs(results: Path) -> Iterator[RunDirectory]:
         for path in sorted(results.iterdir()):
             if path.is_dir() and not path.is_symlink() and _NAME.fullmatch(path.name):
                 yield RunDirectory(path)
+
+
+def newest(results: Path) -> RunDirectory | None:
+    """Return the newest run that is left below `results`, changes by hand left out."""
+    made = [run for run in runs(results) if not _is_by_hand(run)]
+    return made[-1] if made else None
+
+
+def point_latest(results: Path) -> None:
+    """Have `latest` point to the newest run that is left, where what it pointed to is gone."""
+    link = results / LATEST
+    if not link.is_symlink() or link.exists():
+        return
+    if left := newest(results):
+        _point(link, left.path.name)
+    else:
+        link.unlink()
 
 
 def _is_by_hand(run: RunDirectory) -> bool:

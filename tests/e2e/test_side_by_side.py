@@ -53,10 +53,10 @@ def test_disjoint_parts_are_used_side_by_side(testbed: CommandLine, rack: str) -
     assert not names & {"ocs", "h2", "ocs.5", "pdu.3"}
 
     refused = short_run(elsewhere(testbed, 2), rack, "h1, h2")
-    assert refused.code == 5 and f"held by run {claim['run']}" in refused.out
+    assert refused.code == 5 and f"held by run {claim['run']}" in refused.err
     slow = ["-S", "lab.twin.settle=50 ms"]  # of the twin that both would be in
     refused = short_run(elsewhere(testbed, 3), rack, "h2, h3", *slow)
-    assert refused.code == 5 and "settings of the twin: held by run" in refused.out
+    assert refused.code == 5 and "settings of the twin: held by run" in refused.err
     by_hand = testbed("switch", "ocs", "disconnect", "h0.p1", "h1.p0", *lab)
     assert by_hand.code == 5 and f"held by run {claim['run']}" in by_hand.err
     assert "4 cross-connects" in testbed("switch", "ocs", "show", *lab).out
@@ -90,7 +90,7 @@ def test_a_hand_that_locks_keeps_runs_off(testbed: CommandLine, rack: str) -> No
     assert testbed("lock", "ocs.1", "h5", *words, *lab).code == 0
     assert "cleaning fibres" not in testbed("who").out  # it is the twin's alone
     refused = short_run(testbed, rack, "h0, h1")
-    assert refused.code == 5 and "cleaning fibres" in refused.out
+    assert refused.code == 5 and "cleaning fibres" in refused.err
     assert testbed("unlock", "ocs.1", "h5", *lab).code == 0
     assert who(testbed, rack) == []
 

@@ -15,7 +15,14 @@ from testbed.commands import forget, stand, typed
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [*(ROOT / "testbed").rglob("*.py"), *(ROOT / "drivers").rglob("*.py")]
-SAMPLES = {"self.name": "ocs", "name": "rack", "switch": "ocs", "option": "--wiring", "action": "show", "user": "lab"}
+SAMPLES = {
+    "self.name": "ocs",
+    "name": "rack",
+    "switch": "ocs",
+    "option": "--wiring",
+    "action": "show",
+    "user": "lab",
+}
 """Of what hints fill in; anything else is the directory of a run."""
 RUN = "results/20261122T100000Z-lumion-3fa2c1"
 NEEDS_A_LAB = {"switch", "lock", "unlock"}

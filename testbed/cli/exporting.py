@@ -1,0 +1,124 @@
+"""The verb `export`: the numbers of runs as one table, for other programs."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from testbed.cli.app import RESULTS, RecordsOption, app
+from testbed.commands import typed
+from testbed.errors import LabError, UsageError
+from testbed.record.rundir import RunDirectory, find_run
+
+COLUMNS = {
+    "run": str,
+    "experiment": str,
+    "lab": str,
+    "label": str,
+    "trial": int,
+    "arm": str,
+    "outcome": str,
+    "valid": bool,
+    "sort": str,
+    "name": str,
+    "value": float,
+    "text": str,
+    "unit": str,
+    "bound": float,
+}
+"""The columns of the table, in their order, with what is in each."""
+
+
+@app.command(
+    epilog="Examples: testbed export latest > latest.csv; "
+    "testbed export latest --parquet latest.parquet"
+)
+def export(
+    run: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Directories, names, their ends, or `latest`."),
+    ],
+    csv_: Annotated[
+        bool, typer.Option("--csv", help="Print CSV; this is what happens by default.")
+    ] = False,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a Parquet file instead (needs pyarrow)."),
+    ] = None,
+    results: RecordsOption = RESULTS,
+) -> None:
+    """Print every value and mark of every trial, one per row, as CSV; or write Parquet."""
+    if csv_ and parquet:
+        raise UsageError("--csv and --parquet are two formats", hint="choose one")
+    rows = [row for name in run for row in rows_of(find_run(results, name))]
+    if parquet:
+        write_parquet(rows, parquet)
+        return
+    writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def rows_of(run: RunDirectory) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one run, from its summary; raise UsageError without one."""
+    try:
+        summary = run.read_json("summary.json")
+    except UsageError as error:
+        command = typed("report", str(run.path))
+        raise UsageError(str(error.args[0]), hint=f"compute it: {command}") from error
+    common = {key: str(summary.get(key) or "") for key in ("experiment", "lab", "label")}
+    for trial in summary.get("trials", ()):
+        about = {key: trial[key] for key in ("trial", "outcome", "valid")}
+        row = {"run": run.id, **common, **about, "arm": trial["variant"]}
+        yield from _rows_of_trial(row, trial)
+
+
+def _rows_of_trial(row: dict[str, Any], trial: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for sort, values in (("value", trial["values"]), ("predicted", trial["predicted"])):
+        for name, value in values.items():
+            yield {**row, "sort": sort, "name": name, "unit": _unit(name), **_cell(value)}
+    errors = trial.get("mark_errors") or {}
+    for name, value in (trial.get("marks") or {}).items():
+        bound = errors.get(name)
+        yield {**row, "sort": "mark", "name": name, "unit": "s", "bound": bound, **_cell(value)}
+
+
+def _cell(value: Any) -> dict[str, Any]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return {"value": value} if is_number or value is None else {"text": str(value)}
+
+
+def _unit(name: str) -> str:
+    from testbed.analysis.meaning import meaning
+
+    try:
+        return meaning(name).unit
+    except KeyError:  # of a plug-in that is not installed here
+        return ""
+
+
+def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
+    """Write rows as a Parquet file, whole or not at all; raise UsageError without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UsageError(
+            "writing Parquet needs the package pyarrow, which is not installed",
+            hint="install it with: pip install 'optical-testbed[parquet]'",
+        ) from error
+    kinds = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
+    kinds[float] = pyarrow.float64()
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+    draft = path.with_name(f".{path.name}.tmp")
+    try:
+        parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), draft)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise LabError(f"writing {path} failed: {error.strerror or error}") from error

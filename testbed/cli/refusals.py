@@ -1,0 +1,33 @@
+"""Runs that were refused before they did anything: somebody else has what they need."""
+
+from __future__ import annotations
+
+import shutil
+
+from testbed.errors import EXIT_BUSY, BusyError, UnsafeError
+from testbed.record.journal import owes
+from testbed.record.lease import LOST
+from testbed.record.log import read_events
+from testbed.record.rundir import RunDirectory, point_latest
+
+
+def forget_refused(run: RunDirectory) -> None:
+    """Raise BusyError for a run that somebody else keeps from its lab, and delete its record.
+
+    One that began a trial, lost what it had, or left something to be taken back keeps it.
+    """
+    end = None
+    for event in read_events(run.events):
+        if event.kind == "trial.begin":
+            return
+        end = event.data if event.kind == "run.end" else end
+    if end is None or end["exit_code"] != EXIT_BUSY or end["signals"] or end["left"]:
+        return
+    try:
+        if end["error"].startswith(LOST) or owes(run.journal):
+            return
+    except UnsafeError:
+        return
+    shutil.rmtree(run.path, ignore_errors=True)
+    point_latest(run.path.parent)
+    raise BusyError(end["error"])

@@ -1,0 +1,94 @@
+"""The verb `export`: every value and mark of every trial, as CSV and as Parquet."""
+
+import csv
+import io
+import sys
+
+import pytest
+import records
+
+from testbed.cli import run as command_line
+from testbed.cli.exporting import COLUMNS
+
+TRIALS = [
+    {
+        "trial": 0,
+        "variant": "warm",
+        "outcome": "recovered",
+        "valid": True,
+        "values": {"recovery_time": 0.125, "digest": "abc", "rank_ready": None},
+        "predicted": {"recovery_time": 0.1},
+        "marks": {"t0": 0.0, "t10": 0.125},
+        "mark_errors": {"t10": 0.001},
+    },
+    {
+        "trial": 1,
+        "variant": "warm",
+        "outcome": "done",
+        "valid": False,
+        "values": {},
+        "predicted": {},
+        "marks": None,
+        "mark_errors": None,
+    },
+]
+
+
+def exported(capsys, *line):
+    assert command_line(["export", *line]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def test_each_value_prediction_and_mark_is_a_row(tmp_path, capsys):
+    run = records.ended(tmp_path, trials=TRIALS)
+    rows = exported(capsys, str(run.path))
+    assert list(rows[0]) == list(COLUMNS)
+    told = [
+        [row[key] for key in ("sort", "name", "value", "text", "unit", "bound")] for row in rows
+    ]
+    assert told == [
+        ["value", "recovery_time", "0.125", "", "s", ""],
+        ["value", "digest", "", "abc", "", ""],
+        ["value", "rank_ready", "", "", "", ""],
+        ["predicted", "recovery_time", "0.1", "", "s", ""],
+        ["mark", "t0", "0.0", "", "s", ""],
+        ["mark", "t10", "0.125", "", "s", "0.001"],
+    ]
+    assert {row["run"] for row in rows} == {run.id} and {row["arm"] for row in rows} == {"warm"}
+
+
+def test_several_runs_are_one_table(tmp_path, capsys):
+    runs = [records.ended(tmp_path, name, trials=TRIALS) for name in "ab"]
+    ends = [run.id[-6:] for run in runs]
+    rows = exported(capsys, *ends, "--results", str(tmp_path))
+    assert [rows[0]["experiment"], rows[-1]["experiment"]] == ["a", "b"]
+
+
+def test_a_run_without_a_summary_says_how_to_compute_it(tmp_path, capsys):
+    run = records.made(tmp_path)
+    assert command_line(["export", str(run.path)]) == 2
+    assert f"compute it: testbed report {run.path}" in capsys.readouterr().err
+
+
+def test_parquet_holds_the_same_rows_with_their_types(tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    run = records.ended(tmp_path, trials=TRIALS)
+    assert command_line(["export", str(run.path), "--parquet", str(tmp_path / "x.parquet")]) == 0
+    table = parquet.read_table(tmp_path / "x.parquet")
+    assert table.column_names == list(COLUMNS)
+    (first, *_, last) = table.to_pylist()
+    assert (first["value"], first["text"], first["trial"], first["valid"]) == (0.125, None, 0, True)
+    assert (last["name"], last["bound"]) == ("t10", 0.001)
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    run = records.ended(tmp_path, trials=TRIALS)
+    assert command_line(["export", str(run.path), "--parquet", str(tmp_path / "x")]) == 2
+    assert "pip install 'optical-testbed[parquet]'" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_two_formats_at_once_are_refused(tmp_path, capsys):
+    run = records.ended(tmp_path, trials=TRIALS)
+    assert command_line(["export", str(run.path), "--csv", "--parquet", "x"]) == 2
