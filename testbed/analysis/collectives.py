@@ -113,14 +113,15 @@ def speedups(times: Times) -> dict[str, float]:
 
 
 def critical(times: Times) -> dict[str, float]:
-    """Return from which delay on StragglAR is faster than the ring, from times without a delay.
+    """Return what the model makes of times without a delay: from which on StragglAR is faster.
 
-    Up to then the straggler finds the others still busy, so that StragglAR takes as long as with no
-    delay at all; the ring waits, and takes as long from when it has come.
+    By the model StragglAR takes as long as with no delay at all while the straggler finds the
+    others still busy; the ring waits, and takes as long from when it has come. The crossing that
+    was measured is that of a sweep over several delays (`sweep`).
     """
     if not {"stragglar", "ring"} <= times.keys():
         return {}
-    return {"critical_delay": times["stragglar"][0] - times["ring"][1]}
+    return {"critical_delay_model": times["stragglar"][0] - times["ring"][1]}
 
 
 def _sent_bytes(size: int, runs: Sequence[Run]) -> dict[str, float]:

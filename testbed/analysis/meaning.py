@@ -63,6 +63,9 @@ METRICS: dict[str, Meaning] = {
     "speedup_over_direct": Meaning("1", "higher", "total time of direct over that of stragglar"),
     "exposed_speedup": Meaning("1", "higher", "the same of the exposed times"),
     "critical_delay": Meaning("s", "lower", "the straggler's delay from which on it is faster"),
+    "critical_delay_model": Meaning(
+        "s", "lower", "the same by the model's formula, from times without a delay"
+    ),
     "model_error": Meaning(
         "%", "lower", "the largest distance of a total time from its prediction, as a share of it"
     ),

@@ -14,6 +14,7 @@ from testbed.analysis.effect import BASELINE
 from testbed.analysis.load import busy_in_words
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recovered import Recovered, recoveries
+from testbed.analysis.sweep import with_crossings
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.errors import (
     EXIT_FAILED,
@@ -107,7 +108,8 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
     clocks = Clocks(events)
     begun = {event.trial for event in events if event.kind == "trial.begin"}
     numbers = sorted(number for number in begun if number is not None)
-    trials = [analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers]
+    each = (analyse_trial(n, [e for e in events if e.trial == n], clocks) for n in numbers)
+    trials = with_crossings(experiment.arms(), list(each))
     found = metrics(trials)
     share = experiment.valid_share
     checks = [evaluate(check, trials, found, share) for check in experiment.all_checks()]

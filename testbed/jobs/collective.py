@@ -71,4 +71,7 @@ class Collective:
             for name, (total, exposed) in times.items():
                 values[f"total_{name}_{size_name(size)}"] = total
                 values[f"exposed_{name}_{size_name(size)}"] = exposed
-        return values | speedups(times) | ({} if late else critical(times))
+        if not late and (crossing := critical(times)):
+            crossing["critical_delay"] = crossing["critical_delay_model"]
+            values |= crossing
+        return values | speedups(times)

@@ -78,7 +78,7 @@ _OF_ONE = ("total", "exposed", "busbw", "sent")
 
 def _beside_stragglar(algorithms: Sequence[str]) -> Iterator[str]:
     if "ring" in algorithms:
-        yield from ("speedup", "exposed_speedup", "critical_delay")
+        yield from ("speedup", "exposed_speedup", "critical_delay", "critical_delay_model")
     for name in algorithms:
         if name not in ("ring", "stragglar", *get_args(Library)):
             yield f"speedup_over_{name}"

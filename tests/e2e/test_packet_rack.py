@@ -65,8 +65,8 @@ def test_the_dose_is_in_the_stamps_and_names_its_rank(finished: tuple[dict, Path
         )
         assert total["median"] >= exposed["median"] + 0.19
         assert total["predicted"] >= 0.2
-    assert "late.critical_delay" not in metrics
-    assert metrics["on-time.critical_delay"]["predicted"] is not None
+    assert "late.critical_delay_model" not in metrics
+    assert metrics["on-time.critical_delay_model"]["predicted"] is not None
 
 
 def test_no_circuit_is_made_and_every_path_is_proved(finished: tuple[dict, Path]) -> None:

@@ -93,9 +93,9 @@ def test_the_critical_delay_is_known_only_from_trials_without_a_delay(log):
     log.run(0, 0.0, "ring", 1.0)
     log.run(1, 2.0, "stragglar", 1.2)
     log.end(5.0)
-    assert log.analysed().values["critical_delay"] == pytest.approx(0.2)
+    assert log.analysed().values["critical_delay_model"] == pytest.approx(0.2)
     log.write(-0.5, "fault.inject", "h3", sent=-0.5, done=-0.4, fault="straggler", breaks=False)
-    assert "critical_delay" not in log.analysed().values
+    assert "critical_delay_model" not in log.analysed().values
 
 
 def test_a_fault_that_breaks_nothing_needs_no_recovery_and_counts_from_its_effect(log):

@@ -43,6 +43,7 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
     expected = job().predict(TWIN, {})
     seconds = 7 * MIB * TWIN.beta
     assert expected["critical_delay"] == pytest.approx(0.393 * seconds, rel=0.02)
+    assert expected["critical_delay_model"] == expected["critical_delay"]
     assert "critical_delay" not in job().predict(TWIN, {7: 0.1})
 
 
