@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -110,8 +111,20 @@ def _show(night: Night, directory: RunDirectory) -> None:
     for missed in night.missed:
         of, count = " on ".join(missed.task.pair.key), missed.task.trials
         print(f"not reached: {of}, {count} of each arm: {missed.reason}")
-    for one in night.excluded:
-        print(f"cannot run here: {one.name}: {one.reason}")
+    for line in _excluded(night):
+        print(line)
     word, reason = outcome(night)
     console.print(Text(f"\n{word}: {reason}", styles[word]), soft_wrap=True)
     print(f"nightly.md, nightly.json and junit.xml are in {directory.path}")
+
+
+def _excluded(night: Night) -> Iterator[str]:
+    """Yield what cannot run here; labs that an experiment does not fit in one line."""
+    misfits: dict[str, list[str]] = {}
+    for one in night.excluded:
+        if one.is_misfit:
+            misfits.setdefault(one.experiment, []).append(one.lab)
+        else:
+            yield f"cannot run here: {one.name}: {one.reason}"
+    for experiment, labs in misfits.items():
+        yield f"{experiment} does not fit {', '.join(labs)}"

@@ -12,6 +12,8 @@ from testbed.run.planner import draw_seed, make_plan
 from testbed.run.program_plan import refuse_a_twin
 from testbed.schema import Experiment, Lab, check_quarantine, load_experiment, load_lab
 
+ANY_LAB = "any lab"
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -41,6 +43,11 @@ class Excluded:
     lab: str
     reason: str
     broken: bool = False
+
+    @property
+    def is_misfit(self) -> bool:
+        """Tell whether nothing is wrong but that the lab is another than the experiment needs."""
+        return not self.broken and self.lab != ANY_LAB
 
     @property
     def name(self) -> str:
@@ -89,7 +96,7 @@ def _of_experiment(
 ) -> tuple[list[Pair], list[Excluded]]:
     name = experiment.experiment
     if reason := _impossible_here(experiment):
-        return [], [Excluded(name, "any lab", reason)]
+        return [], [Excluded(name, ANY_LAB, reason)]
     fitting, others = [], []
     for file, lab in labs:
         pair = Pair(path, file, experiment, lab)
