@@ -17,6 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.load import BUSY
 from testbed.errors import UsageError
 from testbed.record.rundir import RunDirectory
 
@@ -69,8 +70,26 @@ class Slower:
     baseline: tuple[float, float]
 
 
+def with_load(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a summary, each with whether the machine was `busy` in its arm.
+
+    It was where other programs had much of it in more than a third of the arm's trials.
+    """
+    shares: dict[str, list[bool]] = {}
+    for trial in summary["trials"]:
+        shares.setdefault(trial["variant"], []).append((trial["others"] or 0.0) >= BUSY)
+    busy = {arm for arm, found in shares.items() if sum(found) > len(found) / 3}
+    return {
+        name: metric | {"busy": name.rpartition(".")[0] in busy}
+        for name, metric in summary["metrics"].items()
+    }
+
+
 class Baselines:
-    """The baselines of one machine, by experiment and lab, in a file of JSON."""
+    """The baselines of one machine, by experiment and lab, in a file of JSON.
+
+    Metrics are those of `with_load`.
+    """
 
     def __init__(self, directory: Path, machine: Machine) -> None:
         self.file = directory / f"{machine.name}.json"
@@ -80,10 +99,17 @@ class Baselines:
             self._found = _read(self.file)
 
     def slower(self, of: str, metrics: Mapping[str, Any]) -> Iterator[Slower]:
-        """Yield each metric that is slower than its baseline."""
+        """Yield each metric that is slower than its baseline.
+
+        One of a busy machine is held against no baseline of an idle one.
+        """
         for name, now in _judged(metrics):
             before = self._found.get(of, {}).get(name)
-            if before is not None and is_slower(now, before):
+            if (
+                before is not None
+                and is_slower(now, before)
+                and (before["busy"] or not now["busy"])
+            ):
                 arm, _, metric = name.rpartition(".")
                 new, old = tuple(now["ci95"]), tuple(before["ci95"])
                 yield Slower(arm, metric, now["unit"], new, old)
@@ -97,16 +123,19 @@ class Baselines:
     def take(self, of: str, metrics: Mapping[str, Any], run: str, commit: str) -> int:
         """Take as baselines what has none yet or is faster, and write the file; return how many.
 
-        Faster is what its baseline would be slower than: so an improvement is kept, too.
+        Faster is what its baseline would be slower than: so an improvement is kept, too. What an
+        idle machine measured takes the place of what a busy one did.
         """
         mine = self._found.setdefault(of, {})
         new = {
             name: metric
             for name, metric in _judged(metrics)
-            if name not in mine or is_slower(mine[name], metric)
+            if name not in mine
+            or is_slower(mine[name], metric)
+            or (mine[name]["busy"] and not metric["busy"])
         }
         for name, metric in new.items():
-            kept = {key: metric[key] for key in ("unit", "better", "n", "median", "ci95")}
+            kept = {key: metric[key] for key in ("unit", "better", "n", "median", "ci95", "busy")}
             mine[name] = kept | {"run": run, "commit": commit}
         if new:
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -139,6 +168,7 @@ def _is_baseline(value: Any) -> bool:
         and all(isinstance(end, (int, float)) for end in ends)
         and isinstance(value.get("n"), int)
         and isinstance(value.get("unit"), str)
+        and isinstance(value.get("busy"), bool)
         and value.get("better") in ("lower", "higher")
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_USAGE
-from testbed.nightly.baseline import Baselines
+from testbed.nightly.baseline import Baselines, with_load
 from testbed.nightly.order import Task, first_of_full, tasks
 from testbed.nightly.pairs import Excluded, Pair
 from testbed.nightly.past import past_runs
@@ -116,7 +116,7 @@ class Watch:
 
     def _speed(self, task: Task, ended: Ended) -> Speed:
         """Hold the times of full counts against the baselines."""
-        metrics = ended.summary["metrics"] if ended.summary and task.is_full else {}
+        metrics = with_load(ended.summary) if ended.summary and task.is_full else {}
         of = " on ".join(task.pair.key)
         return Speed(
             self._baselines.compared(of, metrics), tuple(self._baselines.slower(of, metrics))
@@ -132,7 +132,7 @@ class Watch:
             facts = RunDirectory(self._results / run).read_json("run.json")
             commit = str(facts.get("git", {}).get("commit", ""))
             of = " on ".join(task.pair.key)
-            new = self._baselines.take(of, summary["metrics"], run, commit)
+            new = self._baselines.take(of, with_load(summary), run, commit)
             self._night.new_baselines += new
         self._tell(f"{result.word:<7} {what(task)}, {result.seconds:.0f} s")
         for case in (*result.failures, *result.errors):

@@ -8,12 +8,19 @@ import pytest
 
 from testbed.analysis.statistics import median_interval
 from testbed.errors import UsageError
-from testbed.nightly.baseline import Baselines, Machine, false_alarms, is_slower, this_machine
+from testbed.nightly.baseline import (
+    Baselines,
+    Machine,
+    false_alarms,
+    is_slower,
+    this_machine,
+    with_load,
+)
 
 MACHINE = Machine("Some CPU (R) @ 2 GHz", 2, "6.1.0")
 
 
-def metric(values, unit="s", better="lower"):
+def metric(values, unit="s", better="lower", *, busy=False):
     low_high = median_interval(values)
     ordered = sorted(values)
     return {
@@ -22,6 +29,7 @@ def metric(values, unit="s", better="lower"):
         "n": len(values),
         "median": ordered[len(values) // 2],
         "ci95": list(low_high) if low_high else None,
+        "busy": busy,
     }
 
 
@@ -129,3 +137,25 @@ def test_what_is_faster_becomes_the_baseline_and_what_is_hardly_faster_does_not(
     faster = {"a.recovery_time": metric(spread(0.7, 0.1))}
     assert baselines.take("x on y", faster, "later", "") == 1
     assert list(baselines.slower("x on y", {"a.recovery_time": metric(spread(1.0, 0.1))}))
+
+
+def test_a_busy_machine_is_held_against_busy_ones_only_and_gives_way_to_idle_ones(tmp_path):
+    found = Baselines(tmp_path, MACHINE)
+    idle, busy, busier = (
+        {"a.recovery_time": metric(spread(centre, 0.1), busy=is_busy)}
+        for centre, is_busy in ((1.1, False), (1.0, True), (1.5, True))
+    )
+    assert found.take("x on y", busy, "first", "") == 1
+    assert list(found.slower("x on y", busier))
+    assert found.take("x on y", idle, "later", "") == 1  # a little slower, but idle
+    assert not list(found.slower("x on y", busier))
+
+
+def test_a_machine_is_busy_in_an_arm_when_it_was_in_more_than_a_third_of_its_trials():
+    loads = {"a": [0.3, 0.0, 0.1], "b": [0.3, 0.4, 0.1], "c": [None, None, None]}
+    trials = [{"variant": arm, "others": load} for arm, all_ in loads.items() for load in all_]
+    metrics = {f"{arm}.recovery_time": {"n": 3} for arm in loads}
+    found = with_load({"trials": trials, "metrics": metrics})
+    assert {name[0]: metric["busy"] for name, metric in found.items()} == {
+        "a": False, "b": True, "c": False,
+    }  # fmt: skip
