@@ -5,11 +5,12 @@ The only room that picks a backend: hardware, or a twin that it starts or joins.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
 
 from testbed.cli.ending import end, end_on_signals, leaving_with
 from testbed.cli.streams import open_streams
@@ -39,7 +40,10 @@ def run(arguments: list[str]) -> int:
         import typer
 
         from testbed.cli.app import app, with_bare_options
+    from testbed.cli.completion import COMPLETE_VARIABLE
 
+    if COMPLETE_VARIABLE in os.environ:
+        return _complete(app)
     try:
         with _where_typed():
             code = app(with_bare_options(arguments), standalone_mode=False)
@@ -57,6 +61,13 @@ def run(arguments: list[str]) -> int:
         print("testbed: this is a bug; please report it with the lines above", file=sys.stderr)
         return EXIT_BUG
     return code if isinstance(code, int) else 0
+
+
+def _complete(app: Callable[..., object]) -> int:
+    """Answer a shell that asks for completions; whatever is wrong, it gets none and no words."""
+    with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()):
+        app([], prog_name="testbed", standalone_mode=False)
+    return 0
 
 
 @contextmanager

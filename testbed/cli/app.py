@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from testbed import __version__
+from testbed.cli import completion
 from testbed.cli.ending import leaving_with
 from testbed.cli.finding import RESULTS as RESULTS
 from testbed.cli.finding import results_to_read
@@ -110,6 +111,7 @@ ExperimentFile = Annotated[
     typer.Argument(
         metavar="EXPERIMENT",
         help="Experiment file, or the name of one in experiments/.",
+        autocompletion=completion.experiments,
         show_default=False,
     ),
 ]
@@ -119,6 +121,7 @@ LabOption = Annotated[
         "--lab",
         metavar="LAB",
         help="Lab file, or the name of one in configs/; that of a named twin by default.",
+        autocompletion=completion.labs,
         show_default=False,
     ),
 ]
@@ -128,6 +131,7 @@ TwinOption = Annotated[
         "--twin",
         metavar="[NAME]",
         help="Use a twin of the lab: one of its own, or the one called NAME that is up.",
+        autocompletion=completion.twins,
         show_default=False,
     ),
 ]
@@ -138,6 +142,7 @@ SetOption = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Set a field, by its dotted key; `lab.` begins those of the lab. Repeatable.",
+        autocompletion=completion.set_keys,
         show_default=False,
     ),
 ]

@@ -18,6 +18,7 @@ from testbed.cli.app import (
     TwinOption,
     print_json,
 )
+from testbed.cli.completion import switches
 from testbed.cli.finding import chosen_lab
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import inside_twin, twin_app
@@ -31,7 +32,9 @@ from testbed.schema import Lab, load_lab, split_overrides
 
 @twin_app.command(epilog="Example: testbed twin probe ocs --lab rack --twin > ocs.card.json")
 def probe(
-    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="A switch of the lab.")],
+    switch: Annotated[
+        str, typer.Argument(metavar="SWITCH", help="A switch of the lab.", autocompletion=switches)
+    ],
     lab: LabOption = "",
     ports: Annotated[
         str,

@@ -11,6 +11,7 @@ import typer
 
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
 from testbed.cli.cards import read_card
+from testbed.cli.completion import run_names
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, TestbedError, UsageError
 from testbed.fabric.card import drift
 from testbed.record.rundir import RunDirectory, find_run
@@ -19,7 +20,11 @@ from testbed.schema import experiment_source, lab_source, split_overrides
 
 Runs = Annotated[
     list[str],
-    typer.Argument(metavar="RUN RUN...", help="Runs: directories, names, their ends, `latest`."),
+    typer.Argument(
+        metavar="RUN RUN...",
+        help="Runs: directories, names, their ends, `latest`.",
+        autocompletion=run_names,
+    ),
 ]
 
 

@@ -16,6 +16,7 @@ from testbed.cli.app import (
     app,
     print_json,
 )
+from testbed.cli.completion import labs
 from testbed.cli.finding import LAB_VARIABLE, chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.errors import EXIT_LAB, UsageError
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     "testbed doctor rack --wiring --twin; testbed doctor my-lab --accept-host-keys"
 )
 def doctor(
-    lab: Annotated[str, typer.Argument(metavar="[LAB]", help="Lab file or name.")] = "",
+    lab: Annotated[
+        str, typer.Argument(metavar="[LAB]", help="Lab file or name.", autocompletion=labs)
+    ] = "",
     wiring: Annotated[
         bool, typer.Option("--wiring", help="Light each fibre and see where it leads.")
     ] = False,

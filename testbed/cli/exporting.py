@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from testbed.cli.app import RESULTS, RecordsOption, app
+from testbed.cli.completion import run_names
 from testbed.commands import typed
 from testbed.errors import LabError, UsageError
 from testbed.record.rundir import RunDirectory, find_run
@@ -41,7 +42,11 @@ COLUMNS = {
 def export(
     run: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="Directories, names, their ends, or `latest`."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Directories, names, their ends, or `latest`.",
+            autocompletion=run_names,
+        ),
     ],
     csv_: Annotated[
         bool, typer.Option("--csv", help="Print CSV; this is what happens by default.")

@@ -20,6 +20,7 @@ from testbed.cli.app import (
     print_json,
     terminal,
 )
+from testbed.cli.completion import labs_and_experiments
 from testbed.cli.finding import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
 from testbed.schema import (
@@ -52,7 +53,12 @@ RepeatOption = Annotated[
 @app.command(epilog="Example: testbed validate experiments/*.yaml configs/*.yaml")
 def validate(
     file: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Experiment and lab files, or names.")
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="Experiment and lab files, or names.",
+            autocompletion=labs_and_experiments,
+        ),
     ],
 ) -> int:
     """Check files and say, for each mistake, file:line:column and what was expected."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
+from testbed.cli.completion import run_names
 from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.cli.listing import Wanted, print_runs, row_of
 from testbed.cli.record import finish
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from testbed.analysis.summary import Summary
 
 Run = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's directory, its name, its end, or `latest`.")
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run's directory, its name, its end, or `latest`.",
+        autocompletion=run_names,
+    ),
 ]
 What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "policies"]
 

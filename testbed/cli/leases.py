@@ -11,6 +11,7 @@ import typer
 
 from testbed.bench.needs import named
 from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json
+from testbed.cli.completion import resources
 from testbed.cli.finding import chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.commands import typed
@@ -28,7 +29,9 @@ _LONGEST = 90 * 86400.0
 Resources = Annotated[
     list[str],
     typer.Argument(
-        metavar="RESOURCE", help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 pdu.3"
+        metavar="RESOURCE",
+        help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 pdu.3",
+        autocompletion=resources,
     ),
 ]
 

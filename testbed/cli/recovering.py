@@ -21,6 +21,7 @@ from testbed.cli.app import (
     app,
     print_json,
 )
+from testbed.cli.completion import run_names
 from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
 from testbed.cli.finding import lab_file
 from testbed.cli.leases import leases_of
@@ -53,6 +54,7 @@ def recover(
         typer.Argument(
             metavar="[RUN]...",
             help="A run's directory, its name, its end, or `latest`; all that need it by default.",
+            autocompletion=run_names,
         ),
     ] = None,
     lab: LabOption = "",

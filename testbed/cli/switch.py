@@ -21,6 +21,7 @@ from testbed.cli.app import (
     app,
     print_json,
 )
+from testbed.cli.completion import switches
 from testbed.cli.ending import finishing_first
 from testbed.cli.finding import chosen_lab
 from testbed.cli.leases import leases_of
@@ -51,7 +52,12 @@ _NOTABLE = 1.0
     "testbed switch ocs watch --seconds 60 --twin rack"
 )
 def switch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The switch, as in the lab file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The switch, as in the lab file.", autocompletion=switches
+        ),
+    ],
     action: Annotated[Action, typer.Argument(help="What to do.")],
     what: Annotated[
         list[str] | None,

@@ -18,6 +18,7 @@ from testbed.cli.app import (
     print_json,
     with_bare_options,
 )
+from testbed.cli.completion import far_end_faults, instruments, labs, twins
 from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
 from testbed.errors import UsageError
 from testbed.report.waiting import waiting
@@ -33,12 +34,16 @@ twin_app = typer.Typer(
 )
 app.add_typer(twin_app, name="twin")
 
-TwinName = Annotated[str, typer.Argument(metavar="NAME", help="The twin's name.")]
+TwinName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The twin's name.", autocompletion=twins)
+]
 
 
 @twin_app.command(epilog="Examples: testbed twin up rack; testbed switch ocs show --twin rack")
 def up(
-    lab: Annotated[str, typer.Argument(metavar="LAB", help="Lab file or name.")],
+    lab: Annotated[
+        str, typer.Argument(metavar="LAB", help="Lab file or name.", autocompletion=labs)
+    ],
     name: Annotated[str, typer.Option("--name", help="Its name; the lab's own by default.")] = "",
     set_: SetOption = [],  # noqa: B006 - typer wants it so
 ) -> None:
@@ -89,8 +94,15 @@ def list_(json: JsonOption = False) -> None:
 @twin_app.command(epilog="Example: testbed twin fault rack ocs silent --count 1 --command ADD")
 def fault(
     name: TwinName,
-    instrument: Annotated[str, typer.Argument(help="An instrument of its lab.")],
-    fault: Annotated[str, typer.Argument(help="What it shall do wrong; drivers/README lists all.")],
+    instrument: Annotated[
+        str, typer.Argument(help="An instrument of its lab.", autocompletion=instruments)
+    ],
+    fault: Annotated[
+        str,
+        typer.Argument(
+            help="What it shall do wrong; drivers/README lists all.", autocompletion=far_end_faults
+        ),
+    ],
     count: Annotated[
         int | None, typer.Option(min=1, help="How often; until cleared by default.")
     ] = None,
@@ -113,7 +125,9 @@ def fault(
 @twin_app.command(epilog="Example: testbed twin clear rack ocs")
 def clear(
     name: TwinName,
-    instrument: Annotated[str, typer.Argument(help="An instrument of its lab.")],
+    instrument: Annotated[
+        str, typer.Argument(help="An instrument of its lab.", autocompletion=instruments)
+    ],
 ) -> int:
     """End every fault of the far end of an instrument."""
     if TWIN_VARIABLE not in os.environ:

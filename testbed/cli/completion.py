@@ -1,0 +1,182 @@
+"""What a shell may complete: names of labs, twins, runs, instruments and faults, and `-S` keys.
+
+Nothing here fails: a file that cannot be read has no names. What reads files is imported when it is
+asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+COMPLETE_VARIABLE = "_TESTBED_COMPLETE"
+"""Set by a shell that asks for completions."""
+
+Names = Callable[[typer.Context, str], list[str]]
+
+
+def _names(find: Callable[[typer.Context], Iterator[str]]) -> Names:
+    """Return a completer of the names that `find` yields; it completes nothing when that fails."""
+
+    @functools.wraps(find)
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            return sorted({name for name in find(ctx) if name.startswith(incomplete)})
+        except Exception:  # a half-written file, a directory that is gone: no reason to disturb
+            return []
+
+    complete.__annotations__ = {"ctx": typer.Context, "incomplete": str, "return": list[str]}
+    del complete.__wrapped__  # its signature is not that of `find`
+    return complete
+
+
+def _files(of: str) -> Iterator[Path]:
+    from testbed.cli.finding import places
+
+    for place in places(of)[:1]:
+        yield from (file for file in place.iterdir() if file.suffix in (".yaml", ".yml"))
+
+
+@_names
+def labs(ctx: typer.Context) -> Iterator[str]:
+    """Complete the labs that are found by name."""
+    yield from (file.stem for file in _files("configs"))
+
+
+@_names
+def experiments(ctx: typer.Context) -> Iterator[str]:
+    """Complete the experiments that are found by name, and as paths."""
+    for file in _files("experiments"):
+        yield from (file.stem, str(file))
+
+
+@_names
+def labs_and_experiments(ctx: typer.Context) -> Iterator[str]:
+    """Complete the files that `validate` takes by name, and as paths."""
+    for of in ("configs", "experiments"):
+        for file in _files(of):
+            yield from (file.stem, str(file))
+
+
+@_names
+def twins(ctx: typer.Context) -> Iterator[str]:
+    """Complete the twins that are up."""
+    from testbed.twin import registry
+
+    yield from (twin.name for twin in registry.standing())
+
+
+@_names
+def run_names(ctx: typer.Context) -> Iterator[str]:
+    """Complete the runs by the whole name and by its end."""
+    from testbed.cli.finding import RESULTS, results_to_read
+    from testbed.record.rundir import runs
+
+    results = results_to_read(Path(ctx.params.get("results") or RESULTS))
+    yield "latest"
+    for run in runs(results):
+        yield from (run.id, run.id.rpartition("-")[2])
+
+
+@_names
+def switches(ctx: typer.Context) -> Iterator[str]:
+    """Complete the switches of the lab that was named, or of all labs."""
+    for lab in _labs_meant(ctx):
+        yield from lab.get("switches", ())
+
+
+@_names
+def instruments(ctx: typer.Context) -> Iterator[str]:
+    """Complete the instruments of the lab or twin that was named, or of all labs."""
+    for lab in _labs_meant(ctx):
+        for section in ("switches", "power", "attenuators", "meters"):
+            yield from lab.get(section, ())
+
+
+@_names
+def resources(ctx: typer.Context) -> Iterator[str]:
+    """Complete what can be leased: hosts and instruments."""
+    for lab in _labs_meant(ctx):
+        for section in ("hosts", "switches", "power", "attenuators", "meters"):
+            yield from lab.get(section, ())
+
+
+@_names
+def far_end_faults(ctx: typer.Context) -> Iterator[str]:
+    """Complete what a far end of a twin can be told to do wrong."""
+    from testbed.plugins import kinds
+
+    yield from (kind.far_end for kind in kinds("faults").values() if kind.far_end)
+
+
+@_names
+def set_keys(ctx: typer.Context) -> Iterator[str]:
+    """Complete the fields that `-S` may set: those of the experiment, and `lab.…` of its lab."""
+    from testbed.cli.finding import EXPERIMENTS, found_file
+    from testbed.schema import TwinSettings
+    from testbed.schema.load import read_source
+
+    data: Mapping[str, Any] = {}
+    if name := _said(ctx, "experiment"):
+        data = read_source(found_file(str(name), EXPERIMENTS)).data
+        yield from (f"{key}=" for key in _dotted(data))
+    yield from (f"lab.twin.{field}=" for field in TwinSettings.model_fields)
+    for lab in _labs_meant(ctx, str(data.get("lab", ""))):
+        yield from (f"lab.{key}=" for key in _dotted(lab))
+
+
+def _labs_meant(ctx: typer.Context, usual: str = "") -> Iterator[Mapping[str, Any]]:
+    """Yield the data of the lab that a half-typed command names; of all when it names none."""
+    from testbed.cli.finding import lab_file
+    from testbed.schema.load import read_source
+
+    twin = _said(ctx, "twin") or (_said(ctx, "name") if _is_of_twin(ctx) else "")
+    if lab := _said(ctx, "lab"):
+        files = [lab_file(lab)]
+    elif twin and (file := _lab_of_twin(twin)):
+        files = [file]
+    else:
+        files = [lab_file(usual)] if usual else list(_files("configs"))
+    yield from (read_source(file).data for file in files)
+
+
+def _said(ctx: typer.Context, name: str) -> str:
+    """Return what was said of a parameter.
+
+    In front of an option that still lacks its value nothing is parsed: then the words tell it.
+    """
+    if found := ctx.params.get(name):
+        return str(found)
+    shell = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    words = shell.split()
+    if name == "experiment":
+        return words[2] if len(words) > 2 and not words[2].startswith("-") else ""
+    option = f"--{name}"
+    return words[words.index(option) + 1] if option in words[:-1] else ""
+
+
+def _is_of_twin(ctx: typer.Context) -> bool:
+    return ctx.parent is not None and ctx.parent.info_name == "twin"
+
+
+def _lab_of_twin(name: str) -> Path | None:
+    from testbed.twin import registry
+
+    return next((Path(t.lab_file) for t in registry.standing() if t.name == name), None)
+
+
+def _dotted(data: Any, before: str = "") -> Iterator[str]:
+    """Yield the dotted keys of the plain values in data."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _dotted(value, f"{before}{key}.")
+    elif isinstance(data, list) and any(isinstance(item, (Mapping, list)) for item in data):
+        for index, item in enumerate(data):
+            yield from _dotted(item, f"{before}{index}.")
+    elif before:
+        yield before[:-1]

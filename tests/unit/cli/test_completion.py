@@ -1,0 +1,85 @@
+"""What a shell is offered to complete, asked as a shell asks."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import records
+
+ROOT = Path(__file__).parents[3]
+
+
+def offered(line, cwd=ROOT, **variables):
+    """Return what bash would offer for the last word of a line; fail on any other output."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "testbed.cli"],
+        env={**os.environ, **words, "_TESTBED_COMPLETE": "complete_bash", **variables},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("testbed swi", ["switch"]),
+        ("testbed plan lum", ["lumion"]),
+        ("testbed run lumion --lab seri", ["serial-rack"]),
+        ("testbed switch o", ["ocs"]),
+        ("testbed lock --lab rack p", ["pdu"]),
+        ("testbed twin fault rack ocs late", ["late"]),
+        ("testbed run lumion -S lab.twin.set", ["lab.twin.settle="]),
+        ("testbed run lumion -S needs.h", ["needs.hosts="]),
+        ("testbed validate configs/pa", ["configs/packet-quad.yaml", "configs/packet-rack.yaml"]),
+    ],
+)
+def test_names_are_completed(line, names):
+    assert offered(line) == names
+
+
+def test_runs_are_completed_by_name_and_by_end(tmp_path):
+    run = records.ended(tmp_path / "results")
+    assert offered("testbed report 2", tmp_path) in ([run.id], [run.id, run.id[-6:]])
+    assert offered(f"testbed export {run.id[-6:]}", tmp_path) == [run.id[-6:]]
+
+
+def test_twins_are_completed(tmp_path):
+    assert offered("testbed switch ocs show --twin r", XDG_RUNTIME_DIR=str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("text", ["{", "switches: [1, 2]", "\x00"])
+def test_a_lab_that_cannot_be_read_disturbs_nobody(tmp_path, text):
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "bad.yaml").write_text(text)
+    assert offered("testbed switch ocs show --lab b", tmp_path) == ["bad"]
+    assert offered("testbed switch o", tmp_path) == []
+
+
+def test_a_shell_that_asks_in_a_strange_way_gets_nothing():
+    assert offered("testbed s", _TESTBED_COMPLETE="complete_nosuchshell") == []
+    assert offered("testbed s", COMP_CWORD="many") == []
+
+
+def test_completion_imports_no_library_of_the_lab():
+    code = (
+        "import os, sys, testbed.cli as cli; cli.run([]);"
+        "print(sorted({'numpy', 'scipy', 'matplotlib', 'paramiko', 'asyncssh', 'rich', 'pyvisa'}"
+        " & set(sys.modules)), file=sys.stderr)"
+    )
+    words = {"COMP_WORDS": "testbed switch o", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **words, "_TESTBED_COMPLETE": "complete_bash"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout.split(), done.stderr) == (["ocs"], "[]\n")
