@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -199,6 +200,13 @@ def terminal() -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _UNWRAPPED
     return console
+
+
+def page_width() -> int:
+    """Return how long a line on standard output may be, as for `terminal`, without importing it."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return _UNWRAPPED
+    return shutil.get_terminal_size().columns
 
 
 def print_json(value: Any) -> None:

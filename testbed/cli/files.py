@@ -17,8 +17,8 @@ from testbed.cli.app import (
     SetOption,
     TwinOption,
     app,
+    page_width,
     print_json,
-    terminal,
 )
 from testbed.cli.completion import labs_and_experiments
 from testbed.cli.finding import EXPERIMENTS, chosen_lab, found_file, named_file
@@ -108,7 +108,7 @@ def plan(
         return
     from testbed.report.plan_page import print_plan
 
-    print_plan(planned, terminal())
+    print_plan(planned, sys.stdout, page_width())
 
 
 @dataclass(frozen=True, slots=True)

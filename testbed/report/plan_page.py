@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from typing import assert_never
-
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO, assert_never
 
 from testbed.run.plan import (
     FaultPlan,
@@ -26,28 +22,37 @@ from testbed.run.plan import (
 PlainStep = OpenInstruments | OpenHosts | ProgramCircuits | VerifyPaths | StartJob | Restore
 """A step that is told in lines; trials are told in one table."""
 
-_INDENT = 4
+_INDENT = "    "
+
+Row = tuple[str, ...]
 
 
-def print_plan(plan: Plan, console: Console) -> None:
-    """Print the steps of a plan in order, its trials as one table."""
-    console.print(Text(f"{plan.experiment} on {plan.lab}: what a run would do", style="bold"))
+def print_plan(plan: Plan, out: TextIO, width: int) -> None:
+    """Write the steps of a plan in order, its trials as one table, in lines of `width` at most.
+
+    It is plain text and not rich's, whose import alone takes a sixth of the whole command.
+    """
+
+    def write(text: str, indent: str = "") -> None:
+        for line in _wrapped(text, width - len(indent)):
+            print(indent + line, file=out)
+
+    write(f"{plan.experiment} on {plan.lab}: what a run would do")
     for one in plan.avoided:
         of = "" if one.what == one.host else f" ({one.what})"
-        words = f"avoids {one.host}{of}, in quarantine until {one.until}: {one.reason}"
-        console.print(Text(words, style="yellow"))
+        write(f"avoids {one.host}{of}, in quarantine until {one.until}: {one.reason}")
     steps = [step for step in plan.steps if not isinstance(step, RunTrial) or step.number == 0]
     for number, step in enumerate(steps, start=1):
+        print(file=out)
         if isinstance(step, RunTrial):
-            _print_step(number, f"Run {len(plan.trials)} trials", _trials(plan.trials), console)
+            write(f"{number:2}  Run {len(plan.trials)} trials")
+            for line in _table(_trials(plan.trials), width - len(_INDENT)):
+                print(f"{_INDENT}{line}".rstrip(), file=out)
         else:
-            _print_step(number, _title(step), Text("\n").join(_details(step)), console)
-    console.print(Text(f"\nSeed {plan.seed}, plan {plan.digest()}. Nothing was opened or touched."))
-
-
-def _print_step(number: int, title: str, body: Text | Table, console: Console) -> None:
-    console.print(Text(f"\n{number:2}  {title}", style="bold"))
-    console.print(Padding(body, (0, 0, 0, _INDENT), expand=False))
+            write(f"{number:2}  {_title(step)}")
+            for line in _details(step):
+                write(line, _INDENT)
+    write(f"\nSeed {plan.seed}, plan {plan.digest()}. Nothing was opened or touched.")
 
 
 def _title(step: PlainStep) -> str:
@@ -67,48 +72,44 @@ def _title(step: PlainStep) -> str:
     assert_never(step)
 
 
-def _details(step: PlainStep) -> Iterator[Text]:
+def _details(step: PlainStep) -> Iterator[str]:
     match step:
         case OpenInstruments(switches, power, attenuators, meters):
-            yield Text(_named("switches", switches))
-            yield Text(_named("power units", power))
+            yield _named("switches", switches)
+            yield _named("power units", power)
             if attenuators or meters:
-                yield Text(_named("attenuators", attenuators))
-                yield Text(_named("power meters", meters))
+                yield _named("attenuators", attenuators)
+                yield _named("power meters", meters)
         case OpenHosts(hosts):
-            yield Text(_named("hosts", hosts))
+            yield _named("hosts", hosts)
         case ProgramCircuits(circuits, adds):
-            yield Text(_named("circuits", tuple(map(str, circuits))))
+            yield _named("circuits", tuple(map(str, circuits)))
             for light in adds:
-                yield Text(f"+ {light.cross}  {light.source} to {light.sink}", "green")
+                yield f"+ {light.cross}  {light.source} to {light.sink}"
         case VerifyPaths(ports):
-            yield Text(_named("ports", tuple(map(str, ports))))
+            yield _named("ports", tuple(map(str, ports)))
         case StartJob(_, _, hosts, spares, commands, asked):
-            yield Text("ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts)))
-            yield Text(_named("spares", spares))
+            yield "ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts))
+            yield _named("spares", spares)
             for host, words in zip(hosts, commands, strict=False):
                 if words:
-                    yield Text(f"on {host}: {shlex.join(words)}")
+                    yield f"on {host}: {shlex.join(words)}"
             for number, circuits in enumerate(asked[1:], start=1):
-                yield Text(f"asked for by ranks, {number}: {', '.join(map(str, circuits))}")
+                yield f"asked for by ranks, {number}: {', '.join(map(str, circuits))}"
         case Restore(keep):
             end = "stay as the last trial leaves them" if keep else "go back to what was found"
-            yield Text(f"faults undone, ranks ended, addresses removed; circuits {end}")
+            yield f"faults undone, ranks ended, addresses removed; circuits {end}"
         case _:
             assert_never(step)
 
 
-def _trials(trials: Sequence[RunTrial]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("#", justify="right")
-    for column in ("variant", "fault", "of rank", "at step", "held"):
-        table.add_column(column, overflow="fold")
+def _trials(trials: Sequence[RunTrial]) -> Iterator[Row]:
+    yield "#", "variant", "fault", "of rank", "at step", "held"
     for trial in trials:
-        table.add_row(str(trial.number), trial.arm, *_fault(trial.fault))
+        yield str(trial.number), trial.arm, *_fault(trial.fault)
         for other in trial.far_end_faults:
-            row = (f"{other.kind} of {other.switch}", "", str(other.step), "on a twin only")
-            table.add_row("", "", *row)
-    return table
+            name = f"{other.kind} of {other.switch}"
+            yield "", "", name, "", str(other.step), "on a twin only"
 
 
 def _fault(fault: FaultPlan | None) -> tuple[str, str, str, str]:
@@ -120,3 +121,24 @@ def _fault(fault: FaultPlan | None) -> tuple[str, str, str, str]:
 
 def _named(what: str, names: Sequence[str]) -> str:
     return f"{what}: {', '.join(names) or 'none'}"
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    for line in text.split("\n"):
+        folded = textwrap.wrap(line, max(width, 1), break_on_hyphens=False)
+        yield from [line] if len(line) <= width else folded or [""]
+
+
+def _table(rows: Iterable[Row], width: int) -> Iterator[str]:
+    """Align columns two blanks apart, the first to the right; fold the widest until all fits."""
+    rows = list(rows)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while (room := sum(widths) + 2 * (len(widths) - 1)) > width and max(widths) > 1:
+        widest = widths.index(max(widths))
+        widths[widest] -= min(room - width, max(1, widths[widest] - sorted(widths)[-2]))
+    for row in rows:
+        cells = [list(_wrapped(text, wide)) for text, wide in zip(row, widths, strict=True)]
+        for number in range(max(map(len, cells))):
+            parts = [cell[number] if number < len(cell) else "" for cell in cells]
+            first, *others = (part.ljust(wide) for part, wide in zip(parts, widths, strict=True))
+            yield "  ".join([first.strip().rjust(widths[0]), *others])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 import traceback
 from contextlib import ExitStack
 
@@ -12,7 +13,6 @@ from rig import PLACES, soon
 
 from testbed.bench.bench import Bench
 from testbed.bench.sites import PowerSite, SwitchSite
-from testbed.cli.app import terminal
 from testbed.cli.files import read
 from testbed.cli.record import open_record
 from testbed.errors import Rejected, TestbedError
@@ -166,7 +166,7 @@ def bench(planted, directory, heard, capsys):
     """Validate, plan and record; afterwards search all files, events and words for passwords."""
     (directory / "lab.yaml").write_text(planted.text)
     inputs = read(directory / "secrets.yaml", str(directory / "lab.yaml"), [], None, 1)
-    print_plan(inputs.plan, terminal())
+    print_plan(inputs.plan, sys.stdout, 80)
     planted.expect_nothing_in(repr(inputs))
     run, log = open_record(directory / "results", inputs, "measured-hw")
     log.subscribe(heard.append)

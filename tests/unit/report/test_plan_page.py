@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
+
 from runs_by_hand import plan
 
 from testbed.report.plan_page import print_plan
 
 
-def page(text, shown, width=100):
-    return text(lambda console: print_plan(shown, console), width).splitlines()
+def page(shown, width=100):
+    out = io.StringIO()
+    print_plan(shown, out, width)
+    return out.getvalue().splitlines()
 
 
-def test_steps_are_numbered_in_the_order_of_the_run(text):
-    titles = [line for line in page(text, plan()) if line[:2].strip().isdecimal()]
+def test_steps_are_numbered_in_the_order_of_the_run():
+    titles = [line for line in page(plan()) if line[:2].strip().isdecimal()]
     assert titles == [
         " 1  Lock, open and identify the instruments",
         " 2  Start agents on 5 hosts and set their fabric ports' addresses",
@@ -23,38 +27,38 @@ def test_steps_are_numbered_in_the_order_of_the_run(text):
     ]
 
 
-def test_circuits_and_the_cross_connects_they_add_are_spelt_out(text):
-    lines = page(text, plan())
+def test_circuits_and_the_cross_connects_they_add_are_spelt_out():
+    lines = page(plan())
     assert "    circuits: h0.p1–h1.p0, h1.p1–h2.p0, h2.p1–h3.p0, h0.p0–h3.p1" in lines
     assert "    + ocs.2→19  h0.p1 to h1.p0" in lines
     assert "    + ocs.3→18  h1.p0 to h0.p1" in lines
 
 
-def test_who_is_which_rank_and_who_is_spare_is_told(text):
-    lines = page(text, plan())
+def test_who_is_which_rank_and_who_is_spare_is_told():
+    lines = page(plan())
     assert "    ranks: 0 on h0, 1 on h1, 2 on h2, 3 on h3" in lines
     assert "    spares: h4" in lines
 
 
-def test_every_trial_has_its_fault_victim_and_moment(text):
-    rows = [line.split() for line in page(text, plan(trials=3)) if "power-cut" in line]
+def test_every_trial_has_its_fault_victim_and_moment():
+    rows = [line.split() for line in page(plan(trials=3)) if "power-cut" in line]
     assert rows == [
         [str(n), arm, "power-cut", "1", "8", "+", "0.25", "until", "recovered"]
         for n, arm in enumerate(("warm", "cold", "warm"))
     ]
 
 
-def test_the_last_line_names_seed_and_digest_and_says_that_nothing_happened(text):
+def test_the_last_line_names_seed_and_digest_and_says_that_nothing_happened():
     shown = plan()
     last = f"Seed 7, plan {shown.digest()}. Nothing was opened or touched."
-    assert page(text, shown)[-1] == last
+    assert page(shown)[-1] == last
 
 
-def test_whether_circuits_stay_is_told(text):
-    assert any("circuits go back to what was found" in line for line in page(text, plan()))
-    kept = page(text, plan(keep=True))
+def test_whether_circuits_stay_is_told():
+    assert any("circuits go back to what was found" in line for line in page(plan()))
+    kept = page(plan(keep=True))
     assert any("circuits stay as the last trial leaves them" in line for line in kept)
 
 
-def test_a_narrow_terminal_folds_the_plan(text):
-    assert max(map(len, page(text, plan(), width=40))) <= 40
+def test_a_narrow_terminal_folds_the_plan():
+    assert max(map(len, page(plan(), width=40))) <= 40
