@@ -196,6 +196,21 @@ class BenchHost:
         sent, done = answer["mono"]
         return Stopped(sent, done, answer["state"])
 
+    def watch_rank(self, slot: int, states: str, deadline: Deadline) -> None:
+        """Have a process of its own on the host watch a rank's, from the return of this on.
+
+        It looks for any of `states`, letters of the kernel's; X is for a process that is gone.
+        """
+        self.link.ask("watch", deadline, slot=slot, states=states)
+
+    def witness(self, slot: int, deadline: Deadline) -> tuple[float, str]:
+        """Return when, by the host's clock, the watching process saw which state.
+
+        Raise HostError when it has seen none of those that it looks for.
+        """
+        seen = self.link.ask("witness", deadline, slot=slot).value
+        return seen["mono"], seen["state"]
+
     def delay_rank(self, slot: int, seconds: float, deadline: Deadline) -> tuple[float, float]:
         """Have a rank come late to every collective, and hear it say so.
 

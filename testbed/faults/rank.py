@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import HostError
 from testbed.faults.words import Injected, Undo, Victim
+
+_WITNESS_LIMIT = 1.0
 
 
 class RankKill:
@@ -26,9 +29,7 @@ class RankKill:
         return _signal(bench, victim, "KILL", "ZX", deadline)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept a neighbour that saw its connection break, or the kernel's report of the end."""
-        if message.get("event") == "exit" and (host, message["slot"]) == (victim.host, victim.slot):
-            return f"{host} process exit"
+        """Accept a neighbour that saw its connection break."""
         said = message.get("said", {})
         is_neighbour = host in victim.neighbours and said.get("event") == "peer-lost"
         return f"{host} connection" if is_neighbour else ""
@@ -52,9 +53,8 @@ class RankFreeze:
         return _signal(bench, victim, "STOP", "T", deadline)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept the silence of the victim's heartbeat."""
-        silent = message.get("event") == "heartbeat-missed" and host == victim.host
-        return f"{host} heartbeat" if silent and message["slot"] == victim.slot else ""
+        """Accept nothing that agents report: the witness on the host is asked at once."""
+        return ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Let the process go on; one that was fenced in the meantime needs nothing."""
@@ -69,8 +69,20 @@ class RankFreeze:
 
 
 def _signal(bench: Bench, victim: Victim, name: str, wanted: str, deadline: Deadline) -> Injected:
-    stopped = bench.hosts[victim.host].signal_rank(victim.slot, name, deadline)
+    """Send a signal to the victim's process, with another process there that watches it.
+
+    The agent that sends it is no witness. It reports ends and missed heartbeats of its ranks, but
+    it has caused them; what the other process sees is what the kernel says.
+    """
+    host = bench.hosts[victim.host]
+    host.watch_rank(victim.slot, wanted, deadline)
+    stopped = host.signal_rank(victim.slot, name, deadline)
     note = f"SIG{name} to rank {victim.rank} on {victim.host}, then state {stopped.state}"
     if stopped.state not in wanted:
         raise HostError(victim.host, f"a signal did nothing: {note}", hint="look at the process")
-    return Injected(stopped.sent, stopped.done, clock=victim.host, note=note)
+    injected = Injected(stopped.sent, stopped.done, clock=victim.host, note=note)
+    try:
+        seen, state = host.witness(victim.slot, deadline.within(_WITNESS_LIMIT))
+    except HostError:
+        return injected  # and who else saw it decides whether it counts
+    return replace(injected, witness=f"{victim.host} process in state {state}", seen=seen)

@@ -51,7 +51,9 @@ class Injected:
     clock: str = ""
     note: str = ""
     witness: str = ""
-    """An instrument other than the one that injected it which has seen it already."""
+    """Somebody other than the injector who has seen it already, as an instrument or a process."""
+    seen: float | None = None
+    """When, by the clock of `clock`, where the witness says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,6 +188,15 @@ class Agent:
         """Send a rank a signal; return between which instants it took effect, and its state."""
         return self._for_a_run(self._ranks).signal(request["slot"], request["signal"])
 
+    def do_watch(self, request: Message, _: float) -> None:
+        """Have a rank's process watched by another one; the answer comes when it is."""
+        ranks = self._for_a_run(self._ranks)
+        ranks.watch(request["slot"], request["states"], request["id"])
+
+    def do_witness(self, request: Message, _: float) -> None:
+        """Ask that other process what it saw; the answer comes when it has seen it."""
+        self._for_a_run(self._ranks).witnesses.ask(request["slot"], request["id"])
+
     def do_straggle(self, request: Message, _: float) -> None:
         """Have a rank come late to collectives; the answer comes when the rank has heard it."""
         ranks = self._for_a_run(self._ranks)

@@ -13,6 +13,7 @@ from .duty import FreezeCycle, Quota, group_of, remove_group
 from .frames import Message
 from .journal import HostJournal
 from .processes import MARK, born, end_marked
+from .witness import Witnesses
 
 _END_LIMIT = 5.0
 
@@ -42,6 +43,7 @@ class Ranks:
         self._heard: dict[int, float] = {}
         self._limit = 0.0
         self._missed: set[int] = set()
+        self.witnesses = Witnesses(bundle, selector, say)
 
     def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
@@ -79,6 +81,11 @@ class Ranks:
         if number == signal.SIGCONT:
             self._settle_stop(slot)
         return {"mono": [before, after], "state": state, "pid": child.pid}
+
+    def watch(self, slot: int, states: str, number: int) -> None:
+        """Have a rank's process watched; request `number` is answered when it is."""
+        pid = self._child(slot).pid
+        self.witnesses.watch(slot, pid, states, self._journal.mark, number)
 
     def straggle(self, slot: int, seconds: float, number: int) -> None:
         """Have a rank come late from now on; request `number` is answered when it has heard that.
@@ -137,6 +144,7 @@ class Ranks:
 
     def end_all(self) -> list[str]:
         """Kill every rank and all that they started; return what is left."""
+        self.witnesses.end_all()
         left = [
             f"the rank in slot {slot} survived"
             for slot, child in self._children.items()

@@ -234,7 +234,10 @@ class Trial:
         self._aftermath.hear(event)
         if injected.witness and not self._receipt:
             self._receipt = injected.witness
-            self._aftermath.hear(self._log.append("fault.receipt", injected.witness))
+            when: dict[str, Any] = {}
+            if injected.seen is not None:
+                when = {"host": injected.clock, "mono": injected.seen}
+            self._aftermath.hear(self._log.append("fault.receipt", injected.witness, **when))
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         assert self._plan.fault is not None

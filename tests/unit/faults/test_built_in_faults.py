@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from small_lab import soon
 
+from testbed.bench.host import Stopped
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
@@ -143,15 +144,26 @@ def test_nothing_else_proves_that_a_fibre_takes_too_much(lab, host, message):
 # --- rank-kill
 
 
-def test_a_killed_rank_is_proved_by_the_kernel_of_its_own_host(lab):
+def test_a_killed_rank_is_proved_by_another_process_on_its_host(lab):
     fault = lab.fault("rank-kill")
     said = fault.inject(lab.bench, lab.victim, soon())
+    assert said.witness in {"h1 process in state Z", "h1 process in state X"}
+    assert said.sent <= said.seen
+    assert said.note.startswith("SIGKILL to rank 1 on h1, then state ")
+    assert lab.process() == "gone"
     end = lab.hear(lambda message: message["event"] == "exit")
     assert end["code"] == -9
-    assert said.sent <= end["mono"]
-    assert said.note.startswith("SIGKILL to rank 1 on h1, then state ")
-    assert fault.receipt(lab.victim, "h1", end) == "h1 process exit"
-    assert lab.process() == "gone"
+    assert fault.receipt(lab.victim, "h1", end) == "", "a word of the agent, which has killed it"
+
+
+@pytest.mark.parametrize(("kind", "state"), [("rank-kill", "Z"), ("rank-freeze", "T")])
+def test_what_an_injector_only_claims_has_no_witness(lab, kind, state, monkeypatch):
+    """An agent that says that its signal has worked, and has sent none."""
+    claimed = lambda *_: Stopped(1.0, 2.0, state)  # noqa: E731
+    monkeypatch.setattr(lab.bench.hosts["h1"], "signal_rank", claimed)
+    said = lab.fault(kind).inject(lab.bench, lab.victim, soon())
+    assert said.note.endswith(f"then state {state}")
+    assert (said.witness, said.seen) == ("", None)
 
 
 def test_a_killed_rank_is_proved_by_a_neighbour_whose_connection_broke(lab):
@@ -167,7 +179,7 @@ def test_a_killed_rank_is_proved_by_a_neighbour_whose_connection_broke(lab):
         ("h3", word(event="peer-lost", neighbour="next")),  # no neighbour of the victim
         ("h1", word(event="peer-lost", neighbour="next")),  # the victim lost somebody itself
         ("h0", {"event": "exit", "mono": 5.0, "slot": 0, "code": -9}),
-        ("h1", {"event": "exit", "mono": 5.0, "slot": 1, "code": -9}),
+        ("h1", {"event": "exit", "mono": 5.0, "slot": 0, "code": -9}),
         ("h1", {"event": "lost", "reason": "its agent's link ended"}),
         ("h0", carrier("p1")),
         ("h0", word(event="left", committed=7)),
@@ -186,14 +198,15 @@ def test_a_rank_that_does_not_run_cannot_be_killed(lab):
 # --- rank-freeze
 
 
-def test_a_frozen_rank_is_proved_by_its_silence_and_lives_on(lab):
+def test_a_frozen_rank_is_proved_by_another_process_on_its_host_and_lives_on(lab):
     fault = lab.fault("rank-freeze")
     said = fault.inject(lab.bench, lab.victim, soon())
     # On a busy machine even a rank that runs may have been missed before.
     silent = {"event": "heartbeat-missed", "slot": 0}.items()
     missed = lab.hear(lambda m: silent <= m.items() and m["mono"] >= said.done)
     assert said.note == "SIGSTOP to rank 1 on h1, then state T"
-    assert fault.receipt(lab.victim, "h1", missed) == "h1 heartbeat"
+    assert said.witness == "h1 process in state T" and said.sent <= said.seen
+    assert fault.receipt(lab.victim, "h1", missed) == "", "the agent that stopped it says so"
     assert lab.process() == "stopped"
     fault.undo(lab.bench, lab.victim, soon())
     assert lab.process() == "runs"
@@ -203,7 +216,7 @@ def test_a_frozen_rank_is_proved_by_its_silence_and_lives_on(lab):
     ("host", "message"),
     [
         ("h0", {"event": "heartbeat-missed", "mono": 5.0, "slot": 0}),
-        ("h1", {"event": "heartbeat-missed", "mono": 5.0, "slot": 1}),
+        ("h1", {"event": "heartbeat-missed", "mono": 5.0, "slot": 0}),
         ("h1", {"event": "exit", "mono": 5.0, "slot": 0, "code": -9}),
         ("h0", word(event="peer-lost", neighbour="next")),
         ("h0", carrier("p1")),

@@ -1,0 +1,151 @@
+"""A process of its own that watches a rank's process, and says when its state is a certain one.
+
+Whoever injects a fault is no witness of it. This one sends no signals and is not the rank's
+parent: it looks at what the kernel says of the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable
+
+from .frames import Message
+from .processes import MARK, born
+
+LIMIT = 15.0
+"""Seconds that it watches at the longest."""
+
+_PERIOD = 0.0005
+_START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from {package}.witness import watch
+watch(int(sys.argv[2]), sys.argv[3], sys.argv[4])
+"""
+
+
+class Witness:
+    """Such a process, seen from its agent. First it says that it watches, then what it saw."""
+
+    def __init__(self, bundle: int, pid: int, states: str, mark: str) -> None:
+        """Start it; `states` are letters of the kernel's, X for a process that is gone."""
+        start = born(pid)
+        if start is None:
+            raise ValueError(f"process {pid} has ended already")
+        self.asked: list[int] = []
+        """The requests that its next words answer."""
+        self.words: list[Message] = []
+        """What it has said that nobody has asked for yet."""
+        package = (__package__ or "").rpartition(".")[2]
+        arguments = [f"/proc/self/fd/{bundle}", str(pid), start, states]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(package=package), *arguments],
+            pass_fds=(bundle,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, MARK: mark},
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._process.stdout is not None
+        self.line = self._process.stdout
+
+    def hear(self) -> bool:
+        """Take what it says next, with its line ready to be read; tell if it goes on."""
+        said = self.line.readline()
+        if said.endswith(b"\n"):
+            self.words.append(json.loads(said))
+        return bool(said)
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self.line.close()
+
+
+class Witnesses:
+    """At most one witness for each slot; each answers two requests."""
+
+    def __init__(
+        self, bundle: int, selector: selectors.BaseSelector, say: Callable[[Message], None]
+    ) -> None:
+        self._bundle = bundle
+        self._selector = selector
+        self._say = say
+        self._by_slot: dict[int, Witness] = {}
+
+    def watch(self, slot: int, pid: int, states: str, mark: str, number: int) -> None:
+        """Start a witness; request `number` is answered when it watches."""
+        self._end(slot)
+        witness = self._by_slot[slot] = Witness(self._bundle, pid, states, mark)
+        self._selector.register(witness.line, selectors.EVENT_READ, lambda: self._hear(slot))
+        self.ask(slot, number)
+
+    def ask(self, slot: int, number: int) -> None:
+        """Answer request `number` with the next word of a slot's witness, when it says it."""
+        if slot not in self._by_slot:
+            raise ValueError(f"nobody watches slot {slot}, or it has seen nothing")
+        self._by_slot[slot].asked.append(number)
+        self._answer(self._by_slot[slot])
+
+    def _answer(self, witness: Witness) -> None:
+        while witness.asked and witness.words:
+            self._say({"re": witness.asked.pop(0), "ok": witness.words.pop(0)})
+
+    def _hear(self, slot: int) -> None:
+        witness = self._by_slot[slot]
+        goes_on = witness.hear()
+        self._answer(witness)
+        if not goes_on:
+            self._selector.unregister(witness.line)
+            if not witness.words:
+                self._end(slot)
+
+    def _end(self, slot: int) -> None:
+        witness = self._by_slot.pop(slot, None)
+        if witness is None:
+            return
+        with suppress(KeyError):  # its line may have ended before
+            self._selector.unregister(witness.line)
+        for number in witness.asked:
+            self._say({"re": number, "error": f"the witness of slot {slot} has seen nothing"})
+        witness.end()
+
+    def end_all(self) -> None:
+        """End all witnesses."""
+        for slot in list(self._by_slot):
+            self._end(slot)
+
+
+def watch(pid: int, start: str, states: str) -> None:
+    """Say that it watches a process, and then when that has one of the states."""
+    _say({"watching": pid})
+    end = time.monotonic() + LIMIT
+    while time.monotonic() < end:
+        state = _state(pid, start)
+        if state in states:
+            return _say({"mono": time.monotonic(), "state": state})
+        time.sleep(_PERIOD)
+    return None
+
+
+def _state(pid: int, start: str) -> str:
+    """Return the kernel's letter for the process that started then; X when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "X"
+    return fields[0] if fields[19] == start else "X"
+
+
+def _say(what: dict[str, Any]) -> None:
+    print(json.dumps(what), flush=True)
