@@ -35,6 +35,7 @@ class Missed:
 
     task: Task
     reason: str
+    was_begun: bool = False
 
 
 @dataclass(slots=True)
@@ -87,9 +88,10 @@ class Watch:
         for task in full:
             took = self._once.get(task.pair.key)
             self._try(task.after_once(took) if took else task)
-        again, night.missed = night.missed, []
-        for missed in again:  # the time that was kept back may have been more than was needed
-            self._try(missed.task)
+        for missed in list(night.missed):  # more may have been kept back than was needed
+            if not missed.was_begun and missed.task.seconds <= end.left:
+                night.missed.remove(missed)
+                self._try(missed.task)
         night.spent = budget - end.left
         return night
 
@@ -148,17 +150,17 @@ class Watch:
         environment: Mapping[str, str] = stand_ins(task.pair.lab) | os.environ
         ended = conduct(self._arguments(task), environment, log, limit, self._signals)
         if ended.why == "signal":
-            self._miss(task, "it was ended by a signal")
+            self._miss(task, "it was ended by a signal", was_begun=True)
         elif ended.why and not self._end.left:
-            self._miss(task, "the budget ended before it did")
+            self._miss(task, "the budget ended before it did", was_begun=True)
         elif ended.code == EXIT_USAGE and ended.summary is None and not task.pair.is_home:
             self._night.excluded.append(Excluded(*task.pair.key, ended.said))
         else:
             return ended
         return None
 
-    def _miss(self, task: Task, why: str) -> None:
-        self._night.missed.append(Missed(task, why))
+    def _miss(self, task: Task, why: str, *, was_begun: bool = False) -> None:
+        self._night.missed.append(Missed(task, why, was_begun))
 
     def _arguments(self, task: Task) -> list[str]:
         pair = task.pair

@@ -18,6 +18,9 @@ _UNKNOWN = 60.0
 _SLACK = 1.2
 """How much longer than last time a run may be expected to take."""
 
+_LONGER = 2.0
+"""How much longer than it got is expected of a run that was cut short."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -49,25 +52,32 @@ def tasks(pairs: Iterable[Pair], past: Sequence[PastRun]) -> tuple[list[Task], l
     once: list[Task] = []
     full: list[Task] = []
     for pair in pairs:
-        mine = [run for run in past if (run.experiment, run.lab) == pair.key]
         count = pair.experiment.trials
-        task = _task(pair, count, mine, is_full=True)
-        (full if count > 1 else once).append(task)
+        (full if count > 1 else once).append(_task(pair, count, past, is_full=True))
         if count > 1:
-            once.append(_task(pair, 1, mine, is_full=False))
+            once.append(_task(pair, 1, past, is_full=False))
     return sorted(once, key=_age), sorted(full, key=_age)
 
 
 def _task(pair: Pair, trials: int, past: Sequence[PastRun], *, is_full: bool) -> Task:
-    whole = [run for run in past if run.is_whole]
+    mine = [run for run in past if (run.experiment, run.lab) == pair.key]
+    whole = [run for run in mine if run.is_whole]
     results = [run.run for run in whole if run.trials >= trials and run.is_of(pair)]
-    same = [run.seconds for run in whole if run.trials == trials]
-    each = [run.seconds / run.trials for run in whole]
-    cut_short = [run.seconds for run in past if not run.is_whole and run.trials == trials]
-    basis: Literal["nothing", "fewer", "same"] = "same" if same else "fewer" if each else "nothing"
-    seconds = same[-1] if same else max([(each or [_UNKNOWN])[-1] * trials, *cut_short])
     last = results[-1] if results else ""
-    return Task(pair, trials, is_full, last, _expected(seconds), basis)
+    timed = [run for run in mine if run.is_timed]
+    same = [run.seconds for run in timed if run.trials == trials]
+    if same:
+        return Task(pair, trials, is_full, last, _expected(same[-1]), "same")
+    cut_short = [_LONGER * run.seconds for run in mine if not run.is_whole and run.trials <= trials]
+    each = [run.seconds / run.trials for run in timed] or _elsewhere(pair, past) or [_UNKNOWN]
+    seconds = _expected(max([each[-1] * trials, *cut_short]))
+    return Task(pair, trials, is_full, last, seconds, "fewer" if timed else "nothing")
+
+
+def _elsewhere(pair: Pair, past: Sequence[PastRun]) -> list[float]:
+    """Return how long a trial of each arm has taken on other labs."""
+    of = pair.experiment.experiment
+    return [run.seconds / run.trials for run in past if run.experiment == of and run.is_timed]
 
 
 def _expected(seconds: float) -> float:

@@ -16,12 +16,15 @@ from testbed.record.rundir import RunDirectory, runs
 _TAIL = 65_536
 """Bytes at the end of an event log that its last event is looked for in."""
 
+_MEASURED = ("passed", "failed", "inconclusive")
+
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
     """A run on record: of which files, when, with how many trials of each arm, how long.
 
-    One that did not come to its end says only that it takes longer than that.
+    It is `whole` when it came to its end, and `timed` when all its trials were run until then; one
+    that was cut short says only that it takes longer.
     """
 
     run: str
@@ -30,6 +33,7 @@ class PastRun:
     trials: int
     seconds: float
     is_whole: bool
+    is_timed: bool
     texts: tuple[str, str]
 
     def is_of(self, pair: Pair) -> bool:
@@ -59,7 +63,8 @@ def _read(run: RunDirectory) -> PastRun | None:
             lab=str(plan["lab"]),
             trials=min(counts.values()),
             seconds=_seconds(run.events),
-            is_whole=_outcome(run) in ("passed", "failed", "inconclusive", "error"),
+            is_whole=(outcome := _outcome(run)) in (*_MEASURED, "error"),
+            is_timed=outcome in _MEASURED,
             texts=(texts[0], texts[1]),
         )
     except (UsageError, OSError, ValueError, KeyError, TypeError, AttributeError):

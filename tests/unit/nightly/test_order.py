@@ -113,7 +113,20 @@ def test_how_long_a_run_takes_is_what_it_took(record):
 def test_a_run_that_was_cut_short_takes_longer_than_that(record):
     record(LUMION, 3, 1, seconds=20.0)
     record(LUMION, 4, 10, seconds=1000.0, outcome="aborted")
-    assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(1206.0)
+    assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(2406.0)
+
+
+def test_a_run_that_broke_off_is_a_result_but_says_nothing_about_time(record):
+    record(LUMION, 3, 1, seconds=1.0, outcome="error")
+    once, _ = tasks([LUMION], past_runs(record.results))
+    assert once[0].last and once[0].basis == "nothing" and once[0].seconds > 60
+
+
+def test_a_lab_without_runs_is_expected_to_take_as_long_as_others(record):
+    record(LUMION, 3, 1, seconds=20.0)
+    once, full = tasks([SERIAL], past_runs(record.results))
+    assert (once[0].seconds, once[0].basis) == (pytest.approx(30.0), "nothing")
+    assert full[0].seconds == pytest.approx(246.0)
 
 
 def test_where_nothing_ran_yet_each_arm_once_says_how_long_full_counts_take(record):
