@@ -19,6 +19,8 @@ Every message is one sentence: what was tried, on what, what came back; `hint` s
 
 from __future__ import annotations
 
+from testbed.printable import printable
+
 EXIT_PASSED = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -62,7 +64,7 @@ class FileError(UsageError):
         self.where = where
 
     def __str__(self) -> str:
-        return f"{self.where}: {super().__str__()}"
+        return f"{_in_one_line(self.where)}: {super().__str__()}"
 
 
 _LONGEST = 1000
@@ -72,7 +74,7 @@ def _in_one_line(text: str) -> str:
     """Return text without control characters, and without its middle where it is long."""
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST - 80]} … {text[-80:]}"
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable(text)
 
 
 class LabError(TestbedError):

@@ -8,9 +8,12 @@ to the orchestrator's clock with the `clock.offset` events around it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from testbed.files import parse_json
 
 KINDS: dict[str, str] = {
     "run.begin": "a run starts; label, seed, versions, the monotonic `clock` that `t` counts from",
@@ -103,21 +106,56 @@ class Event:
 
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
-        row = {"seq": self.seq, "t": round(self.t, 6), "kind": self.kind, "subject": self.subject}
+        row: dict[str, Any] = {
+            "seq": self.seq,
+            "t": round(self.t, 6),
+            "kind": self.kind,
+            "subject": self.subject,
+        }
         if self.trial is not None:
             row["trial"] = self.trial
-        return json.dumps(row | {"data": dict(self.data)}, ensure_ascii=False)
+        row["data"] = dict(self.data)
+        try:
+            return json.dumps(row, ensure_ascii=False, allow_nan=False)
+        except ValueError:  # a loss that grew beyond all numbers, which JSON cannot hold
+            return json.dumps(_finite(row), ensure_ascii=False)
 
     @classmethod
     def from_json(cls, line: str) -> Event:
         """Return the event that `to_json` wrote; raise ValueError for anything else."""
-        row = json.loads(line)
-        try:
-            return cls(
-                row["seq"], row["t"], row["kind"], row["subject"], row.get("trial"), row["data"]
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"not an event: {line[:80]!r}") from error
+        row = parse_json(line)
+        if not isinstance(row, dict) or not all(fits(row.get(k)) for k, fits in _FIELDS.items()):
+            raise ValueError(f"not an event: {line[:80]!r}")
+        return cls(
+            row["seq"], float(row["t"]), row["kind"], row["subject"], row.get("trial"), row["data"]
+        )
+
+
+def _finite(value: Any) -> Any:
+    """Return plain data with None for what is no finite number."""
+    if isinstance(value, Mapping):
+        return {key: _finite(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(held) for held in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_LONGEST = 1e10
+"""Seconds that a run may take, and the number of its events: more is no record of one."""
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LONGEST
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "seq": _is_whole,
+    "t": lambda value: _is_whole(value) or (isinstance(value, float) and abs(value) <= _LONGEST),
+    "kind": lambda value: isinstance(value, str),
+    "subject": lambda value: isinstance(value, str),
+    "trial": lambda value: value is None or _is_whole(value),
+    "data": lambda value: isinstance(value, dict),
+}
 
 
 Subscriber = Callable[[Event], None]

@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UsageError
+from testbed.files import read_file
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
+
+_LARGEST = 64 << 10
+"""Bytes of a file that holds a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class Secret:
 
     def _from_file(self) -> str:
         try:
-            return Path(self.file).expanduser().read_text("utf-8").rstrip("\r\n")
+            kept = read_file(Path(self.file).expanduser(), _LARGEST, follow=True)
+            return kept.decode().replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
         except (OSError, RuntimeError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise UsageError(

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
 from testbed.errors import Garbled, LinkLost, NoReply
+from testbed.files import parse_json
 from testbed.resource import Tcp
 from testbed.secret import masked
 from testbed_drivers.transport import after, exactly
@@ -117,7 +118,7 @@ class HttpLine:
 
     def _content(self, request: str, status: int, text: bytes) -> Json:
         try:
-            return json.loads(text) if text else None
+            return parse_json(text) if text else None
         except ValueError as error:
             # A page may repeat what it was sent; cut first, half a secret would stay.
             words = masked(text.decode("utf-8", "backslashreplace"))[:80]

@@ -10,6 +10,7 @@ from testbed.cli.app import print_json
 from testbed.cli.ending import EXIT_SIGNALLED, leave, leaving_with, noting_signals
 from testbed.cli.record import draw, last_page, sum_up
 from testbed.errors import EXIT_UNSAFE, LabError, UsageError
+from testbed.printable import as_it_is
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.teller import Teller
@@ -46,7 +47,7 @@ class Afterwards:
             self._begin("handing over the last page", _PAGE)
             if json:
                 print_json(summary.to_json())
-            print(page, end="", flush=True)
+            print(page, end="", file=as_it_is(sys.stdout), flush=True)
             if is_drawn:
                 self._begin("drawing report.html", _FIGURES)
                 with leaving_with(self._without_figures):

@@ -194,9 +194,9 @@ def terminal() -> Console:
 
     What is no terminal is given whole lines, unless COLUMNS says how wide it is.
     """
-    from rich.console import Console
+    from testbed.report.console import CleanConsole
 
-    console = Console(markup=False, emoji=False)
+    console = CleanConsole(sys.stdout)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _UNWRAPPED
     return console

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json as json_format
 import sys
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +25,11 @@ from testbed.cli.twins import inside_twin, twin_app
 from testbed.commands import typed
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
+from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
 from testbed.report.teller import PATIENCE, Teller
 from testbed.schema import Lab, load_lab, split_overrides
+from testbed.schema.load import MAX_BYTES
 
 
 @twin_app.command(epilog="Example: testbed twin probe ocs --lab rack --twin > ocs.card.json")
@@ -110,8 +112,8 @@ def replay(
 def read_card(path: Path) -> Card:
     """Return the card in a file; raise FileError for what is none."""
     try:
-        return Card.from_json(json_format.loads(path.read_text("utf-8")))
-    except json_format.JSONDecodeError as error:
+        return Card.from_json(parse_json(read_file(path, MAX_BYTES, follow=True)))
+    except JSONDecodeError as error:
         raise FileError(f"{path}:{error.lineno}:{error.colno}", f"no JSON: {error.msg}") from None
     except OSError as error:
         raise UsageError(

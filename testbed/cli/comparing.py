@@ -12,8 +12,10 @@ import typer
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
 from testbed.cli.cards import read_card
 from testbed.cli.completion import run_names
+from testbed.cli.record import telling_damage
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, TestbedError, UsageError
 from testbed.fabric.card import drift
+from testbed.files import is_file
 from testbed.record.rundir import RunDirectory, find_run
 from testbed.report.settings import Setup
 from testbed.schema import experiment_source, lab_source, split_overrides
@@ -35,17 +37,18 @@ def compare(runs: Runs, results: RecordsOption = RESULTS, json: JsonOption = Fal
     """Hold runs against the first of them: metrics, and settings that differ; or two cards."""
     if len(runs) < 2:
         raise UsageError("there is nothing to compare one run with", hint="name another one")
-    if any(Path(name).is_file() for name in runs):
+    if any(is_file(name) for name in runs):
         return _compare_cards(runs, json=json)
     from testbed.report.compare import comparison_to_json, print_comparison
 
     directories = [find_run(results, name) for name in runs]
-    summaries = [directory.read_json("summary.json") for directory in directories]
-    setups = _setups(directories, summaries)
-    if json:
-        print_json(comparison_to_json(summaries, setups))
-    else:
-        print_comparison(summaries, setups, terminal())
+    with telling_damage(*directories):
+        summaries = [directory.read_json("summary.json") for directory in directories]
+        setups = _setups(directories, summaries)
+        if json:
+            print_json(comparison_to_json(summaries, setups))
+        else:
+            print_comparison(summaries, setups, terminal())
     return EXIT_PASSED
 
 
@@ -61,8 +64,8 @@ def _setup(directory: RunDirectory, summary: dict[str, Any]) -> Setup:
     facts = directory.read_json("run.json")
     ours, theirs = split_overrides(facts.get("overrides", ()))
     return Setup(
-        experiment_source(directory.path / "experiment.yaml", ours).data,
-        lab_source(directory.path / "lab.yaml", theirs).data,
+        experiment_source(directory.inside("experiment.yaml"), ours).data,
+        lab_source(directory.inside("lab.yaml"), theirs).data,
         facts | {"repeat": _repeats(summary)},
     )
 

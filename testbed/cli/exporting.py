@@ -12,6 +12,7 @@ import typer
 
 from testbed.cli.app import RESULTS, RecordsOption, app
 from testbed.cli.completion import run_names
+from testbed.cli.record import telling_damage
 from testbed.commands import typed
 from testbed.errors import LabError, UsageError
 from testbed.record.rundir import RunDirectory, find_run
@@ -60,13 +61,18 @@ def export(
     """Print every value and mark of every trial, one per row, as CSV; or write Parquet."""
     if csv_ and parquet:
         raise UsageError("--csv and --parquet are two formats", hint="choose one")
-    rows = [row for name in run for row in rows_of(find_run(results, name))]
+    rows = [row for name in run for row in _read(find_run(results, name))]
     if parquet:
         write_parquet(rows, parquet)
         return
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+
+
+def _read(run: RunDirectory) -> list[dict[str, Any]]:
+    with telling_damage(run):
+        return list(rows_of(run))
 
 
 def rows_of(run: RunDirectory) -> Iterator[dict[str, Any]]:

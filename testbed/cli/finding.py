@@ -8,6 +8,7 @@ from pathlib import Path
 import testbed
 from testbed.commands import stand
 from testbed.errors import UsageError
+from testbed.files import exists, is_directory, is_file
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
 
@@ -28,13 +29,13 @@ def places(of: str) -> list[Path]:
     They are looked for here, in each directory above that has both, and where this code lies.
     """
     found = [Path(of), *(root / of for root in _roots())]
-    return [place for place in dict.fromkeys(found) if place.is_dir()]
+    return [place for place in dict.fromkeys(found) if is_directory(place)]
 
 
 def _roots() -> list[Path]:
     """Return the directories that hold both labs and experiments, but for this one."""
     above = [*_here().parents, Path(testbed.__file__).resolve().parents[1]]
-    wanted = [root for root in above if all((root / of).is_dir() for of in (LABS, EXPERIMENTS))]
+    wanted = [root for root in above if all(is_directory(root / of) for of in (LABS, EXPERIMENTS))]
     return [root for root in dict.fromkeys(wanted) if root != _here()]
 
 
@@ -51,7 +52,7 @@ def found_file(name: str, of: str, besides: Path | None = None) -> Path:
     `besides` is looked in after all others. Raise UsageError with the directories searched.
     """
     for path in _spellings(Path(name)):
-        if path.is_file() and (path.suffix in _SUFFIXES or "/" in name):
+        if is_file(path) and (path.suffix in _SUFFIXES or "/" in name):
             return path
     what = _WORDS[of]
     if "/" in name:
@@ -61,10 +62,10 @@ def found_file(name: str, of: str, besides: Path | None = None) -> Path:
             f"there is no {what} file {name} (looked in {where.absolute()})",
             hint=nearest(_stem(name), known) if known else "check the path",
         )
-    searched = [*places(of), *([besides] if besides and besides.is_dir() else [])]
+    searched = [*places(of), *([besides] if besides and is_directory(besides) else [])]
     for place in searched:
         for path in _spellings(place / name):
-            if path.is_file() and path.suffix in _SUFFIXES:
+            if is_file(path) and path.suffix in _SUFFIXES:
                 return path
     looked = ", ".join(map(str, dict.fromkeys(searched))) or f"no directory {of!r} is there"
     raise UsageError(
@@ -75,10 +76,10 @@ def found_file(name: str, of: str, besides: Path | None = None) -> Path:
 
 def named_file(name: str) -> Path:
     """Return the file that is meant of any sort: a path, or an experiment's or a lab's name."""
-    if Path(name).exists() or "/" in name:
-        return next((path for path in _spellings(Path(name)) if path.exists()), Path(name))
+    if exists(name) or "/" in name:
+        return next((path for path in _spellings(Path(name)) if exists(path)), Path(name))
     found = (path for of in _WORDS for place in places(of) for path in _spellings(place / name))
-    return next((path for path in found if path.is_file()), Path(name))
+    return next((path for path in found if is_file(path)), Path(name))
 
 
 def _spellings(path: Path) -> list[Path]:
@@ -86,7 +87,7 @@ def _spellings(path: Path) -> list[Path]:
 
 
 def _names(directories: list[Path]) -> list[str]:
-    files = (file for place in directories if place.is_dir() for file in place.iterdir())
+    files = (file for place in directories if is_directory(place) for file in place.iterdir())
     return sorted({file.stem for file in files if file.suffix in _SUFFIXES})
 
 
@@ -124,6 +125,6 @@ def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | No
 def results_to_read(given: Path) -> Path:
     """Return the results that are meant: those given, or the usual ones, the nearest first."""
     stand(results="" if given == RESULTS else str(given))
-    if given != RESULTS or given.is_dir():
+    if given != RESULTS or is_directory(given):
         return given
-    return next((root / RESULTS for root in _roots() if (root / RESULTS).is_dir()), given)
+    return next((root / RESULTS for root in _roots() if is_directory(root / RESULTS)), given)

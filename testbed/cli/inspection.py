@@ -11,8 +11,9 @@ from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
 from testbed.cli.completion import run_names
 from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.cli.listing import Wanted, print_runs, row_of
-from testbed.cli.record import finish
+from testbed.cli.record import read_again
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
+from testbed.files import exists
 from testbed.plugins import kinds
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
@@ -76,7 +77,11 @@ def _files(what: str) -> list[dict[str, Any]]:
         raise UsageError(f"there is no directory {sort!r} here, above, or beside this code")
     rows: list[dict[str, Any]] = []
     for path in sorted(found[0].glob("*.yaml")):
-        file = load(path)
+        try:
+            file = load(path)
+        except UsageError as error:  # it hides no other
+            print(f"testbed: {error}", file=sys.stderr)
+            continue
         if isinstance(file, Experiment) and what == "experiments":
             rows.append({"file": str(path), "name": file.experiment, "question": file.question})
         elif isinstance(file, Lab) and what == "labs":
@@ -100,10 +105,10 @@ def report(
 ) -> int:
     """Compute a run's numbers from its event log again, and print its last page."""
     directory = find_run(results, run)
-    is_begun = (directory.path / "run.json").exists()
-    if is_begun and not (directory.path / "experiment.yaml").exists():
+    is_begun = exists(directory.path / "run.json")
+    if is_begun and not exists(directory.path / "experiment.yaml"):
         return _report_check(directory, json)
-    summary = finish(directory, show=not json and not markdown)
+    summary = read_again(directory, show=not json and not markdown)
     if figures:
         _write_figures(summary, directory)
     if json:
@@ -129,7 +134,9 @@ def _report_check(run: RunDirectory, json: bool) -> int:
 def _write_figures(summary: Summary, directory: RunDirectory) -> None:
     from testbed.report.figure_files import write_figures
 
-    folder = directory.path / "figures"
+    if why := directory.foreign():
+        raise UsageError(f"no figure is written: {why}")
+    folder = directory.inside("figures")
     files = write_figures(summary, list(read_events(directory.events)), folder)
     names = ", ".join(file.name for file in files)
     print(f"wrote {names or 'no figure'} to {folder}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,8 +11,10 @@ from typing import Any
 
 from testbed.commands import typed
 from testbed.errors import UnsafeError, UsageError
+from testbed.files import open_file, parse_json
 from testbed.plugins import nearest
 from testbed.record.journal import is_held, owes
+from testbed.record.lines import MAX_LOG
 from testbed.record.rundir import RunDirectory, runs
 
 _TAIL = 64 << 10
@@ -112,7 +113,7 @@ def _without_summary(run: RunDirectory) -> tuple[str, str]:
 
 def _last_events(path: Path) -> list[dict[str, Any]]:
     try:
-        with path.open("rb") as file:
+        with open_file(path, MAX_LOG) as file:
             file.seek(max(0, path.stat().st_size - _TAIL))
             lines = file.read(_TAIL).split(b"\n")
     except OSError:
@@ -122,17 +123,27 @@ def _last_events(path: Path) -> list[dict[str, Any]]:
 
 def _parsed(line: bytes) -> Any:
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
+        return parse_json(line)
+    except ValueError:
         return None
 
 
 def _metrics(path: Path) -> Mapping[str, Any]:
     try:
-        found = RunDirectory(path).read_json("summary.json").get("metrics", {})
-    except (UsageError, AttributeError):
+        found = RunDirectory(path).read_json("summary.json").get("metrics")
+    except UsageError:
         return {}
-    return found if isinstance(found, dict) else {}
+    metrics = found.items() if isinstance(found, dict) else ()
+    return {name: metric for name, metric in metrics if _is_metric(metric)}
+
+
+def _is_metric(value: Any) -> bool:
+    """Tell whether a file, which may hold anything, has a metric there."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("median"), (int, float))
+        and all(isinstance(value.get(name), str) for name in ("unit", "better"))
+    )
 
 
 def print_runs(rows: Sequence[Mapping[str, Any]], wanted: Wanted, results: Path) -> None:

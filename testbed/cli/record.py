@@ -7,6 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from testbed.clock import utc
 from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
+from testbed.printable import as_it_is
 from testbed.record.journal import owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
@@ -129,20 +131,27 @@ def finish(directory: RunDirectory, *, show: bool) -> Summary:
     with waiting("computing the numbers", sys.stderr):
         summary, events = sum_up(directory)
     if show:
-        print(last_page(summary, directory), end="", flush=True)
+        page = last_page(summary, directory)
+        print(page, end="", file=as_it_is(sys.stdout), flush=True)
     draw(directory, summary, events)
     return summary
 
 
 def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
-    """Compute a run's numbers from its event log, and write summary.json and junit.xml."""
+    """Compute a run's numbers from its event log, and write summary.json and junit.xml.
+
+    In a directory that is not this user's own nothing is written, and why is said.
+    """
     from testbed.analysis.summary import summarise
     from testbed.report.junit import write_junit
 
-    overrides, _ = split_overrides(directory.read_json("run.json")["overrides"])
-    experiment = load_experiment(directory.path / "experiment.yaml", overrides)
+    overrides, _ = split_overrides(_overrides(directory))
+    experiment = load_experiment(directory.inside("experiment.yaml"), overrides)
     events = list(read_events(directory.events))
     summary = summarise(directory.id, experiment, events)
+    if why := directory.foreign():
+        print(f"testbed: nothing is written: {why}", file=sys.stderr)
+        return summary, events
     directory.write_json("summary.json", summary.to_json())
     write_junit(summary, directory.path / "junit.xml")
     return summary, events
@@ -165,11 +174,56 @@ def draw(directory: RunDirectory, summary: Summary, events: list[Event]) -> None
 
     Nothing is said of it where it would stay: the end of the last page is the last word.
     """
+    if directory.foreign():
+        return
     shown = waiting("drawing report.html", sys.stderr) if sys.stderr.isatty() else nullcontext()
     with shown:
         from testbed.report.html import write_html
 
         write_html(summary, events, directory.path / "report.html")
+
+
+def read_again(directory: RunDirectory, *, show: bool) -> Summary:
+    """Compute everything as `finish` does, from a record that may be damaged or a stranger's.
+
+    Raise UsageError, in one sentence, where its events are not as a run writes them.
+    """
+    with telling_damage(directory):
+        return finish(directory, show=show)
+
+
+@contextmanager
+def telling_damage(*directories: RunDirectory) -> Iterator[None]:
+    """Have whatever a record makes fail inside told as damage to it: records may hold anything."""
+    try:
+        yield
+    except (TestbedError, OSError):
+        raise
+    except Exception as error:
+        names = " or ".join(str(directory.path) for directory in directories)
+        raise UsageError(
+            f"the record in {names} is not as a run writes it: {_told(error)}",
+            hint="if `testbed run` wrote it, and nobody has changed it, report this as a bug",
+        ) from error
+
+
+def _told(error: BaseException) -> str:
+    """Return what was raised, and where in our code, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if f"{os.sep}testbed{os.sep}" in frame.filename]
+    where = f", in {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""
+    return f"{type(error).__name__} {str(error)[:200]}{where}"
+
+
+def _overrides(directory: RunDirectory) -> list[str]:
+    """Return what `run.json` says was set with `-S`."""
+    found = directory.read_json("run.json").get("overrides")
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise UsageError(
+            f"{directory.path}/run.json does not say what was set with -S",
+            hint="is it the directory of a run?",
+        )
+    return found
 
 
 def _versions() -> dict[str, str]:

@@ -28,6 +28,7 @@ from testbed.cli.leases import leases_of
 from testbed.cli.twins import TwinAround, this_command
 from testbed.commands import typed
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
+from testbed.files import is_directory
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
 from testbed.report.teller import PATIENCE, Teller
@@ -105,7 +106,7 @@ def _chosen(
     """
     from testbed.run.dead_runs import owing_runs
 
-    if results != RESULTS and not results.is_dir():
+    if results != RESULTS and not is_directory(results):
         raise UsageError(f"{results} is no directory", hint="name it with --results")
     known = load_lab(lab_file(lab)) if lab else None
     leased = [_where_it_is(run, results) for run in leases_of(known).dead_runs()]
@@ -130,7 +131,9 @@ def _is_elsewhere(dead: DeadRun, known: Lab | None) -> bool:
 def _where_it_is(run: RunDirectory, results: Path) -> RunDirectory:
     """Return a dead run's directory, which may have been moved to `results` with all of them."""
     moved = results / run.id
-    return RunDirectory(moved.resolve()) if moved.is_dir() and not run.path.is_dir() else run
+    return (
+        RunDirectory(moved.resolve()) if is_directory(moved) and not is_directory(run.path) else run
+    )
 
 
 def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory:
@@ -145,7 +148,7 @@ def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[Dead
     found, codes = [], []
     for place in places:
         try:
-            if not place.path.exists():
+            if not is_directory(place.path):
                 raise UsageError(
                     f"{place.id} died and left something changed, and its record {place.path} is "
                     "not there",

@@ -7,9 +7,10 @@ import io
 import os
 import select
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 from testbed.errors import EXIT_LAB
+from testbed.printable import printable
 
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 """What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
@@ -26,12 +27,22 @@ class _Words(io.TextIOWrapper):
     trouble = ""
 
     def write(self, words: str, /) -> int:
-        """Write text; what nobody can read any more counts as written."""
+        """Write text that no terminal obeys; what nobody can read any more counts as written."""
+        self.write_as_it_is(printable(words, kept="\n\t"))
+        return len(words)
+
+    def write_as_it_is(self, words: str) -> int:
+        """Write what is meant for the terminal itself, such as colours."""
         try:
             return super().write(words)
         except OSError as error:
             self._give_up(error)
         return len(words)
+
+    @property
+    def as_it_is(self) -> AsItIs:
+        """Return the same stream for whoever cleans the text of others himself."""
+        return AsItIs(self)
 
     def flush(self) -> None:
         """Hand over what was written, unless nobody takes it any more."""
@@ -46,6 +57,20 @@ class _Words(io.TextIOWrapper):
         else:
             self.trouble = error.strerror or str(error)
             _say_to_nobody(self.fileno())
+
+
+class AsItIs:
+    """A standard stream that takes control characters too; all else is that stream's."""
+
+    def __init__(self, words: _Words) -> None:
+        self._words = words
+
+    def write(self, words: str, /) -> int:
+        """Write text as it is."""
+        return self._words.write_as_it_is(words)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._words, name)
 
 
 def open_streams() -> None:

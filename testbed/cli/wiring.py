@@ -11,6 +11,7 @@ from testbed.cli.leases import leases_of
 from testbed.cli.record import open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
+from testbed.printable import as_it_is, printable
 from testbed.report.teller import Teller
 from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
@@ -61,12 +62,12 @@ class _Screen:
 
     def __init__(self) -> None:
         self._found = Teller(sys.stdout, most=None)
-        self._lit = Teller(sys.stderr)
+        self._lit = Teller(as_it_is(sys.stderr))
 
     def say_what_is_lit(self, event: Event) -> None:
         """Show, in one line that the next one replaces, which circuit is being tried."""
         if event.kind == "fabric.change" and event.data["circuits"]:
-            self._lit.tell(f"\r{_CLEAR}trying {event.data['circuits'][0]}")
+            self._lit.tell(f"\r{_CLEAR}trying {printable(event.data['circuits'][0])}")
 
     def tell(self, finding: PortFinding) -> None:
         """Tell what was found of a port's fibres."""

@@ -11,6 +11,7 @@ a journal that nobody holds is that of a run which is over.
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -20,7 +21,8 @@ from threading import Lock
 from typing import Any, TextIO
 
 from testbed.errors import BusyError, LabError, UnsafeError
-from testbed.record.lines import mend, sync_directory
+from testbed.files import open_file, parse_json, read_lines
+from testbed.record.lines import MAX_LOG, mend, sync_directory
 
 Entry = dict[str, Any]
 """A promise: `id`, `undo` (its kind), and what its undo needs."""
@@ -40,7 +42,7 @@ class Journal:
     def resume(cls, path: Path) -> Journal:
         """Go on with the journal of a run that is over; raise BusyError while it is not."""
         try:
-            file = path.open("a", encoding="utf-8")
+            file = io.TextIOWrapper(open_file(path, MAX_LOG, "ab"), encoding="utf-8")
         except OSError as error:
             raise LabError(
                 f"opening {path} failed: {error.strerror}", hint="may this user write there?"
@@ -125,7 +127,7 @@ def owes(path: Path) -> bool:
 
 def is_held(path: Path) -> bool:
     """Tell whether somebody writes a journal: its run goes on, or is being recovered."""
-    with path.open("rb") as file:
+    with open_file(path, MAX_LOG) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -136,25 +138,28 @@ def is_held(path: Path) -> bool:
 def _read(path: Path) -> dict[int, Entry]:
     """Return every entry by its number; those that were settled are empty."""
     entries: dict[int, Entry] = {}
-    lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            _take(json.loads(line), entries)
-        except (ValueError, KeyError, TypeError):
-            if number == len(lines):
-                break
+    broken = b""
+    for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
+        if broken:  # it was not the last line
             raise UnsafeError(
-                f"{path}:{number}: {line[:80]!r} is no entry of an undo journal",
+                f"{path}:{number - 1}: {broken[:80]!r} is no entry of an undo journal",
                 hint="find out by hand what is still to be taken back",
-            ) from None
+            )
+        try:
+            _take(parse_json(line), entries)
+        except (ValueError, KeyError):
+            broken = line or b" "
     return entries
 
 
-def _take(line: Mapping[str, Any], entries: dict[int, Entry]) -> None:
-    if "done" in line:
-        entries[line["done"]] = {}
-    elif "amend" in line:
-        if entry := entries[line["amend"]]:
-            entry |= {key: value for key, value in line.items() if key != "amend"}
-    else:
-        entries[line["id"]] = dict(line)
+def _take(line: Any, entries: dict[int, Entry]) -> None:
+    match line:
+        case {"done": int(number)}:
+            entries[number] = {}
+        case {"amend": int(number)}:
+            if entry := entries[number]:
+                entry |= {key: value for key, value in line.items() if key != "amend"}
+        case {"id": int(number), "undo": str()}:
+            entries[number] = dict(line)
+        case _:
+            raise ValueError("no entry")

@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from testbed.clock import Deadline, bounded, utc
 from testbed.errors import LabError, UsageError
+from testbed.files import parse_json
 from testbed.record.lease_rules import Claim, Claims, Holder, Resource
 from testbed.record.locks import SHARED, make_shared, make_shared_file
 from testbed.secret import conceal
@@ -247,8 +248,14 @@ class _Marked:
 
 
 def _holder(text: str) -> Holder:
-    known = {field.name for field in fields(Holder)}
-    return Holder(**{key: said for key, said in json.loads(text).items() if key in known})
+    """Return a holder as the store names it, where everybody may write anything."""
+    kinds: dict[str, type] = {field.name: str for field in fields(Holder)} | {"pid": int}
+    try:
+        told = parse_json(text)
+        known: Any = {k: said for k, said in told.items() if isinstance(said, kinds.get(k, ()))}
+        return Holder(**known)
+    except (ValueError, TypeError, AttributeError):
+        return Holder("somebody", "a host that is not named", 0)
 
 
 def _named(url: str) -> str:

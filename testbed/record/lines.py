@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import suppress
 from pathlib import Path
+
+from testbed.files import open_file, parse_json
+
+MAX_LOG = 1 << 30
+"""Bytes of the longest file of one JSON value a line that is read: days of a run's events."""
 
 
 def sync_directory(path: Path) -> None:
@@ -26,12 +30,12 @@ def mend(path: Path) -> None:
     """
     if not path.exists():
         return
-    with path.open("r+b") as file:
+    with open_file(path, MAX_LOG, "r+b") as file:
         whole, end, tail = file.read().rpartition(b"\n")
         if not tail:
             return
         try:
-            json.loads(tail)
+            parse_json(tail)
         except ValueError:
             file.truncate(len(whole + end))
         else:

@@ -19,6 +19,7 @@ from typing import Any
 
 from testbed.clock import utc
 from testbed.errors import BusyError, LabError
+from testbed.files import parse_json
 
 SHARED = Path("/var/tmp/testbed")  # noqa: S108 - shared on purpose, as `/tmp` is
 """Where all users of this machine meet, and what a reboot leaves as it was."""
@@ -206,7 +207,7 @@ def _safe(resource: str) -> str:
 
 def _owner(descriptor: int) -> dict[str, Any]:
     try:
-        owner: dict[str, Any] = json.loads(os.pread(descriptor, 4096, 0))
+        owner = parse_json(os.pread(descriptor, 4096, 0))  # anybody may write there
     except ValueError:
         return {}
-    return owner
+    return owner if isinstance(owner, dict) else {}

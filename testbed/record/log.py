@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,7 +14,8 @@ from typing import Any, Literal
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.events import KINDS, NAMES, Event, Subscriber
-from testbed.record.lines import mend
+from testbed.files import open_file, read_lines
+from testbed.record.lines import MAX_LOG, mend
 from testbed.secret import masked_data
 
 
@@ -54,8 +56,12 @@ class EventLog:
         To clean up, no record and no subscriber is needed.
         """
         self.trial: int | None = None
+        if mode == "a" and path.exists():
+            opened = open_file(path, MAX_LOG, "ab")
+        else:
+            opened = path.open("xb")
         # Half a surrogate pair, which UTF-8 has not, is written as JSON's own \udc80.
-        self._file = path.open(mode, encoding="utf-8", errors="backslashreplace")
+        self._file = io.TextIOWrapper(opened, encoding="utf-8", errors="backslashreplace")
         self._lock = Lock()
         self._seq = seq
         self._subscribers: list[Subscriber] = []
@@ -131,15 +137,17 @@ def read_events(path: Path) -> Iterator[Event]:
 
     Raise UsageError for any other line that is no event.
     """
+    broken: ValueError | None = None
     try:
         # As bytes: a cut may go through a character, and text has more ends of line than one.
-        lines = path.read_bytes().removesuffix(b"\n").split(b"\n")
+        for number, line in enumerate(read_lines(path, MAX_LOG), start=1):
+            if broken is not None:  # it was not the last line
+                raise UsageError(f"{path}:{number - 1}: {broken}") from broken
+            try:
+                event = Event.from_json(line.decode())
+            except ValueError as error:
+                broken = error
+            else:
+                yield event
     except OSError as error:
         raise UsageError(f"reading {path} failed: {error.strerror}") from error
-    for number, line in enumerate(lines, start=1):
-        try:
-            yield Event.from_json(line.decode())
-        except ValueError as error:
-            if number == len(lines):
-                return
-            raise UsageError(f"{path}:{number}: {error}") from error

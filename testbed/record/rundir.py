@@ -10,13 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from pwd import getpwuid
+from stat import S_ISLNK, S_IWOTH
 from typing import Any
 
 from testbed.commands import typed
 from testbed.errors import LabError, UsageError
+from testbed.files import is_directory, parse_json, read_file, replace_file
+from testbed.printable import printable
 from testbed.record.lines import sync_directory
 
 LATEST = "latest"
+_LARGEST = 64 << 20
+"""Bytes of a JSON file of a run; a summary of ten thousand trials has a third of it."""
 _NAME = re.compile(r"\d{8}T\d{6}Z-.+-[0-9a-f]{6}")
 
 
@@ -72,7 +78,7 @@ class RunDirectory:
 
     def wire(self, instrument: str) -> Path:
         """Return the path of one instrument's next transcript: the run's, then each `recover`'s."""
-        path, number = self.path / "wire" / f"{instrument}.jsonl", 1
+        path, number = self.inside("wire") / f"{instrument}.jsonl", 1
         while path.exists():
             number += 1
             path = path.with_name(f"{instrument}.{number}.jsonl")
@@ -80,7 +86,8 @@ class RunDirectory:
 
     def log(self, host: str, name: str) -> Path:
         """Return the path of a log of one host, whose directory exists afterwards."""
-        directory = self.path / "logs" / host
+        self.inside("logs")
+        directory = self.inside(f"logs/{host}")
         directory.mkdir(exist_ok=True)
         return directory / name
 
@@ -90,14 +97,8 @@ class RunDirectory:
         It is on the disk when this returns: `recover` needs it after a power loss.
         """
         target = self.path / name
-        draft = target.with_name(f".{name}.tmp")
         try:
-            with draft.open("w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-            sync_directory(self.path)
+            replace_file(target, text.encode("utf-8", "backslashreplace"))
         except OSError as error:
             raise LabError(
                 f"writing {target} failed: {error.strerror}", hint="free space on the disk"
@@ -106,24 +107,45 @@ class RunDirectory:
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> Path:
         """Write a mapping as JSON, whole or not at all."""
-        return self.write_text(name, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(value, indent=1, ensure_ascii=False)
+        return self.write_text(name, printable(text, kept="\n") + "\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return a JSON file of the run; raise UsageError when it is missing or broken."""
         try:
-            value: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+            value = parse_json(read_file(self.path / name, _LARGEST))
+            if not isinstance(value, dict):
+                raise ValueError("it is no JSON object")
         except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
             raise UsageError(
-                f"{self.path} holds no readable {name}: {error}", hint="is it a run directory?"
+                f"{self.path} holds no readable {name}: {why}", hint="is it a run directory?"
             ) from error
         return value
+
+    def inside(self, name: str) -> Path:
+        """Return the path of a file of the run; raise UsageError for a link, which leads outside.
+
+        Whoever reads a record, or adds to it, may not be who made it.
+        """
+        path = self.path / name
+        if path.is_symlink():
+            raise UsageError(
+                f"{path} is a link, and none is followed in the record of a run",
+                hint="put the file itself in its place",
+            )
+        return path
+
+    def foreign(self) -> str:
+        """Return why the directory is not this user's alone to write to; empty where it is."""
+        return foreign(self.path)
 
 
 def find_run(results: Path, name: str) -> RunDirectory:
     """Return a run by its path, its name, a unique beginning or end of it, or `latest`."""
-    if Path(name).is_dir():
+    if is_directory(name):
         return RunDirectory(Path(name).resolve())
-    if (results / name).is_dir():
+    if is_directory(results / name):
         return RunDirectory((results / name).resolve())
     if name == LATEST and (left := newest(results)):
         return left  # what it pointed to was deleted
@@ -132,16 +154,49 @@ def find_run(results: Path, name: str) -> RunDirectory:
         return matches[0]
     found = f"{len(matches)} runs" if matches else "no run"
     raise UsageError(
-        f"{name!r} names {found} in {results.absolute()}", hint=f"see `{typed('list', 'runs')}`"
+        f"{name[:80]!r} names {found} in {results.absolute()}",
+        hint=f"see `{typed('list', 'runs')}`",
     )
 
 
 def runs(results: Path) -> Iterator[RunDirectory]:
     """Yield every run below `results`, oldest first."""
-    if results.is_dir():
-        for path in sorted(results.iterdir()):
-            if path.is_dir() and not path.is_symlink() and _NAME.fullmatch(path.name):
-                yield RunDirectory(path)
+    try:
+        found = sorted(results.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"reading {results} failed: {why}", hint="see --results") from None
+    for path in found:
+        if is_directory(path) and not path.is_symlink() and _NAME.fullmatch(path.name):
+            yield RunDirectory(path)
+
+
+def foreign(path: Path) -> str:
+    """Return why another user could have written a file or a directory; empty where none could.
+
+    A link is as good as what whoever made it wanted it to lead to. What is not there, or cannot be
+    looked at, is for its reader to say.
+    """
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return ""
+    if found.st_uid != os.geteuid():
+        return f"{path} belongs to {owner_of(path)}, not to you"
+    if S_ISLNK(found.st_mode):
+        return f"{path} is a link"
+    return f"everybody may write to {path}" if found.st_mode & S_IWOTH else ""
+
+
+def owner_of(path: Path) -> str:
+    """Return the name of whoever a file or a directory belongs to."""
+    number = path.lstat().st_uid
+    try:
+        return getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def newest(results: Path) -> RunDirectory | None:

@@ -11,6 +11,8 @@ from threading import Lock
 
 from testbed.clock import now
 from testbed.errors import FileError
+from testbed.files import parse_json, read_lines
+from testbed.record.lines import MAX_LOG
 from testbed.secret import masked
 
 
@@ -27,16 +29,21 @@ class Said:
 def read_transcript(path: Path) -> Iterator[Said]:
     """Yield the rows of a transcript; raise FileError at a line that is none."""
     try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}:1:1", f"it cannot be read: {error}") from None
-    for number, line in enumerate(lines, 1):
-        try:
-            row = json.loads(line)
-            data = row["data"].encode("latin-1")
-            yield Said(float(row["mono"]), row["instrument"], row["direction"], data)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise FileError(f"{path}:{number}:1", f"no row of a transcript: {error}") from None
+        for number, line in enumerate(read_lines(path, MAX_LOG, follow=True), 1):
+            yield _said(line, f"{path}:{number}:1")
+    except OSError as error:
+        raise FileError(f"{path}:1:1", f"it cannot be read: {error.strerror}") from None
+
+
+def _said(line: bytes, where: str) -> Said:
+    try:
+        row = parse_json(line)
+        if not all(isinstance(row[name], str) for name in ("instrument", "direction", "data")):
+            raise ValueError("who said what is no text")
+        data = row["data"].encode("latin-1")
+        return Said(float(row["mono"]), row["instrument"], row["direction"], data)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise FileError(where, f"no row of a transcript: {error}") from None
 
 
 class Transcript:

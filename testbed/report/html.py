@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from testbed.analysis.marks import NAMES
 from testbed.analysis.metrics import Metric
@@ -14,6 +15,7 @@ from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
+from testbed.printable import printable
 from testbed.record.rundir import RunDirectory
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.arms import HEADINGS, arm_tables, cells, columns_of, notes
@@ -40,12 +42,22 @@ def write_html(summary: Summary, events: Sequence[Event], path: Path) -> None:
     jinja = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     text = jinja.get_template("report.html.j2").render(_page(summary, events))
     RunDirectory(path.parent).write_text(path.name, text)
+
+
+def _shown(value: object) -> object:
+    """Return a value as the page shows it; figures, which were drawn here, as they are."""
+    return (
+        value
+        if isinstance(value, Markup) or not isinstance(value, str)
+        else printable(value, "\n\t")
+    )
 
 
 def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:

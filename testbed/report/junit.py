@@ -12,6 +12,7 @@ from typing import Literal
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
+from testbed.printable import printable
 from testbed.record.rundir import RunDirectory
 from testbed.report.trial_section import remark
 from testbed.report.wording import check_value, supports
@@ -109,4 +110,4 @@ def _element(case: Case, experiment: str) -> ET.Element:
 
 
 def _clean(text: str) -> str:
-    return _NO_XML.sub("�", text)
+    return _NO_XML.sub("�", printable(text, kept="\n\t"))

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from testbed.clock import now
 from testbed.events import Event
+from testbed.report.console import CleanConsole
 from testbed.report.progress import Line, Progress
 from testbed.report.screen import STYLES, picture
 from testbed.report.teller import PATIENCE, Teller
@@ -46,7 +47,7 @@ class LiveView:
         self._progress = Progress(plan)
         self._lines: deque[Line] = deque(maxlen=_LINES)
         self._started = math.inf
-        console = Console(file=stream, markup=False, emoji=False)
+        console = CleanConsole(stream)
         self._display: _Screen | _PlainLines = (
             _Screen(self, console) if _wants_picture(console) else _PlainLines(self, stream)
         )

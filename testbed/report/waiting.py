@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TextIO
 
 from testbed.clock import now
+from testbed.printable import as_it_is, printable
 from testbed.report.teller import Teller
 
 _CLEAR = "\r\x1b[K"
@@ -26,7 +27,8 @@ def waiting(what: str, stream: TextIO, *, stays: bool = False) -> Iterator[None]
     What `stays` is said at once, and with its duration at the end. Anything else goes from a
     terminal when it is over, and is said elsewhere only when it takes longer than two seconds.
     """
-    teller, over, begun = Teller(stream), Flag(), now()
+    what = printable(what)
+    teller, over, begun = Teller(as_it_is(stream)), Flag(), now()
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     if is_terminal or stays:
         teller.tell(f"{what}…" + ("" if is_terminal else "\n"))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from pwd import getpwuid
-from stat import S_IWOTH
 from typing import Any
 
 from testbed.errors import UnsafeError, UsageError
 from testbed.record.journal import is_held, open_entries
-from testbed.record.rundir import RunDirectory, runs
+from testbed.record.rundir import RunDirectory, foreign, owner_of, runs
 from testbed.schema import Lab, load_lab, split_overrides
 
 _LABELS = ("measured-hw", "measured-twin", "model")
@@ -68,28 +65,14 @@ def _refuse_a_strangers(run: RunDirectory, path: Path) -> None:
     Whoever writes a run's files says which of the caller's secrets are sent where, and leases,
     which name directories, can be written by everybody.
     """
-    try:
-        found = path.stat()
-    except OSError:  # whoever needs to read it says so
+    why = foreign(path)
+    if not why:
         return
-    if found.st_uid != os.geteuid():
-        user = _user(found.st_uid)
-        raise UsageError(
-            f"{run.id} is not recovered: {path} belongs to {user}, not to you",
-            hint=f"run it as {user}: testbed recover {run.path}",
-        )
-    if found.st_mode & S_IWOTH:
-        raise UsageError(
-            f"{run.id} is not recovered: everybody may write to {path}",
-            hint=f"see that it is as the run left it, then type: chmod -R o-w {run.path}",
-        )
-
-
-def _user(number: int) -> str:
-    try:
-        return getpwuid(number).pw_name
-    except KeyError:
-        return f"user {number}"
+    user = owner_of(path)
+    hint = f"run it as {user}: testbed recover {run.path}"
+    if "everybody" in why:
+        hint = f"see that it is as the run left it, then type: chmod -R o-w {run.path}"
+    raise UsageError(f"{run.id} is not recovered: {why}", hint=hint)
 
 
 def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:

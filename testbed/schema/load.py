@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from testbed.errors import FileError, UsageError
+from testbed.files import read_file
 from testbed.schema.check import shown
 from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
@@ -81,14 +83,13 @@ def read_source(path: str | Path) -> Source:
     """Return the text and plain data of a file of keys with values, unchecked."""
     name = str(path)
     try:
-        with Path(path).open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        raw = read_file(Path(path), MAX_BYTES, follow=True)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise FileError(f"{name}:1:1", str(error.strerror)) from None
         raise UsageError(
             f"{name} cannot be read: {error.strerror}", hint="check its path"
         ) from error
-    if len(raw) > MAX_BYTES:
-        raise FileError(f"{name}:1:1", f"the file is larger than {MAX_BYTES >> 20} MiB")
     text = _decoded(name, raw)
     data, marks = parse(name, text)
     if not isinstance(data, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -94,7 +95,7 @@ class Override:
         around = ".".join(map(str, steps))
         if not isinstance(data, list):
             raise self._error(f"{self.key}: {around} is {shown(data)} and has no keys")
-        if not rest[0].isdecimal() or int(rest[0]) >= len(data):
+        if not re.fullmatch(r"[0-9]{1,6}", rest[0]) or int(rest[0]) >= len(data):
             raise self._error(
                 f"{self.key}: {around} is a list of {len(data)} and has no {rest[0]!r}",
                 f"number its items from 0, as '{around}.0'",

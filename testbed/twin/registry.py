@@ -13,10 +13,14 @@ from pathlib import Path
 from stat import S_ISDIR
 
 from testbed.errors import UsageError
+from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
 from testbed.twin.machine import born
 from testbed.twin.sandbox import Sandbox, pid_space
+
+_LARGEST = 64 << 10
+"""Bytes of the file of a twin."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
@@ -81,7 +85,9 @@ def standing() -> Iterator[Standing]:
 def _read(path: Path) -> Standing | None:
     """Return what a file says of a twin; None when it is gone by now, or says nothing of one."""
     try:
-        told = json.loads(path.read_text())  # perhaps by another version, which says other things
+        told = parse_json(
+            read_file(path, _LARGEST)
+        )  # perhaps by another version, which says other things
         return Standing(**{field.name: told.get(field.name, "") for field in fields(Standing)})
     except (OSError, ValueError, AttributeError):
         return None

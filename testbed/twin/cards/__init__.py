@@ -5,15 +5,16 @@ The presets are synthetic: figures from publications and manuals, each with its 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands import typed
 from testbed.errors import FileError
 from testbed.fabric.card import Card
+from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
 from testbed.schema import Lab
+from testbed.schema.load import MAX_BYTES
 
 if TYPE_CHECKING:
     from testbed.bench.sites import SwitchSite
@@ -77,4 +78,4 @@ def follow(card: Card, site: SwitchSite) -> None:
 
 
 def _read(path: Path) -> Card:
-    return Card.from_json(json.loads(path.read_text("utf-8")))
+    return Card.from_json(parse_json(read_file(path, MAX_BYTES, follow=True)))

@@ -119,4 +119,4 @@ def test_properties_tell_run_seed_lab_and_label(suite):
 def test_what_xml_cannot_hold_does_not_break_the_file(suite):
     found = suite(summary(outcome="error", reason="h0 said \x1b[31m<no>\x00 & \ud800"))
     (error,) = found.iter("error")
-    assert error.get("message") == "error: h0 said �[31m<no>� & �"
+    assert error.get("message") == r"error: h0 said \u001b[31m<no>\u0000 & \ud800"

@@ -1,6 +1,7 @@
 """One event as one line, and back."""
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -9,17 +10,21 @@ from hypothesis import strategies as st
 from testbed.events import KINDS, Event
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
 events = st.builds(
     Event,
-    seq=st.integers(0),
+    seq=st.integers(0, 10**10),
     t=st.floats(-10, 1e6).map(lambda t: round(t, 6)),
     kind=st.sampled_from(sorted(KINDS)),
     subject=st.text(),
-    trial=st.none() | st.integers(0),
+    trial=st.none() | st.integers(0, 10**10),
     data=st.dictionaries(st.text(), plain),
 )
 
@@ -45,6 +50,38 @@ def test_no_beginning_of_a_line_is_an_event(event, data):
 def test_an_event_outside_any_trial_does_not_name_one():
     assert "trial" not in json.loads(Event(0, 0.0, "note").to_json())
     assert json.loads(Event(0, 0.0, "note", trial=0).to_json())["trial"] == 0
+
+
+BROKEN = [
+    ("seq", None),
+    ("seq", True),
+    ("seq", 10**400),
+    ("t", "0"),
+    ("t", 1e300),
+    ("kind", 7),
+    ("subject", ["ocs"]),
+    ("trial", "0"),
+    ("data", None),
+    ("data", []),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BROKEN)
+def test_a_field_of_another_kind_makes_no_event(name, value):
+    row = json.loads(Event(0, 0.0, "note", trial=0).to_json()) | {name: value}
+    with pytest.raises(ValueError, match="not an event"):
+        Event.from_json(json.dumps(row))
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "-Infinity"])
+def test_the_instant_of_an_event_is_a_number(value):
+    with pytest.raises(ValueError):
+        Event.from_json(f'{{"seq": 0, "t": {value}, "kind": "note", "subject": "", "data": {{}}}}')
+
+
+def test_a_loss_beyond_all_numbers_is_written_as_none():
+    event = Event(0, 0.0, "step", data={"loss": math.nan, "of": [math.inf, 1.5]})
+    assert Event.from_json(event.to_json()).data == {"loss": None, "of": [None, 1.5]}
 
 
 @pytest.mark.parametrize("line", ["null", "5", '"step"', "[]", "{}", '{"seq": 1, "t": 0.0}'])

@@ -1,0 +1,161 @@
+"""Files that somebody else may have written: opened without waiting, read within limits.
+
+A directory of records, a lab file or a card may come from anybody, and may hold a FIFO, a link to
+another file, /dev/zero, or JSON a million levels deep. Every reader of such files goes through
+here: only regular files are read, none beyond its limit; inside directories of records no link is
+followed, and what is written there is written under a fresh name and put in place.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+from typing import Any, BinaryIO, Literal
+
+MAX_DEPTH = 64
+"""Levels of JSON; experiment files have at most half as many."""
+
+_LINE = 16 << 20
+"""Bytes of one line."""
+
+_MODES = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_APPEND}
+
+
+def open_file(
+    path: Path, limit: int, mode: Literal["rb", "r+b", "ab"] = "rb", *, follow: bool = False
+) -> BinaryIO:
+    """Open a regular file that is there; raise OSError for anything else, and never wait for it.
+
+    Without `follow` the last part of its path may be no link.
+    """
+    try:
+        _check(path.stat(follow_symlinks=follow), limit)  # opening alone makes some devices act
+        flags = _MODES[mode] | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(path, flags | (0 if follow else os.O_NOFOLLOW))
+    except ValueError:  # a NUL in its name
+        raise OSError(errno.EINVAL, "no file has such a name") from None
+    try:
+        _check(os.fstat(descriptor), limit)
+        return os.fdopen(descriptor, mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def is_file(path: str | Path) -> bool:
+    """Tell whether there is a file; a name that no file can have names none."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file() raises for one that is too long
+
+
+def is_directory(path: str | Path) -> bool:
+    """Tell whether there is a directory; as `is_file`."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def exists(path: str | Path) -> bool:
+    """Tell whether there is something, be it a link that leads nowhere; as `is_file`."""
+    return os.path.lexists(path)
+
+
+def read_file(path: Path, limit: int, *, follow: bool = False) -> bytes:
+    """Return what is in a regular file; raise OSError for another kind, or a larger one."""
+    with open_file(path, limit, follow=follow) as file:
+        found = file.read(limit + 1)
+    if len(found) > limit:  # it grew
+        raise _too_large(limit)
+    return found
+
+
+def read_lines(path: Path, limit: int, *, follow: bool = False) -> Iterator[bytes]:
+    """Yield the lines of a regular file without their ends; raise OSError as `read_file`."""
+    with open_file(path, limit, follow=follow) as file:
+        while line := file.readline(_LINE):
+            if len(line) == _LINE:
+                raise OSError(errno.EFBIG, f"a line is longer than {_LINE >> 20} MiB")
+            yield line.removesuffix(b"\n")
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Put a whole file in place, on the disk; a link that has its name is replaced, not followed.
+
+    The directory is looked up once: what is renamed meanwhile leads nowhere else.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        draft = f".{path.name}.{secrets.token_hex(4)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(draft, flags, 0o666, dir_fd=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
+            raise
+        with suppress(OSError):  # not every file system can
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value that JSON text holds; raise ValueError, also for one nested too deeply.
+
+    So it does for NaN and infinities, which JSON has not.
+    """
+    try:
+        text = text if isinstance(text, str) else text.decode()
+        value = _DECODER.decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(value)
+    return value
+
+
+_TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [held for one in level for held in _held(one)]
+    if any(isinstance(one, (dict, list)) for one in level):
+        raise ValueError(_TOO_DEEP)
+
+
+def _held(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _check(found: os.stat_result, limit: int) -> None:
+    if S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, "it is a link, and none is followed there")
+    if not S_ISREG(found.st_mode):
+        is_directory = S_ISDIR(found.st_mode)
+        raise OSError(errno.EINVAL, "it is no regular file" + " but a directory" * is_directory)
+    if found.st_size > limit:
+        raise _too_large(limit)
+
+
+def _too_large(limit: int) -> OSError:
+    size = f"{limit >> 20} MiB" if limit >> 20 else f"{limit >> 10} KiB"
+    return OSError(errno.EFBIG, f"it is larger than {size}")

@@ -1,0 +1,38 @@
+"""Text of others, made harmless for a terminal or a page: the one place where it is cleaned.
+
+Files, hosts and instruments may say anything, and a terminal obeys control characters: it renames
+its window, hides lines, or types for its user. What prints passes through `printable`: the
+standard streams of the command, the pages made with rich, and every value on an HTML page.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+_OBEYED = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control characters, those that change the direction or the end of a line, and those unseen."""
+
+
+def printable(text: str, kept: str = "") -> str:
+    r"""Return text with each character that a terminal could obey spelled out, as `\u001b`.
+
+    JSON means the same afterwards. Characters of `kept` stay.
+    """
+    return _OBEYED.sub(lambda match: match[0] if match[0] in kept else _spelled(match[0]), text)
+
+
+def _spelled(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def as_it_is(stream: Any) -> Any:
+    """Return a stream that takes control characters, for what was cleaned before it was coloured.
+
+    The standard streams of a command spell out all others.
+    """
+    return getattr(stream, "as_it_is", stream)

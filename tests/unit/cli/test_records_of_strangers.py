@@ -1,0 +1,185 @@
+"""Records that somebody else wrote, or spoilt: read within limits, never written to."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import testbed.cli
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
+NOBODY = 65534
+WRITTEN = ("summary.json", "junit.xml", "report.html")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return the directory of a run in which no trial was played."""
+    made = RunDirectory.create(tmp_path, "lumion")
+    made.write_text("experiment.yaml", (EXPERIMENTS / "lumion.yaml").read_text())
+    made.write_json("run.json", {"run": made.id, "label": "measured-twin", "overrides": []})
+    with closing(EventLog(made.events)) as log:
+        log.append("run.begin", "lumion", run=made.id, label="measured-twin", lab="rack", seed=1)
+        log.append("run.end", error="", exit_code=0, cleanup="verified", left=[], signals=[])
+    return made
+
+
+@pytest.fixture
+def command(capsys):
+    def typed(*words):
+        code = testbed.cli.run([str(word) for word in words])
+        said = capsys.readouterr()
+        return code, said.out, said.err.replace("computing the numbers…\n", "")
+
+    return typed
+
+
+def test_report_writes_through_no_planted_link(run, command, tmp_path):
+    victims = []
+    for name in WRITTEN:
+        for planted in (name, f".{name}.tmp"):
+            victim = tmp_path / f"victim of {planted}"
+            victim.write_text("precious")
+            (run.path / planted).symlink_to(victim)
+            victims.append(victim)
+    assert command("report", run.path)[0] == 3
+    assert {victim.read_text() for victim in victims} == {"precious"}
+    assert all((run.path / name).is_file() for name in WRITTEN)
+    assert not any((run.path / name).is_symlink() for name in WRITTEN)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
+def test_report_shows_the_run_of_another_user_and_writes_nothing_there(run, command):
+    os.chown(run.path, NOBODY, -1)
+    code, out, err = command("report", run.path)
+    assert code == 3 and "inconclusive" in out
+    assert f"nothing is written: {run.path} belongs to nobody, not to you" in err
+    assert not any((run.path / name).exists() for name in WRITTEN)
+
+
+def test_report_writes_nothing_where_everybody_may_write(run, command):
+    run.path.chmod(0o777)
+    code, _, err = command("report", run.path)
+    assert code == 3 and "nothing is written: everybody may write to" in err
+    assert not any((run.path / name).exists() for name in WRITTEN)
+
+
+DEEP = "[" * 200_000
+SPOILT = [
+    "{}",
+    "[]",
+    "null",
+    "",
+    "{",
+    '{"a":' * 100_000,
+    DEEP,
+    "\0",
+    '{"overrides": [1]}',
+    "1" * 5000,
+]
+
+
+@pytest.mark.parametrize("text", SPOILT, ids=range(len(SPOILT)))
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "events.jsonl", "experiment.yaml"])
+def test_a_spoilt_file_is_one_sentence_and_hides_no_other_run(run, command, tmp_path, name, text):
+    (run.path / name).write_text(f"{text}\n{text}\n" if name == "events.jsonl" else text)
+    if name != "summary.json":  # which is computed anew
+        code, out, err = command("report", run.path)
+        assert (code, out) == (2, "")
+        lines = err.splitlines()  # an experiment may have several mistakes
+        assert lines and all(line.startswith("testbed: ") for line in lines) and len(err) < 3000
+        assert len(lines) == 1 or name == "experiment.yaml"
+    other = RunDirectory.create(tmp_path, "zzz")
+    code, out, err = command("list", "runs", "--results", tmp_path, "--json")
+    assert (code, err) == (0, "")
+    assert [row["run"] for row in json.loads(out)] == [run.id, other.id]
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "events.jsonl", "experiment.yaml"])
+@pytest.mark.parametrize("kind", ["fifo", "zero", "loop"])
+def test_a_special_file_is_refused_at_once(run, command, tmp_path, name, kind):
+    path = run.path / name
+    path.unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "zero" else name)
+    if name != "summary.json":
+        code, out, err = command("report", run.path)
+        assert (code, out) == (2, "") and err.count("\n") == 1
+    else:
+        code, _, err = command("compare", run.path, run.path)
+        assert code == 2 and err.count("\n") == 1
+    assert command("list", "runs", "--results", tmp_path)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "x" * 300),
+        ("report", "x" * 5000),
+        ("report", "a\0b"),
+        ("compare", "x" * 300, "y" * 300),
+        ("recover", "x" * 300),
+        ("recover", "--results", "x" * 300),
+        ("list", "runs", "--results", "/dev/null"),
+        ("validate", "x" * 300),
+        ("plan", "x" * 300 + ".yaml"),
+        ("plan", EXPERIMENTS / "lumion.yaml", "--lab", "x" * 300),
+        ("plan", EXPERIMENTS / "lumion.yaml", "--lab", "x" * 300 + ".yaml"),
+        ("plan", EXPERIMENTS / "lumion.yaml", "--lab", "rack", "-S", f"faults.{'7' * 5000}.at=1"),
+        ("plan", EXPERIMENTS / "lumion.yaml", "--lab", "/dev/zero"),
+        ("plan", EXPERIMENTS / "lumion.yaml", "--lab", "./configs"),
+        ("validate", "/dev/zero"),
+        ("twin", "replay", "/dev/zero", "--lab", "rack"),
+        ("twin", "replay", "x" * 300, "--lab", "rack"),
+    ],
+    ids=lambda words: " ".join(map(str, words))[:30].replace("\0", "0"),
+)
+def test_a_name_that_leads_nowhere_is_one_sentence(command, words, monkeypatch):
+    monkeypatch.chdir(EXPERIMENTS.parent)
+    code, out, err = command(*words)
+    if words[:2] == ("list", "runs"):
+        assert code == 0
+        return
+    assert (code, out) == (2, "")
+    assert err.startswith("testbed: ") and err.count("\n") == 1 and len(err) < 4000
+
+
+def texts(value):
+    """Yield every text in plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for held in value.values() if isinstance(value, dict) else value:
+            yield from texts(held)
+
+
+def test_no_control_character_of_a_record_reaches_the_terminal(run, tmp_path):
+    escape = "\x1b]0;owned\x07\x9b31m\u202e"
+    facts = run.read_json("run.json")
+    run.write_json("run.json", {**facts, "label": escape})
+    run.write_json("summary.json", {"outcome": escape, "reason": escape})
+    run.events.write_text(run.events.read_text().replace('"rack"', json.dumps(f"rack{escape}")))
+    for words in (
+        ("list", "runs", "--results", tmp_path),
+        ("list", "runs", "--results", tmp_path, "--json"),
+        ("report", run.path),
+        ("report", run.path, "--json"),
+    ):
+        typed = [sys.executable, "-m", "testbed.cli", *map(str, words)]
+        done = subprocess.run(typed, capture_output=True, text=True, check=False)
+        said = done.stdout + done.stderr
+        assert done.returncode in (0, 3) and "Traceback" not in said
+        assert r"\u001b]0;owned" in said and r"\u009b31m\u202e" in said
+        assert not set(said) & set("\x1b\x07\x9b\u202e")
+        if "--json" in words:
+            assert any(escape in text for text in texts(json.loads(done.stdout)))
+    for name in WRITTEN:
+        assert not set((run.path / name).read_text()) & set("\x1b\x07\x9b\u202e")
