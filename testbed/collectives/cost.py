@@ -22,7 +22,8 @@ class Links:
     """What messages cost: α seconds each, β seconds per byte, δ seconds to re-point a switch.
 
     `rates` names circuits that are not 1/β: a pair of ranks, the lower one first, and its bytes per
-    second. A fabric of packets has a `reconfiguration` of 0.
+    second. A fabric of packets has a `reconfiguration` of 0. Raise ValueError for times below 0, a
+    pair the other way round, and a rate that carries nothing.
     """
 
     alpha: float
@@ -31,6 +32,16 @@ class Links:
     credit: float = 0.0
     """Bytes that pass at once after a pause that was long enough for them (`own_pace`)."""
     rates: Mapping[Pair, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what no link is like."""
+        for name in ("alpha", "beta", "reconfiguration", "credit"):
+            if not _is_amount(value := getattr(self, name)):
+                raise ValueError(f"links must have a {name} from 0 on, not {value}")
+        for pair, rate in self.rates.items():
+            _check_pair(pair)
+            if not (_is_amount(rate) and rate > 0):
+                raise ValueError(f"the circuit {pair} carries nothing at {rate} bytes per second")
 
     def seconds(self, size: float) -> float:
         """Return how long one message takes over a circuit of the usual rate."""
@@ -57,14 +68,13 @@ def cost(
     late: Mapping[int, float] | None = None,
     lit: Iterable[Pair] = (),
 ) -> Cost:
-    """Return what a schedule takes for buffers of `size` bytes.
+    """Return what a schedule takes for buffers of `size` bytes, of an all-to-all for all ranks.
 
     `late` says which ranks arrive after the others, and by how many seconds; `lit` which circuits
-    there are before. Where re-pointing costs nothing, nobody counts it.
+    there are before. Where re-pointing costs nothing, nobody counts it. Raise ValueError for a size
+    below 0, ranks that there are not, delays that are none, and a round in which nobody sends.
     """
-    arrivals = np.zeros(schedule.ranks)
-    for rank, delay in (late or {}).items():
-        arrivals[rank] = delay
+    arrivals = arrivals_of(schedule, late)
     timed = list(_timed(schedule, size, links, lit))
     early = 0.0 if schedule.straggler is None else _parts(timed, links, schedule.straggler)[0]
     clock, moves = 0.0, 0
@@ -81,7 +91,7 @@ def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
     """Return the bytes that the busiest rank sends of buffers of `size`, from a round on."""
     sent = np.zeros(schedule.ranks, np.int64)
     for step in schedule.rounds[since:]:
-        np.add.at(sent, step.source, sizes_of(step, size, schedule.chunks))
+        np.add.at(sent, step.source, sizes_of(schedule, step, size))
     return int(sent.max())
 
 
@@ -151,12 +161,15 @@ def _parts(timed: Iterable[Timed], links: Links, rank: int) -> tuple[float, floa
 
 def _timed(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> Iterator[Timed]:
     there = set(lit)
+    for pair in there:
+        _check_pair(pair)
     for step in schedule.rounds:
-        sizes = sizes_of(step, size, schedule.chunks)
+        sizes = sizes_of(schedule, step, size)
         if links.rates:
             ends = zip(step.source.tolist(), step.destination.tolist(), strict=True)
             per_byte = [
-                1 / r if (r := links.rates.get(_pair(*pair))) else links.beta for pair in ends
+                links.beta if (rate := links.rates.get(_pair(*pair))) is None else 1 / rate
+                for pair in ends
             ]
             duration = links.alpha + float((sizes * np.array(per_byte)).max())
         else:
@@ -175,10 +188,43 @@ def _pair(one: int, other: int) -> Pair:
     return (one, other) if one < other else (other, one)
 
 
-def sizes_of(step: Round, size: int, chunks: int) -> npt.NDArray[np.int64]:
-    """Return the bytes of each send of a round, where the first chunks are longer by one."""
-    short, longer = divmod(size, chunks)
-    first, count = step.chunk.astype(np.int64), step.count.astype(np.int64)
-    sizes: npt.NDArray[np.int64] = np.minimum(first + count, longer) - np.minimum(first, longer)
-    sizes += count * short
-    return sizes
+def sizes_of(schedule: Schedule, step: Round, size: int) -> npt.NDArray[np.int64]:
+    """Return the bytes of each send of a round, where the first chunks are longer by one.
+
+    `size` is what a rank has: all chunks, but of an all-to-all the n that are its own. Raise
+    ValueError where nobody sends, and for a size below 0.
+    """
+    if not len(step):
+        raise ValueError(f"{schedule.name} has a round in which nobody sends anything")
+    if size < 0:
+        raise ValueError(f"a buffer has 0 bytes or more, not {size}")
+    of_a_rank = schedule.ranks if schedule.collective == "all-to-all" else schedule.chunks
+    short, longer = divmod(size, of_a_rank)
+
+    def before(chunk: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        rest: npt.NDArray[np.int64] = chunk % of_a_rank
+        return chunk // of_a_rank * size + rest * short + np.minimum(rest, longer)
+
+    first = step.chunk.astype(np.int64)
+    return before(first + step.count) - before(first)
+
+
+def arrivals_of(schedule: Schedule, late: Mapping[int, float] | None) -> npt.NDArray[np.float64]:
+    """Return when each rank arrives; raise ValueError for who or what no delay can be."""
+    arrivals = np.zeros(schedule.ranks)
+    for rank, delay in (late or {}).items():
+        if not 0 <= rank < schedule.ranks:
+            raise ValueError(f"rank {rank} is none of {schedule.ranks}, so it cannot be late")
+        if not _is_amount(delay):
+            raise ValueError(f"rank {rank} cannot be late by {delay} s")
+        arrivals[rank] = delay
+    return arrivals
+
+
+def _is_amount(value: float) -> bool:
+    return math.isfinite(value) and value >= 0
+
+
+def _check_pair(pair: Pair) -> None:
+    if not 0 <= pair[0] < pair[1]:
+        raise ValueError(f"{pair} is no pair of ranks: the lower one comes first")

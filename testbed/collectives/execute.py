@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,17 @@ def execute(schedule: Schedule, buffers: Buffers, reduction: Reduction = "sum") 
     """Return what the ranks have after a schedule; chunks that they do not end with are anything.
 
     A mean is the sum divided by the number of ranks in the end, on every rank, so that all have the
-    same bits; raise ValueError for a mean of whole numbers.
+    same bits; of 16-bit floats, whose sum soon overflows, it is worked out in float32 and rounded.
+    Raise ValueError for another reduction, and for a mean of what is no float.
     """
-    if reduction == "mean" and not np.issubdtype(buffers.dtype, np.inexact):
-        raise ValueError(f"a mean of {buffers.dtype} is no {buffers.dtype}; take float32")
-    if len(buffers) != schedule.ranks:
-        raise ValueError(f"{len(buffers)} buffers for a schedule of {schedule.ranks} ranks")
+    if reduction not in get_args(Reduction):
+        raise ValueError(f"{reduction!r} is none of {', '.join(get_args(Reduction))}")
+    if buffers.ndim != 2 or len(buffers) != schedule.ranks:
+        raise ValueError(
+            f"buffers of the shape {buffers.shape} for a schedule of {schedule.ranks} ranks"
+        )
+    if reduction == "mean":
+        return _mean(schedule, buffers)
     combine = np.maximum if reduction == "max" else np.add
     bounds = chunk_bounds(buffers.shape[1], schedule.chunks)
     result = buffers.copy()
@@ -35,4 +40,17 @@ def execute(schedule: Schedule, buffers: Buffers, reduction: Reduction = "sum") 
         for send, part, message in messages:
             own = result[send.destination, part]
             own[...] = combine(own, message) if send.operation == "reduce" else message
-    return result / buffers.dtype.type(schedule.ranks) if reduction == "mean" else result
+    return result
+
+
+def _mean(schedule: Schedule, buffers: Buffers) -> Buffers:
+    kind = buffers.dtype
+    if not (np.issubdtype(kind, np.inexact) or kind.name in _OTHER_FLOATS):
+        raise ValueError(f"a mean of {kind} is no {kind}; take float32")
+    wide = buffers.astype(np.float32) if kind.itemsize < 4 else buffers
+    total = execute(schedule, wide)
+    return (total / wide.dtype.type(schedule.ranks)).astype(kind)
+
+
+_OTHER_FLOATS = ("bfloat16",)
+"""Floats that NumPy knows from other libraries, and not as floats."""

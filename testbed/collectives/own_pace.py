@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from testbed.collectives.cost import Links, sizes_of
+from testbed.collectives.cost import Links, arrivals_of, sizes_of
 from testbed.collectives.schedule import Round, Schedule
 
 
@@ -30,9 +30,7 @@ def seconds_at_own_pace(
     switch is re-pointed for: that begins when all are through that act between the change before
     and the next one.
     """
-    sends = np.zeros(schedule.ranks)
-    for rank, seconds in (late or {}).items():
-        sends[rank] = seconds
+    sends = arrivals_of(schedule, late)
     hears, arrived = sends.copy(), float(sends.max())
     busy = np.full((schedule.ranks, schedule.ranks), -np.inf)  # until when each line was
     before: set[int] = set()
@@ -44,7 +42,7 @@ def seconds_at_own_pace(
             there = max(sends[concerned].max(), hears[concerned].max()) + links.reconfiguration
             sends[concerned] = hears[concerned] = there
         for step in steps:
-            sizes = sizes_of(step, size, schedule.chunks)
+            sizes = sizes_of(schedule, step, size)
             sends, hears = _after(step, sizes, links, sends, hears, busy)
         before = acting
     total = float(max(sends.max(), hears.max()))

@@ -7,8 +7,8 @@ round began: a rank that sends a chunk and receives the same one must keep its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -96,8 +96,9 @@ class Round:
 class Schedule:
     """A collective in rounds, over `ranks` buffers that are each cut into `chunks`.
 
-    `straggler` is the rank that a schedule expects last: rounds without it come first. `root` is
-    the rank a broadcast starts from. A chain goes from rank 0 to the last one.
+    `straggler` is the rank that a schedule expects last: rounds without it come first, and from
+    its first one on every rank has one peer a round. `root` is the rank a broadcast starts from. A
+    chain goes from rank 0 to the last one. Raise ValueError for numbers that no schedule has.
     """
 
     name: str
@@ -107,6 +108,19 @@ class Schedule:
     rounds: tuple[Round, ...]
     straggler: int | None = None
     root: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no collective, has no ranks or no chunks, or names a rank that is none."""
+        if self.collective not in get_args(Collective):
+            raise ValueError(f"{self.collective!r} is no collective")
+        for what, count in (("rank", self.ranks), ("chunk", self.chunks)):
+            if not _is_whole(count) or count < 1:
+                raise ValueError(f"{self.name} must have at least 1 {what}, not {count!r}")
+        for what, rank in (("straggler", self.straggler), ("root", self.root)):
+            if rank is not None and not (_is_whole(rank) and 0 <= rank < self.ranks):
+                raise ValueError(f"the {what} {rank!r} is none of {self.ranks} ranks")
+        if (self.root is None) == (self.collective == "broadcast"):
+            raise ValueError(f"{self.collective} of {self.ranks} ranks with the root {self.root}")
 
     def matching(self, number: int) -> tuple[Pair, ...]:
         """Return the pairs of peers of round `number`.
@@ -177,24 +191,30 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 
 def from_json(data: Mapping[str, Any]) -> Schedule:
     """Return the schedule that `to_json` wrote; raise ValueError for what is none."""
-    ranks, chunks = data["ranks"], data["chunks"]
-    if data["collective"] not in get_args(Collective):
-        raise ValueError(f"{data['collective']!r} is no collective")
-    return Schedule(
-        data["name"],
-        data["collective"],
-        ranks,
-        chunks,
-        tuple(Round.of(_send(row, ranks, chunks) for row in step) for step in data["rounds"]),
-        data["straggler"],
-        data["root"],
-    )
+    if missing := [key for key in _KEYS if key not in data]:
+        raise ValueError(f"a schedule without {' and '.join(missing)} is none")
+    name, collective, ranks, chunks, straggler, root, _ = (data[key] for key in _KEYS)
+    empty = Schedule(name, collective, ranks, chunks, (), straggler, root)
+    rounds = []
+    for number, rows in enumerate(data["rounds"]):
+        if not rows:
+            raise ValueError(f"in round {number}, nobody sends anything")
+        rounds.append(Round.of(_send(row, empty.ranks, empty.chunks) for row in rows))
+    return replace(empty, rounds=tuple(rounds))
 
 
-def _send(row: Sequence[Any], ranks: int, chunks: int) -> Send:
-    source, destination, chunk, count, operation = row
-    known = operation in get_args(Operation)
-    apart = source != destination and 0 <= source < ranks and 0 <= destination < ranks
-    if not (known and apart and 0 <= chunk < chunk + count <= chunks):
-        raise ValueError(f"{list(row)} is no send among {ranks} ranks and {chunks} chunks")
-    return Send(source, destination, chunk, operation, count)
+_KEYS = ("name", "collective", "ranks", "chunks", "straggler", "root", "rounds")
+
+
+def _send(row: Any, ranks: int, chunks: int) -> Send:
+    if isinstance(row, (list, tuple)) and len(row) == 5 and all(map(_is_whole, row[:4])):
+        source, destination, chunk, count, operation = row
+        apart = source != destination and 0 <= source < ranks and 0 <= destination < ranks
+        inside = 0 <= chunk < chunk + count <= chunks
+        if apart and inside and operation in get_args(Operation):
+            return Send(source, destination, chunk, operation, count)
+    raise ValueError(f"{row!r} is no send among {ranks} ranks and {chunks} chunks")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

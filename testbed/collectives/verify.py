@@ -17,31 +17,20 @@ about 1 in 2^64.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.collectives.schedule import Flags, Numbers, Round, Schedule
+from testbed.collectives.shape import Problem, Trouble, conflicts, misshapen, promises
+
+__all__ = ["Problem", "Trouble", "problems", "verify"]
 
 EXACT_RANKS = 512
 EXACT_BYTES = 256 << 20
 
-Trouble = Literal["shape", "conflict", "missing", "double", "redundant", "incomplete", "unused"]
 Words = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What is wrong with a schedule, and in which round; None is the end."""
-
-    trouble: Trouble
-    round: int | None
-    text: str
-
-    def __str__(self) -> str:
-        where = "in the end" if self.round is None else f"in round {self.round}"
-        return f"{where}, {self.text}"
 
 
 def verify(schedule: Schedule, *, exact: bool | None = None, seed: int = 0) -> None:
@@ -64,8 +53,8 @@ def problems(
     sets = _fit(schedule) if exact is None else exact
     holdings: _Holdings = _Sets(begins) if sets else _Fingerprints(begins, seed)
     for number, step in enumerate(schedule.rounds):
-        found = _misshapen(schedule, number, step) or _conflicts(number, step)
-        found = found or _carried(holdings, number, step)
+        found = misshapen(schedule, number, step) or conflicts(number, step)
+        found = found or promises(schedule, number, step) or _carried(holdings, number, step)
         if found:
             return tuple(found)
     found = _incomplete(holdings.complete(), wanted)
@@ -100,29 +89,6 @@ def _task(schedule: Schedule) -> tuple[Flags, Flags]:
             return every & (rank == schedule.root), every
         case "chain":
             return every & (rank == 0), every & (rank == ranks - 1)
-
-
-def _misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
-    ranks, chunks = schedule.ranks, schedule.chunks
-    ends = np.stack([step.source, step.destination])
-    wrong = (step.source == step.destination) | (ends < 0).any(axis=0) | (ends >= ranks).any(axis=0)
-    wrong |= (step.chunk < 0) | (step.count < 1) | (step.chunk + step.count > chunks)
-    sends = list(step) if wrong.any() else []
-    return [
-        Problem("shape", number, f"{sends[at]} is no send among {ranks} ranks and {chunks} chunks")
-        for at in np.flatnonzero(wrong)
-    ]
-
-
-def _conflicts(number: int, step: Round) -> list[Problem]:
-    found = []
-    for ends, does in ((step.source, "sends"), (step.destination, "receives")):
-        uses = np.bincount(ends)
-        found += [
-            Problem("conflict", number, f"rank {rank} {does} {uses[rank]} times")
-            for rank in np.flatnonzero(uses > 1)
-        ]
-    return found
 
 
 @dataclass(frozen=True, slots=True)

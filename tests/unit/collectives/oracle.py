@@ -100,6 +100,25 @@ def crowded(sends: Sends) -> bool:
     )
 
 
+def breaks_word(schedule: Schedule, sends: Sends) -> bool:
+    """Say whether the straggler is not late, or a rank has two peers once it is there."""
+    late = schedule.straggler
+    met = [any(late in (send.source, send.destination) for send in step) for step in sends]
+    if late is None or True not in met:
+        return False
+    peers = [
+        {(rank, peer) for s in step for rank, peer in (ends(s), ends(s)[::-1])}
+        for step in sends[met.index(True) :]
+    ]
+    return (met[0] and schedule.ranks > 2) or any(
+        most(rank for rank, _ in step) > 1 for step in peers
+    )
+
+
+def ends(send: Send) -> tuple[int, int]:
+    return send.source, send.destination
+
+
 def most(ranks: Iterable[int]) -> int:
     return max(Counter(ranks).values(), default=0)
 

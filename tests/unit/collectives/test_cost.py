@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from testbed.collectives.cost import (
 )
 from testbed.collectives.exchanges import all_to_all
 from testbed.collectives.halving import halving_doubling
+from testbed.collectives.own_pace import seconds_at_own_pace
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import Round, Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
@@ -162,6 +165,64 @@ def test_after_the_straggler_has_come_a_rank_sends_no_more_than_the_bound() -> N
         size = 420 * (ranks - 1)
         schedule = stragglar(ranks)
         assert 0.9 * bound * size < most_sent(schedule, size, schedule.early) <= bound * size
+
+
+@pytest.mark.parametrize(
+    ("links", "error"),
+    [
+        ({"alpha": -1.0}, "alpha from 0 on, not -1.0"),
+        ({"beta": math.nan}, "beta from 0 on, not nan"),
+        ({"credit": math.inf}, "credit from 0 on, not inf"),
+        ({"rates": {(0, 1): 0.0}}, r"the circuit \(0, 1\) carries nothing at 0.0"),
+        ({"rates": {(0, 1): math.nan}}, "carries nothing at nan"),
+        ({"rates": {(1, 0): 5.0}}, r"\(1, 0\) is no pair of ranks: the lower one comes first"),
+        ({"rates": {(2, 2): 5.0}}, r"\(2, 2\) is no pair of ranks"),
+    ],
+)
+def test_links_that_there_cannot_be_are_refused(links: dict[str, Any], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        Links(**({"alpha": 0.0, "beta": 1.0} | links))
+
+
+@pytest.mark.parametrize("price", [cost, seconds_at_own_pace])
+@pytest.mark.parametrize(
+    ("late", "error"),
+    [
+        ({-1: 1.0}, "rank -1 is none of 4, so it cannot be late"),
+        ({4: 1.0}, "rank 4 is none of 4"),
+        ({3: math.nan}, "rank 3 cannot be late by nan s"),
+        ({3: -1.0}, "rank 3 cannot be late by -1.0 s"),
+    ],
+)
+def test_a_delay_that_means_nothing_is_refused(
+    price: Callable[..., object], late: dict[int, float], error: str
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        price(ring(4), 4, BYTES, late)
+
+
+@pytest.mark.parametrize("price", [cost, seconds_at_own_pace])
+def test_a_round_without_sends_and_a_size_below_nothing_are_refused(
+    price: Callable[..., object],
+) -> None:
+    with pytest.raises(ValueError, match="made has a round in which nobody sends anything"):
+        price(one([Send(0, 1, 0, "copy")], []), 1, BYTES)
+    with pytest.raises(ValueError, match="a buffer has 0 bytes or more, not -1"):
+        price(ring(4), -1, BYTES)
+
+
+def test_circuits_that_are_lit_are_named_by_the_lower_rank_first() -> None:
+    with pytest.raises(ValueError, match="the lower one comes first"):
+        cost(ring(4), 1, Links(0, 0, reconfiguration=1), lit=[(1, 0)])
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 7, 8])
+def test_an_all_to_all_is_priced_by_what_each_rank_has(ranks: int) -> None:
+    """Each rank sends n - 1 of its n parts, one a round."""
+    schedule = all_to_all(ranks)
+    assert cost(schedule, ranks * 5, BYTES).total == 5 * len(schedule.rounds)
+    assert most_sent(schedule, ranks * 5) == 5 * (ranks - 1)
+    assert most_sent(all_to_all(2), 3) == 2  # of 2 bytes and 1, the longer part comes first
 
 
 # The papers' figures

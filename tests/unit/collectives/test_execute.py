@@ -47,7 +47,7 @@ def test_a_mean_of_whole_numbers_is_refused() -> None:
 
 
 def test_too_few_buffers_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 buffers for a schedule of 4 ranks"):
+    with pytest.raises(ValueError, match=r"the shape \(3, 4\) for a schedule of 4 ranks"):
         execute(ring(4), np.zeros((3, 4)))
 
 
@@ -82,3 +82,28 @@ def test_a_broadcast_and_a_chain_carry_the_buffer_as_it_is() -> None:
     buffers = np.random.default_rng(2).standard_normal((6, 11))
     assert (execute(broadcast(6, 4), buffers) == buffers[4]).all()
     assert (execute(chain(6, 4), buffers)[5] == buffers[0]).all()
+
+
+def test_an_unknown_reduction_is_refused() -> None:
+    with pytest.raises(ValueError, match="'product' is none of sum, mean, max"):
+        execute(ring(2), np.zeros((2, 4)), "product")
+
+
+def test_buffers_without_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"the shape \(2,\)"):
+        execute(ring(2), np.zeros(2))
+
+
+def test_a_mean_of_halves_does_not_overflow() -> None:
+    buffers = np.full((4, 7), 60_000, np.float16)
+    result = execute(ring(4), buffers, "mean")
+    assert result.dtype == np.float16
+    assert (result == buffers).all()
+
+
+def test_a_mean_of_bfloat16_is_one() -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    buffers = np.array([[1, 2, 3], [3, 2, 5]], bfloat16)
+    result = execute(ring(2), buffers, "mean")
+    assert result.dtype == bfloat16
+    assert result.astype(float).tolist() == [[2, 2, 4], [2, 2, 4]]

@@ -114,3 +114,38 @@ def test_a_send_that_cannot_be_is_refused(row: list[object]) -> None:
 def test_an_unknown_collective_is_refused() -> None:
     with pytest.raises(ValueError, match="'gossip' is no collective"):
         from_json(to_json(ring(4)) | {"collective": "gossip"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"ranks": 0}, "at least 1 rank, not 0"),
+        ({"ranks": "4"}, "at least 1 rank, not '4'"),
+        ({"chunks": 0}, "at least 1 chunk, not 0"),
+        ({"straggler": 99}, "the straggler 99 is none of 4 ranks"),
+        ({"straggler": -1}, "the straggler -1 is none of 4 ranks"),
+        ({"straggler": "last"}, "the straggler 'last' is none of 4 ranks"),
+        ({"straggler": True}, "the straggler True is none of 4 ranks"),
+        ({"root": 0}, "all-reduce of 4 ranks with the root 0"),
+        ({"rounds": [[]]}, "in round 0, nobody sends anything"),
+        ({"rounds": [[[0, 1, 0, 1]]]}, "is no send among 4 ranks"),
+        ({"rounds": [[[0.0, 1, 0, 1, "copy"]]]}, "is no send among 4 ranks"),
+        ({"rounds": [[7]]}, "7 is no send among 4 ranks"),
+    ],
+)
+def test_what_means_nothing_is_refused(changes: dict[str, object], error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        from_json(to_json(ring(4)) | changes)
+
+
+def test_a_schedule_that_lacks_a_key_is_refused() -> None:
+    data = to_json(ring(4))
+    del data["straggler"], data["ranks"]
+    with pytest.raises(ValueError, match="a schedule without ranks and straggler is none"):
+        from_json(data)
+
+
+@pytest.mark.parametrize("ranks", [0, -1])
+def test_a_ring_of_nobody_is_refused(ranks: int) -> None:
+    with pytest.raises(ValueError, match="ring must have at least 1 rank"):
+        ring(ranks)

@@ -51,6 +51,7 @@ def judge(schedule: Schedule, label: str, sends: oracle.Sends) -> bool:
     """Hold the verifier's word on a mutant against the oracle's; return whether it was refused."""
     found = problems(oracle.with_sends(schedule, sends))
     fair = oracle.is_right(schedule, sends) and not oracle.crowded(sends)
+    fair = fair and not oracle.breaks_word(schedule, sends)
     if not found:
         assert fair, f"{label}: accepted, and wrong"
         assert not oracle.needless(schedule, sends), f"{label}: accepted, and wasteful"
@@ -222,3 +223,21 @@ def test_verify_says_which_schedule_and_how_many_problems() -> None:
     with pytest.raises(ValueError, match=r"stragglar of 4 ranks: in the end, rank . lacks"):
         verify(broken)
     verify(stragglar(4))
+
+
+def test_a_schedule_that_does_not_expect_the_rank_that_it_names_is_refused() -> None:
+    found = problems(replace(ring(4), straggler=3))
+    assert str(found[0]) == "in round 0, rank 3 takes part, which is expected last"
+    assert found[0].trouble == "straggler"
+    verify(replace(ring(2), straggler=1))
+
+
+def test_two_peers_of_a_rank_once_the_straggler_is_there_are_refused() -> None:
+    early = [Send(0, 1, 0, "reduce")], [Send(1, 2, 0, "reduce")]
+    both = [Send(2, 3, 0, "reduce"), Send(3, 1, 0, "copy")]
+    found = problems(replace(of(*early, both, ranks=4), straggler=3))
+    assert [str(problem) for problem in found] == ["in round 2, rank 3 has 2 peers"]
+
+
+def test_a_round_in_which_nobody_sends_is_refused() -> None:
+    assert str(only(of([Send(0, 1, 0, "reduce")], []))) == "in round 1, nobody sends anything"

@@ -1,0 +1,82 @@
+"""What is wrong with a schedule as it stands, before anything of it is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from testbed.collectives.schedule import Round, Schedule
+
+Trouble = Literal[
+    "shape",
+    "conflict",
+    "straggler",
+    "missing",
+    "double",
+    "redundant",
+    "incomplete",
+    "unused",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a schedule, and in which round; None is the end."""
+
+    trouble: Trouble
+    round: int | None
+    text: str
+
+    def __str__(self) -> str:
+        where = "in the end" if self.round is None else f"in round {self.round}"
+        return f"{where}, {self.text}"
+
+
+def misshapen(schedule: Schedule, number: int, step: Round) -> list[Problem]:
+    """Return the sends of a round that are none, or that nobody sends in it."""
+    if not len(step):
+        return [Problem("shape", number, "nobody sends anything")]
+    ranks, chunks = schedule.ranks, schedule.chunks
+    ends = np.stack([step.source, step.destination])
+    wrong = (step.source == step.destination) | (ends < 0).any(axis=0) | (ends >= ranks).any(axis=0)
+    wrong |= (step.chunk < 0) | (step.count < 1) | (step.chunk + step.count > chunks)
+    sends = list(step) if wrong.any() else []
+    return [
+        Problem("shape", number, f"{sends[at]} is no send among {ranks} ranks and {chunks} chunks")
+        for at in np.flatnonzero(wrong)
+    ]
+
+
+def conflicts(number: int, step: Round) -> list[Problem]:
+    """Return which ranks send or receive twice in a round."""
+    found = []
+    for ends, does in ((step.source, "sends"), (step.destination, "receives")):
+        uses = np.bincount(ends)
+        found += [
+            Problem("conflict", number, f"rank {rank} {does} {uses[rank]} times")
+            for rank in np.flatnonzero(uses > 1)
+        ]
+    return found
+
+
+def promises(schedule: Schedule, number: int, step: Round) -> list[Problem]:
+    """Return where a schedule that expects a straggler does not do what that means.
+
+    It begins without that rank, unless there are but two; from its arrival on each rank has one
+    peer a round.
+    """
+    if schedule.straggler is None:
+        return []
+    early = schedule.early
+    if number == 0 == early and schedule.ranks > 2:
+        text = f"rank {schedule.straggler} takes part, which is expected last"
+        return [Problem("straggler", number, text)]
+    if number < early:
+        return []
+    peers = np.bincount(np.array(step.pairs, np.int32).ravel())
+    return [
+        Problem("straggler", number, f"rank {rank} has {peers[rank]} peers")
+        for rank in np.flatnonzero(peers > 1)
+    ]
