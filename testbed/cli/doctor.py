@@ -20,6 +20,7 @@ from testbed.cli.completion import labs
 from testbed.cli.finding import LAB_VARIABLE, chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.errors import EXIT_LAB, UsageError
+from testbed.report.waiting import waiting
 from testbed.schema import Lab, load_lab
 
 if TYPE_CHECKING:
@@ -70,7 +71,9 @@ def doctor(
     from testbed.bench.health import troubles_of_results
 
     full = [Finding("results", False, trouble) for trouble in troubles_of_results(results)]
-    return _print_findings([*examine(found), *full], json)
+    with waiting(f"asking everything in lab {found.lab}", sys.stderr):
+        findings = examine(found)
+    return _print_findings([*findings, *full], json)
 
 
 def _accept_host_keys(lab: Lab, json: bool) -> int:

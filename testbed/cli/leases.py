@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,6 +75,8 @@ def lock(
     if twin:
         return inside_twin(twin, found, file, [])
     leases_of(found).lock(named(found, resource), reason, seconds)
+    until = _utc(time.time() + seconds)
+    print(f"locked until {until}: {', '.join(dict.fromkeys(resource))}")
     return 0
 
 

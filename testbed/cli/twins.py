@@ -67,6 +67,7 @@ def up(
 def down(name: TwinName) -> None:
     """End a twin and everything in it."""
     registry.take_down(name)
+    print(f"twin {name} is down")
 
 
 @twin_app.command(epilog="Example: testbed twin shell rack h0")
@@ -119,6 +120,9 @@ def fault(
     if port:
         scope["port"] = int(port) if port.isdecimal() else port
     ask({"do": "fault", "instrument": instrument, "fault": fault, "scope": scope})
+    clear = f"until you type: testbed twin clear {name} {instrument}"
+    how_long = clear if count is None else f"the next {count} times"
+    print(f"{instrument} of twin {name} does {fault}, {how_long}")
     return 0
 
 
@@ -133,6 +137,7 @@ def clear(
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     ask({"do": "clear", "instrument": instrument, "fault": ""})
+    print(f"{instrument} of twin {name} has no fault any more")
     return 0
 
 
@@ -146,6 +151,7 @@ def power(
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     ask({"do": "power", "host": host, "on": state == "on"})
+    print(f"the cord of {host} of twin {name} is {'plugged in' if state == 'on' else 'pulled'}")
     return 0
 
 

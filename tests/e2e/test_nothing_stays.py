@@ -49,9 +49,10 @@ def test_after_kill_9_at_random_moments(
 def test_a_twin_that_was_up_is_gone_after_down(
     testbed: CommandLine, before: dict[str, set[str]]
 ) -> None:
-    assert testbed("twin", "up", "rack", "--name", "passing").out.strip() == "passing"
+    up = testbed("twin", "up", "rack", "--name", "passing")
+    assert up.out == "passing\n" and up.err.startswith("building the twin of rack…\n")
     assert "passing" in testbed("twin", "list").out
     again = testbed("twin", "up", "rack", "--name", "passing")
     assert again.code == 2 and "up already" in again.err
-    assert testbed("twin", "down", "passing").code == 0
+    assert testbed("twin", "down", "passing").out == "twin passing is down\n"
     assert_as(before)

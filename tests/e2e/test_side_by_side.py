@@ -87,7 +87,8 @@ def test_who_waits_goes_on_when_the_other_loses_its_lease_by_force(
 def test_a_hand_that_locks_keeps_runs_off(testbed: CommandLine, rack: str) -> None:
     lab = ["--lab", "rack", "--twin", rack]
     words = ["--reason", "cleaning fibres", "--for", "2h"]
-    assert testbed("lock", "ocs.1", "h5", *words, *lab).code == 0
+    locked = testbed("lock", "ocs.1", "h5", *words, *lab)
+    assert locked.code == 0 and locked.out.startswith("locked until 2"), locked.err
     assert "cleaning fibres" not in testbed("who").out  # it is the twin's alone
     refused = short_run(testbed, rack, "h0, h1")
     assert refused.code == 5 and "cleaning fibres" in refused.err

@@ -32,6 +32,28 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(testbed, rack, lin
     assert words in done.err
 
 
+def test_what_was_done_to_a_twin_is_said(testbed, rack):
+    said = [
+        testbed("twin", *line.format(rack=rack).split()).out
+        for line in (
+            "fault {rack} ocs silent",
+            "clear {rack} ocs",
+            "fault {rack} ocs silent --count 2",
+            "clear {rack} ocs",
+            "power {rack} h5 off",
+            "power {rack} h5 on",
+        )
+    ]
+    assert said == [
+        f"ocs of twin {rack} does silent, until you type: testbed twin clear {rack} ocs\n",
+        f"ocs of twin {rack} has no fault any more\n",
+        f"ocs of twin {rack} does silent, the next 2 times\n",
+        f"ocs of twin {rack} has no fault any more\n",
+        f"the cord of h5 of twin {rack} is pulled\n",
+        f"the cord of h5 of twin {rack} is plugged in\n",
+    ]
+
+
 def test_twins_that_are_up_are_listed_with_their_labs(testbed, rack):
     rows = {row["name"]: row["lab"] for row in testbed("twin", "list", "--json").json()}
     assert rows[rack].endswith("/configs/rack.yaml")
