@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from testbed.analysis.limits import NEAR, in_unit, misfit
 from testbed.analysis.load import busy_in_words
-from testbed.analysis.meaning import Meaning, meaning, quantity
+from testbed.analysis.meaning import DIMENSIONS, Meaning, meaning, quantity
 from testbed.analysis.metrics import Metric, missing, missing_in_words
 from testbed.analysis.statistics import share_at_least
 from testbed.analysis.trial import TrialResult
@@ -20,6 +20,8 @@ from testbed.units import SHARE
 
 Verdict = Literal["passed", "failed", "unknown"]
 Values = Sequence[float | None]
+
+_NONE: Mapping[str, Meaning] = {}
 
 VALID_SHARE = 2 / 3
 """The share of an arm's trials that must be valid where the experiment says nothing else."""
@@ -69,34 +71,31 @@ def evaluate(
     trials: Sequence[TrialResult],
     metrics: Mapping[str, Metric],
     valid_share: float = VALID_SHARE,
+    own: Mapping[str, Meaning] = _NONE,
 ) -> CheckResult:
     """Return what came of a check. A trial that is invalid or did not recover counts against it.
 
     Where too few trials of the arm are valid it is unknown, unless it would have failed had the
     invalid ones been as good as can be. One that did not pass says so where the machine was busy.
+    `own` are metrics that the experiment defines.
     """
     if isinstance(check.condition, str):
         return _same(check, check.condition, trials)
     mine = [trial for trial in trials if trial.arm == check.arm]
-    found = _held(check, check.condition, mine, metrics, valid_share)
+    of = _meaning(check, check.condition, mine, own)
+    one = _One(check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
+    found = _held(one, valid_share)
     if found.verdict == "passed" or not (busy := busy_in_words(mine)):
         return found
     return replace(found, reason="; ".join(part for part in (found.reason, busy) if part))
 
 
-def _held(
-    check: Check,
-    condition: Condition,
-    mine: Sequence[TrialResult],
-    metrics: Mapping[str, Metric],
-    valid_share: float,
-) -> CheckResult:
+def _held(one: _One, valid_share: float) -> CheckResult:
     """Return what comes of holding a check against the trials of its arm."""
-    of = _meaning(check.metric, mine)
-    one = _One(check, condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
-    if problem := misfit(check.metric, of, check.statistic, condition):
+    check = one.check
+    if problem := misfit(check.metric, one.meaning, check.statistic, one.condition):
         return one.result("unknown", None, problem)
-    mine = [trial for trial in mine if not _was_ridden_out(trial, check.metric)]
+    mine = [trial for trial in one.trials if not _was_ridden_out(trial, check.metric)]
     values = [_value(trial, check.metric) for trial in mine]
     if set(values) <= {None} and not any(trial.is_lost for trial in mine):
         return one.result("unknown", None, one.missing or "no trial has a value")
@@ -124,12 +123,15 @@ def too_few_valid(mine: Sequence[TrialResult], share: float) -> str:
     return f"{words}: {why}" if why else words
 
 
-def _meaning(metric: str, trials: Sequence[TrialResult]) -> Meaning:
-    defined = (trial.meanings[metric] for trial in trials if metric in trial.meanings)
+def _meaning(
+    check: Check, condition: Condition, trials: Sequence[TrialResult], own: Mapping[str, Meaning]
+) -> Meaning:
+    defined = (trial.meanings[check.metric] for trial in trials if check.metric in trial.meanings)
     try:
-        return next(defined, None) or meaning(metric)
-    except KeyError:  # a program's own, which no trial has printed
-        return Meaning("1", "neither", "")
+        return next(defined, None) or own.get(check.metric) or meaning(check.metric)
+    except KeyError:  # of a release that knew more; no trial has it
+        unit = next((u for u, kind in DIMENSIONS.items() if kind is condition.dimension), "1")
+        return Meaning(unit, "neither", "")
 
 
 def _was_ridden_out(trial: TrialResult, metric: str) -> bool:

@@ -126,6 +126,14 @@ def is_of_size(metric: str) -> bool:
     return _SIZED.fullmatch(metric) is not None
 
 
+def own_metrics(options: object) -> dict[str, Meaning]:
+    """Return the metrics that the options of a job define by themselves, by name."""
+    return {
+        name: Meaning(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
+        for name, pattern in getattr(options, "metrics", {}).items()
+    }
+
+
 def quantity(value: float, unit: str) -> str:
     """Return a value with its unit, in the size that people read: `25.14 ms`, `480 Mbit/s`."""
     if unit not in ("s", "bit/s", "B"):

@@ -12,6 +12,7 @@ from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.effect import BASELINE
 from testbed.analysis.load import busy_in_words
+from testbed.analysis.meaning import Meaning, own_metrics
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recovered import Recovered, recoveries
 from testbed.analysis.sweep import with_crossings
@@ -24,6 +25,7 @@ from testbed.errors import (
     EXIT_UNSAFE,
 )
 from testbed.events import Event
+from testbed.schema import Arm as ExperimentArm
 from testbed.schema import Experiment
 
 FORMAT = 1
@@ -112,7 +114,10 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
     trials = with_crossings(experiment.arms(), list(each))
     found = metrics(trials)
     share = experiment.valid_share
-    checks = [evaluate(check, trials, found, share) for check in experiment.all_checks()]
+    own = {arm.name: _own_metrics(arm) for arm in experiment.arms()}
+    checks = [
+        evaluate(check, trials, found, share, own[check.arm]) for check in experiment.all_checks()
+    ]
     recovered = recoveries(events)
     outcome, reason, code = _verdict(arms(trials, share), trials, checks, end, recovered)
     return Summary(
@@ -138,6 +143,12 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         health=_health(trials, events),
         valid_share=share,
     )
+
+
+def _own_metrics(arm: ExperimentArm) -> dict[str, Meaning]:
+    """Return the metrics that the jobs of an arm define; not every trial prints them."""
+    jobs = arm.experiment.jobs.values()
+    return {name: one for job in jobs for name, one in own_metrics(job.options).items()}
 
 
 def _health(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from testbed.analysis.limits import misfit
-from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning
+from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning, own_metrics
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
 from testbed.schema import Arm, Condition, Experiment
@@ -130,12 +130,12 @@ def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, Meaning]:
         # A job that does not tell is taken to measure whatever has a name.
         names = METRICS.keys() - _CONDITIONAL if measures is None else measures()
         found |= {name: meaning(name) for name in names}
-        for name, pattern in getattr(spec.options, "metrics", {}).items():
+        for name, own in own_metrics(spec.options).items():
             if name in METRICS or is_of_size(name):
                 where = experiment.source.where("jobs", job, "metrics", name)
                 hint = "give the program's own metric a name of its own"
                 raise FileError(where, f"{name!r} means something else already", hint=hint)
-            found[name] = Meaning(pattern.base[0], pattern.better, "")
+            found[name] = own
     return found
 
 

@@ -87,6 +87,17 @@ def test_a_run_whose_program_failed_has_failed_and_says_why(experiment):
     assert summary.reason == "1 of 1 trials did not end well: the program on h0 failed"
 
 
+def test_a_program_that_failed_decides_before_what_it_did_not_print(experiment):
+    """Of a program that is not there: no reading, and still the unit that the file gives."""
+    why = "the program 'iperf9' on h1 could not be started: No such file or directory"
+    summary = verdict(experiment, program(reason=why))
+    assert (summary.outcome, summary.trials[0].outcome) == ("failed", "failed")
+    assert summary.reason == f"1 of 1 trials did not end well: {why}"
+    (check,) = summary.checks
+    assert (check.verdict, check.unit) == ("failed", "bit/s")
+    assert check.reason == "1 of 1 trials have no value (1 failed)"
+
+
 def test_a_trial_that_ended_well_is_not_lost():
     assert not program(3).trial().is_lost
 
