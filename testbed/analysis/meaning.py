@@ -126,6 +126,14 @@ def is_of_size(metric: str) -> bool:
     return _SIZED.fullmatch(metric) is not None
 
 
+def size_name(size: int) -> str:
+    """Return a message size as part of a metric's name: `64kib`, `4mib`, `100b`."""
+    for unit, factor in (("gib", 2**30), ("mib", 2**20), ("kib", 2**10)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size}b"
+
+
 def own_metrics(options: object) -> dict[str, Meaning]:
     """Return the metrics that the options of a job define by themselves, by name."""
     return {

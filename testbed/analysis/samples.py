@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from testbed.analysis.clocks import Clocks
+from testbed.analysis.meaning import size_name as size_name
 from testbed.events import Event
 
 
@@ -34,14 +35,6 @@ def bandwidths(events: Iterable[Event], clocks: Clocks, ranks: int) -> dict[str,
             values[f"algbw_{name}"] = algbw
             values[f"busbw_{name}"] = algbw * bus_factor(ranks)
     return values
-
-
-def size_name(size: int) -> str:
-    """Return a message size as part of a metric's name: `64kib`, `4mib`, `100b`."""
-    for unit, factor in (("gib", 2**30), ("mib", 2**20), ("kib", 2**10)):
-        if size % factor == 0:
-            return f"{size // factor}{unit}"
-    return f"{size}b"
 
 
 def _size(event: Event) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from testbed.analysis.arms import Arm, arms
@@ -15,6 +15,7 @@ from testbed.analysis.load import busy_in_words
 from testbed.analysis.meaning import Meaning, own_metrics
 from testbed.analysis.metrics import Metric, metrics
 from testbed.analysis.recovered import Recovered, recoveries
+from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
 from testbed.analysis.sweep import with_crossings
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.errors import (
@@ -70,6 +71,12 @@ class Summary:
     """What `testbed recover` did after the run."""
     health: Sequence[str] = ()
     """What was not as it should be before the first trial, and of the machine during them."""
+    settings: Mapping[str, Settings] = field(default_factory=dict)
+    """By arm, what its numbers rest on: delays in seconds, rates in bit/s, sizes in bytes."""
+    profiles: Sequence[Profile] = ()
+    """What the model expects with switches and links as they are reported."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """By `arm.metric`, why it is not what it seems."""
     valid_share: float = VALID_SHARE
     """Of the trials of each arm, how many must be valid."""
 
@@ -96,6 +103,9 @@ class Summary:
             "arms": {name: arm.to_json() for name, arm in self.arms.items()},
             "trials": [_trial_json(trial) for trial in self.trials],
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+            "flags": dict(self.flags),
+            "settings": {arm: dict(found) for arm, found in self.settings.items()},
+            "profiles": [profile.to_json() for profile in self.profiles],
             "checks": [check.to_json() for check in self.checks],
             "retries": [asdict(retry) for retry in self.retries],
             "recovered": [one.to_json() for one in self.recovered],
@@ -141,6 +151,9 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         ],
         recovered=recovered,
         health=_health(trials, events),
+        settings=settings_of(events),
+        profiles=profiles_of(events),
+        flags=flags(found, settings_of(events)),
         valid_share=share,
     )
 

@@ -102,13 +102,20 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Print exactly what `run` would do; open and touch nothing."""
-    planned = read(experiment, lab, set_, repeat, seed, twin=twin).plan
+    inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
+    planned = inputs.plan
     if json:
         print_json(planned.to_json())
         return
     from testbed.report.plan_page import print_plan
 
     print_plan(planned, sys.stdout, page_width())
+    if not planned.on_paper:
+        from testbed.cli.planning import planned_profiles, planned_settings
+        from testbed.report.plan_page import print_planned
+
+        settings = planned_settings(inputs.experiment, inputs.lab)
+        print_planned(settings, planned_profiles(inputs.lab), sys.stdout, page_width())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.arms import HEADINGS, arm_tables, cells, columns_of, notes
 from testbed.report.canvas import NARROW, WIDE, svg
 from testbed.report.drawings import drawings
+from testbed.report.foundations import HEADINGS as HEADINGS_OF_PROFILES
+from testbed.report.foundations import PROFILES_NOTE, profile_rows, settings_lines
 from testbed.report.short import shortened
 from testbed.report.trial_section import remark
 from testbed.report.wording import (
@@ -76,6 +78,11 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
         "anatomies": [(arm, list(_parts(arm))) for arm in arms],
         "figures": dict(_figures(summary, events)),
         "mark_names": NAMES[1:] if arms else (),
+        "settings": list(settings_lines(summary.settings)),
+        "profile_headings": HEADINGS_OF_PROFILES,
+        "profiles": list(profile_rows(summary.profiles)),
+        "profiles_note": PROFILES_NOTE,
+        "flags": [f"{name}: {why}" for name, why in summary.flags.items()],
         "trials": list(_trials(summary, events)),
         "metrics": [_metric(name, summary.metrics[name]) for name in by_arm(summary.metrics)],
         "facts": list(_facts(begin)),

@@ -16,6 +16,7 @@ from testbed.analysis.summary import Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.report.anatomy import anatomies
 from testbed.report.arms import print_arms
+from testbed.report.foundations import print_foundations
 from testbed.report.model_section import print_model
 from testbed.report.recovery_section import print_recoveries
 from testbed.report.short import shortened
@@ -56,10 +57,11 @@ def print_page(
         print_model(summary, console)
     else:
         print_throughput(summary, console)
+    print_foundations(summary, console)
     if summary.trials:
         print_trials(summary, console)
     if summary.health:
-        console.print(Text("\nNot as it should be before the run", style="bold yellow"))
+        console.print(Text("\nNot as it should be", style="bold yellow"))
         for trouble in summary.health:
             console.print(Text(f"  {trouble}"))
     if summary.retries:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO, assert_never
 
+from testbed.analysis.settings import Profile, Settings
+from testbed.report.foundations import (
+    HEADINGS,
+    PLANNED_NOTE,
+    PLANNED_TITLE,
+    profile_rows,
+    settings_lines,
+)
 from testbed.run.plan import (
     FaultPlan,
     OpenHosts,
@@ -53,6 +61,18 @@ def print_plan(plan: Plan, out: TextIO, width: int) -> None:
             for line in _details(step):
                 write(line, _INDENT)
     write(f"\nSeed {plan.seed}, plan {plan.digest()}. Nothing was opened or touched.")
+
+
+def print_planned(
+    settings: Mapping[str, Settings], profiles: Sequence[Profile], out: TextIO, width: int
+) -> None:
+    """Write what a run on a twin would rest on, and what its light would take elsewhere."""
+    print(f"\n{PLANNED_TITLE}", file=out)
+    lines = [*settings_lines(settings), PLANNED_NOTE]
+    wrapped = [line for text in lines for line in _wrapped(text, width - len(_INDENT))]
+    rows = [HEADINGS, *profile_rows(profiles)]
+    for line in (*wrapped, *_table(rows, width - len(_INDENT))):
+        print(f"{_INDENT}{line}".rstrip(), file=out)
 
 
 def _title(step: PlainStep) -> str:

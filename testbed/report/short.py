@@ -36,6 +36,12 @@ def shortened(summary: Summary) -> Summary:
         summary,
         reason=in_text(summary.reason, names),
         trials=[replace(trial, arm=names[trial.arm]) for trial in summary.trials],
+        settings={names.get(arm, arm): found for arm, found in summary.settings.items()},
+        profiles=[
+            replace(one, predicted={names.get(arm, arm): t for arm, t in one.predicted.items()})
+            for one in summary.profiles
+        ],
+        flags={of_arm(name, names): why for name, why in summary.flags.items()},
         metrics={of_arm(name, names): metric for name, metric in summary.metrics.items()},
         checks=[
             replace(check, name=in_text(check.name, names), limit=in_text(check.limit, names))

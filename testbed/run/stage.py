@@ -24,6 +24,7 @@ from testbed.run.job import SLOT, RunningJob
 from testbed.run.placement import Placement, place
 from testbed.run.plan import FaultPlan, RunTrial
 from testbed.run.prediction import LinkRate, Physics, predict
+from testbed.run.profiles import expectations, heartbeat, settings
 from testbed.run.recovery import Recovery
 from testbed.run.repointing import Requests
 from testbed.run.reports import record
@@ -36,9 +37,6 @@ _JOIN_LIMIT = 30.0
 _RANKS_LIMIT = 10.0
 _POWER_LIMIT = 15.0
 _ANSWER_LIMIT = 1.0
-_HEARTBEAT = 1.0
-"""Seconds of silence that count where no policy says how many."""
-
 _PAYLOAD = 0.956
 """Share of a link's rate that TCP payload can have, in Ethernet frames of 1500 bytes."""
 
@@ -97,6 +95,7 @@ class Stage:
         self._prepare_spare(arm, job)
         recovery = self._recovery(arm, job)
         predict, chooser = self._predictor(arm), self._chooser(job)
+        self._note_settings(arm)
         trial = Trial(plan, arm.experiment, job, recovery, predict, self._around, chooser)
         trial.run()
         if not last:
@@ -130,7 +129,7 @@ class Stage:
             around.inbox,
             placement.job,
             self._seed,
-            _heartbeat(arm),
+            heartbeat(arm),
             placement.hosts,
             placement.spares,
             placement.fabric,
@@ -157,6 +156,12 @@ class Stage:
         self._note_slow_links(arm)
         return job
 
+    def _note_settings(self, arm: Arm) -> None:
+        """Write down what the numbers of the trial rest on."""
+        on_twin = self._tuning is not None
+        found = settings(arm, self._lab, self._physics(arm), self._link, on_twin=on_twin)
+        self._around.log.append("settings", arm.name, **found)
+
     def _note_slow_links(self, arm: Arm) -> None:
         """Say so when this machine is too busy to carry what its twin's ports should."""
         rate = arm.of(self._lab).twin.rate
@@ -171,7 +176,7 @@ class Stage:
     def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
         """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
         found = arm.of(self._lab).twin if job.changes else None
-        return arm.experiment.jobs, _heartbeat(arm), found
+        return arm.experiment.jobs, heartbeat(arm), found
 
     def _time_a_start(self, job: RunningJob) -> None:
         """Start a rank on a spare host and end it again: how long a cold spare will take."""
@@ -235,9 +240,9 @@ class Stage:
         def terms(fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
             if isinstance(job.job, Predicting) or fault is None or not breaks(fault.kind):
                 return expected(job, arm, fault, self._cost, step)
-            return predict(
+            under = partial(
+                predict,
                 fault.kind,
-                physics,
                 heartbeat=job.heartbeat,
                 state_bytes=job.state_bytes,
                 link=self._link,
@@ -245,6 +250,8 @@ class Stage:
                 start=self._start_seconds if cold else 0.0,
                 hold=fault.hold or 0.0,
             )
+            elsewhere = list(expectations(physics, under)) if self._tuning else []
+            return {**under(physics), "profiles": elsewhere}
 
         return terms
 
@@ -314,13 +321,6 @@ class Stage:
         deadline = Deadline.after(limit)
         inbox = self._around.inbox
         return inbox.result(inbox.submit(lambda: action(deadline)), deadline, what)
-
-
-def _heartbeat(arm: Arm) -> float:
-    limit: float = getattr(
-        arm.experiment.policy and arm.experiment.policy.options, "heartbeat", _HEARTBEAT
-    )
-    return limit
 
 
 def _usual(probes: list[Mapping[str, Any]]) -> Links:

@@ -10,6 +10,7 @@ import pytest
 from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
+from testbed.analysis.settings import Profile
 from testbed.report.html import write_html
 
 VOID = {"meta", "br", "link", "img", "hr"}
@@ -136,6 +137,18 @@ def test_whatever_people_or_hosts_wrote_is_escaped(report):
     assert "<script>" not in html
     assert html.count("&lt;script&gt;") >= 7
     assert parsed(html).wrong == []
+
+
+def test_the_report_says_what_its_numbers_rest_on(report):
+    profile = Profile("polatis-6000", 0.2, 3.0, True, "<a book>", {"warm": 3.4})
+    flags = {"warm.busbw": "above the rate of a port"}
+    settings = {"warm": {"settle": 0.025, "heartbeat": 0.2}}
+    html = report(summary(recovery(0), settings=settings, profiles=(profile,), flags=flags))
+    found = parsed(html)
+    assert found.wrong == []
+    assert "settle 25 ms, heartbeat 200 ms" in html
+    assert "polatis-6000|200 ms|3 s|3.4 s|<a book>|" in found.rows
+    assert "warm.busbw: above the rate of a port" in html
 
 
 def test_failed_checks_come_first(report):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.recovered import Recovered, Undone
+from testbed.analysis.settings import Profile
 from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
@@ -213,3 +215,30 @@ def test_what_recover_did_is_told_step_by_step(page):
 
 def test_after_a_kill_the_next_command_is_recover(page):
     assert "next    testbed recover results/run" in page(summary(cleanup="unknown"))
+
+
+SETTINGS = {"settle": 0.025, "heartbeat": 0.2, "loss_of_signal": 0.002, "link_up": 0.01}
+REPORTED = Profile("polatis-6000", 0.2, 3.0, True, "a book", {"warm": 3.4, "cold": 3.9})
+
+
+def test_the_page_says_what_its_numbers_rest_on_and_what_others_would_make_of_them(page):
+    settings = {"warm": SETTINGS, "cold": SETTINGS | {"settle": 0.2}}
+    unknown = replace(REPORTED, name="piezo", link_up=0.01, link_up_reported=False)
+    flagged = {"warm.busbw_64kib": "118.9 Mbit/s is above the 100 Mbit/s of a port"}
+    found = page(
+        summary(recovery(0), recovery(1, "cold"), settings=settings, profiles=(REPORTED, unknown),
+                flags=flagged), width=120,
+    )  # fmt: skip
+    assert "warm.busbw_64kib: 118.9 Mbit/s is above the 100 Mbit/s of a port" in found
+    rows = section(found, "What the numbers rest on")
+    assert rows[1] == "  heartbeat 200 ms, loss of signal 2 ms, link up 10 ms"
+    assert rows[2:4] == ["  warm: settle 25 ms", "  cold: settle 200 ms"]
+    cells = [re.split(r"\s{2,}", row.strip()) for row in rows[6:]]
+    assert cells == [
+        ["polatis-6000", "200 ms", "3 s", "3.4 s to 3.9 s", "a book"],
+        ["piezo", "200 ms", "10 ms as here", "3.4 s to 3.9 s", "a book"],
+    ]
+
+
+def test_a_record_of_before_has_nothing_to_say_of_its_settings(page):
+    assert "What the numbers rest on" not in page(summary(recovery(0)))

@@ -1,0 +1,88 @@
+"""What the numbers of a run rest on: settings of each arm, and predictions under others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from testbed.analysis.meaning import quantity
+from testbed.events import Event
+from testbed.units import SIZE
+
+if TYPE_CHECKING:
+    from testbed.analysis.metrics import Metric
+
+Settings = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A switch and its links as they are reported, and what the model expects with them."""
+
+    name: str
+    settle: float
+    link_up: float
+    link_up_reported: bool
+    """Else it is that of the run, as nobody has reported one."""
+    source: str
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    """By arm, the median of the recovery times that the model expects, in seconds."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the profile as `summary.json` has it."""
+        return {
+            "name": self.name,
+            "settle": self.settle,
+            "link_up": self.link_up,
+            "link_up_reported": self.link_up_reported,
+            "source": self.source,
+            "predicted": dict(self.predicted),
+        }
+
+
+def settings_of(events: Sequence[Event]) -> dict[str, Settings]:
+    """Return the settings of each arm, those of its last trial."""
+    return {event.subject: dict(event.data) for event in events if event.kind == "settings"}
+
+
+def profiles_of(events: Sequence[Event]) -> list[Profile]:
+    """Return what was predicted under each profile, before the faults."""
+    from statistics import median
+
+    found: dict[tuple[str, float, float, bool, str], dict[str, list[float]]] = {}
+    for event in events:
+        for row in event.data.get("profiles", ()) if event.kind == "prediction" else ():
+            name, settle, link_up = row["name"], row["settle"], row["link_up"]
+            key = (name, settle, link_up, row["link_up_reported"], row["source"])
+            found.setdefault(key, {}).setdefault(event.subject, []).append(row["total"])
+    return [
+        Profile(*key, {arm: median(totals) for arm, totals in by_arm.items()})
+        for key, by_arm in found.items()
+    ]
+
+
+def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> dict[str, str]:
+    """Return why some metrics are not what they seem, by `arm.metric`.
+
+    A bandwidth above the rate of a port is that of messages which the shaper of a twin's port lets
+    pass at once.
+    """
+    found = {}
+    for name, metric in metrics.items():
+        arm, _, what = name.rpartition(".")
+        of = settings.get(arm, {})
+        is_of_a_line = what.startswith(("busbw", "algbw")) and metric.meaning.unit == "bit/s"
+        if is_of_a_line and "rate" in of and metric.median > of["rate"]:
+            found[name] = _above(metric.median, of)
+    return found
+
+
+def _above(median: float, settings: Settings) -> str:
+    credit = int(settings.get("credit", 0))
+    measured = f", {SIZE.format(credit)} by the probe of the links," if credit else ""
+    return (
+        f"{quantity(median, 'bit/s')} is above the {quantity(settings['rate'], 'bit/s')} of a "
+        f"port: after a pause the shaper of a twin's port lets a credit{measured} pass at once, so "
+        "messages this short do not show what the line carries"
+    )

@@ -1,0 +1,39 @@
+"""What the numbers of a planned run would rest on."""
+
+from __future__ import annotations
+
+from testbed.analysis.settings import Profile, Settings
+from testbed.run.prediction import Physics
+from testbed.run.profiles import PROFILES, settings
+from testbed.schema import Experiment, Lab
+
+
+def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:
+    """Return the settings of each arm as a twin of the lab has them."""
+    return {
+        arm.name: settings(arm, lab, _physics(arm.of(lab)), on_twin=True)
+        for arm in experiment.arms()
+    }
+
+
+def planned_profiles(lab: Lab) -> list[Profile]:
+    """Return each profile with what its light takes in any recovery: dark, settled, up again."""
+    found = []
+    for profile in PROFILES:
+        own = profile.of(_physics(lab))
+        light = own.loss_of_signal + own.settle + own.link_up
+        known = profile.link_up is not None
+        found.append(
+            Profile(profile.name, own.settle, own.link_up, known, profile.source, {"": light})
+        )
+    return found
+
+
+def _physics(lab: Lab) -> Physics:
+    """Return the delays of a lab's twin; a switch that follows a card settles as that says."""
+    settle = lab.twin.settle
+    if lab.twin.cards:
+        from testbed.twin.cards import settings_of
+
+        settle = max(settings_of(lab)["settle"].values())
+    return Physics(lab.twin.loss_of_signal, settle, lab.twin.link_up)

@@ -1,0 +1,65 @@
+"""What the numbers of a run rest on, and which of them are not what they seem."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.analysis.meaning import meaning
+from testbed.analysis.metrics import Metric
+from testbed.analysis.settings import flags, profiles_of, settings_of
+from testbed.events import Event
+
+TWIN = {"settle": 0.025, "heartbeat": 0.2, "rate": 1e8, "credit": 16384}
+
+
+def predicted(trial: int, arm: str, **totals: float) -> Event:
+    rows = [
+        {"name": name, "settle": 0.2, "link_up": 3.0, "link_up_reported": True, "source": "a book",
+         "total": total}
+        for name, total in totals.items()
+    ]  # fmt: skip
+    return Event(trial, 1.0, "prediction", arm, trial, {"total": 0.5, "profiles": rows})
+
+
+def test_settings_are_those_of_each_arm():
+    events = [Event(n, 1.0, "settings", arm, n, {"settle": s})
+              for n, (arm, s) in enumerate([("a", 0.1), ("b", 0.2)])]  # fmt: skip
+    assert settings_of(events) == {"a": {"settle": 0.1}, "b": {"settle": 0.2}}
+    assert settings_of([]) == {} and profiles_of([]) == []  # of a record from before
+
+
+def test_a_profile_has_the_median_of_what_was_predicted_for_each_arm():
+    events = [predicted(0, "a", box=3.1), predicted(1, "a", box=3.2), predicted(2, "a", box=3.6),
+              predicted(3, "b", box=3.5, other=4.0)]  # fmt: skip
+    box, other = profiles_of(events)
+    assert (box.name, box.predicted) == ("box", {"a": 3.2, "b": 3.5})
+    assert other.to_json() == {
+        "name": "other",
+        "settle": 0.2,
+        "link_up": 3.0,
+        "link_up_reported": True,
+        "source": "a book",
+        "predicted": {"b": 4.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("metric", "median", "is_flagged"),
+    [
+        ("busbw_64kib", 118.9e6, True),
+        ("busbw_16mib", 95.4e6, False),
+        ("busbw", 101e6, True),
+        ("algbw_64kib", 118.9e6, True),
+        ("time_64kib", 1e9, False),
+    ],
+)
+def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, median, is_flagged):
+    metrics = {f"only.{metric}": Metric(meaning(metric), (median,), None)}
+    found = flags(metrics, {"only": TWIN})
+    assert list(found) == ([f"only.{metric}"] if is_flagged else [])
+    if metric == "busbw_64kib":
+        assert found["only.busbw_64kib"].startswith(
+            "118.9 Mbit/s is above the 100 Mbit/s of a port: after a pause the shaper of a twin's "
+            "port lets a credit, 16 KiB by the probe of the links, pass at once"
+        )
+    assert flags(metrics, {"only": {"heartbeat": 0.2}}) == {}  # on hardware no rate is known

@@ -1,0 +1,53 @@
+"""What the model expects with switches and links as they are reported."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from testbed.run.prediction import LinkRate, Physics, predict
+from testbed.run.profiles import PROFILES, expectations
+from testbed.twin.cards import presets
+
+HERE = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.01)
+EXPECT = partial(
+    predict,
+    heartbeat=0.2,
+    state_bytes=16_000_000,
+    link=LinkRate(480e6, 0.0),
+    step=0.25,
+    start=0.0,
+)
+
+
+def test_every_preset_card_has_a_profile_that_settles_as_the_card_does():
+    cards = presets()
+    assert {profile.name for profile in PROFILES} == cards.keys()
+    for profile in PROFILES:
+        assert profile.settle == cards[profile.name].settle().median
+        assert profile.source
+
+
+def test_link_up_is_what_is_reported_or_that_of_the_run():
+    rows = list(expectations(HERE, partial(EXPECT, "power-cut")))
+    found = {(row["name"], row["link_up"]): row["link_up_reported"] for row in rows}
+    assert found[("polatis-6000", 3.0)] and found[("polatis-6000", 6.0)]
+    assert found[("pic", 0.0)]
+    assert found[("piezo", 0.01)] is False
+
+
+@pytest.mark.parametrize("fault", ["power-cut", "rank-freeze", "dark-circuit"])
+def test_only_the_delays_of_switch_and_link_differ_between_predictions(fault):
+    here = EXPECT(fault, HERE)["total"]
+    for row in expectations(HERE, partial(EXPECT, fault)):
+        beyond = row["settle"] + row["link_up"] - HERE.settle - HERE.link_up
+        assert row["total"] == pytest.approx(here + beyond)
+
+
+def test_a_cold_spare_starts_while_a_slow_link_comes_up():
+    cold = partial(EXPECT, "power-cut", start=2.0)
+    rows = {(row["name"], row["link_up"]): row["total"] for row in expectations(HERE, cold)}
+    warm = EXPECT("power-cut", Physics(0.002, 0.2, 3.0))["total"]
+    assert rows[("polatis-6000", 3.0)] == pytest.approx(warm)
+    assert rows[("piezo", 0.01)] > EXPECT("power-cut", Physics(0.002, 0.012, 0.01))["total"] + 1.9
