@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 
 from runs_by_hand import plan
 
-from testbed.report.plan_page import print_plan
+from testbed.analysis.settings import Profile
+from testbed.report.plan_page import print_plan, print_planned
 
 
 def page(shown, width=100):
@@ -62,3 +64,13 @@ def test_whether_circuits_stay_is_told():
 
 def test_a_narrow_terminal_folds_the_plan():
     assert max(map(len, page(plan(), width=40))) <= 40
+
+
+def test_what_a_run_on_a_twin_would_rest_on_is_said_with_what_others_would_take():
+    out = io.StringIO()
+    settings = {"warm": {"settle": 0.025, "heartbeat": 0.2}, "slow": {"settle": 0.2}}
+    print_planned(settings, [Profile("box", 0.2, 3.0, True, "a book", {"": 3.202})], out, 100)
+    lines = out.getvalue().splitlines()
+    assert lines[1] == "What a twin's numbers would rest on"
+    assert lines[2:4] == ["    warm: settle 25 ms, heartbeat 200 ms", "    slow: settle 200 ms"]
+    assert re.split(r"\s{2,}", lines[-1].strip()) == ["box", "200 ms", "3 s", "3.202 s", "a book"]
