@@ -133,6 +133,7 @@ def set_keys(ctx: typer.Context) -> Iterator[str]:
 def _labs_meant(ctx: typer.Context, usual: str = "") -> Iterator[Mapping[str, Any]]:
     """Yield the data of the lab that a half-typed command names; of all when it names none."""
     from testbed.cli.finding import lab_file
+    from testbed.schema.groups import expanded
     from testbed.schema.load import read_source
 
     twin = _said(ctx, "twin") or (_said(ctx, "name") if _is_of_twin(ctx) else "")
@@ -142,7 +143,7 @@ def _labs_meant(ctx: typer.Context, usual: str = "") -> Iterator[Mapping[str, An
         files = [file]
     else:
         files = [lab_file(usual)] if usual else list(_files("configs"))
-    yield from (read_source(file).data for file in files)
+    yield from (expanded(read_source(file)).data for file in files)
 
 
 def _said(ctx: typer.Context, name: str) -> str:

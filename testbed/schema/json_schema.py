@@ -14,6 +14,7 @@ from pydantic_core.core_schema import DataclassSchema, DictSchema, ModelSchema, 
 from testbed.schema.check import Document
 from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
+from testbed.schema.groups import GROUP
 from testbed.schema.lab import Lab
 
 
@@ -48,7 +49,27 @@ def json_schema(file: Literal["experiment", "lab", "circuits"]) -> dict[str, Any
     models: dict[str, type[Document]] = {"experiment": Experiment, "lab": Lab}
     model = models.get(file, CircuitList)
     schema = model.model_json_schema(schema_generator=_Closed)
+    if model is Lab:
+        _add_groups(schema)
     return {"$schema": _Closed.schema_dialect} | schema
+
+
+def _add_groups(schema: dict[str, Any]) -> None:
+    """Describe groups of hosts: as hosts, but their texts may hold the host's number."""
+    kinds = schema["$defs"]
+    for name in ("Host", "Port"):
+        kinds[f"{name}Group"] = _with_numbers(kinds[name])
+    hosts = schema["properties"]["hosts"]["patternProperties"]
+    hosts[f"^{GROUP}$"] = {"$ref": "#/$defs/HostGroup"}
+
+
+def _with_numbers(node: Any) -> Any:
+    """Return the schema of a part of a group, in which no text is spelt as in a single host."""
+    if isinstance(node, list):
+        return [_with_numbers(one) for one in node]
+    if not isinstance(node, dict):
+        return f"{node}Group" if node == "#/$defs/Port" else node
+    return {key: _with_numbers(held) for key, held in node.items() if key != "pattern"}
 
 
 def _with_descriptions(schema: dict[str, Any], model: type) -> dict[str, Any]:

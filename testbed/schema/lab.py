@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kinds, nearest
 from testbed.schema.check import Checked, Document, Problem
+from testbed.schema.groups import Defaults, expanded
 from testbed.schema.hosts import Host, Port
 from testbed.schema.instruments import (
     Attenuator,
@@ -45,6 +46,9 @@ class Lab(Document):
 
     lab: Name
     hosts: Annotated[Mapping[Name, Host], Field(min_length=1)]
+    """Each by its name; a block named as `h[0-4]` is one for each number, `<n>` in its texts."""
+    defaults: Defaults = Defaults()
+    """What hosts have that do not say otherwise."""
     switches: Annotated[
         Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]],
         Field(max_length=MAX_SWITCHES),
@@ -62,6 +66,11 @@ class Lab(Document):
     leases: SharedLeases | None = None
     """Without it, leases are kept on the machine that the testbed runs on."""
     twin: TwinSettings = TwinSettings()
+
+    @classmethod
+    def read(cls, source: Source) -> Self:
+        """Return the checked lab of a file, its groups of hosts written out; raise SchemaError."""
+        return super().read(expanded(source))
 
     def wiring(self) -> dict[HostPort, Fibres]:
         """Return the fibres of every fabric port that has some."""
