@@ -12,9 +12,11 @@ settings.register_profile("without seconds", deadline=None)
 settings.load_profile("without seconds")
 """How long a test may take depends on what else the machine does: `--timeout` alone limits it."""
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts jobs in the background so, and the processes of tests would inherit it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    # nohup and jobs in the background ignore some, and so would all that tests start.
+    if signal.getsignal(number) is signal.SIG_IGN:
+        default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, default)
 
 
 @pytest.fixture(autouse=True)
