@@ -57,8 +57,7 @@ def nightly(
         print_json(facts)
     else:
         _show(night, directory)
-    word, _ = outcome(night)
-    return EXIT_SIGNALLED + signals[0] if signals else _CODES[word]
+    return EXIT_SIGNALLED + signals[0] if signals else _CODES[outcome(night)[0]]
 
 
 def _nearest(given: Path, usual: str) -> Path:
@@ -104,7 +103,7 @@ def _show(night: Night, directory: RunDirectory) -> None:
     from testbed.nightly.report import HEADINGS, outcome, rows
 
     console, table = terminal(), Table(*HEADINGS, box=None, pad_edge=False)
-    styles = {"passed": "green", "failed": "bold red", "error": "bold red"}
+    styles = dict.fromkeys(("failed", "error", "aborted"), "bold red") | {"passed": "green"}
     for word, *cells in rows(night):
         table.add_row(Text(word, styles[word]), *map(Text, cells))
     console.print(table)

@@ -51,6 +51,8 @@ class Night:
     chance: float = 0.0
     """How many metrics would seem slower by chance, had nothing changed, at most."""
     spent: float = 0.0
+    signal: int = 0
+    """The signal that ended it early, if one did."""
 
 
 class Watch:
@@ -93,6 +95,7 @@ class Watch:
                 night.missed.remove(missed)
                 self._try(missed.task)
         night.spent = budget - end.left
+        night.signal = next(iter(self._signals), 0)
         return night
 
     def _try(self, task: Task, kept_back: float = 0.0) -> None:

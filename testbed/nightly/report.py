@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -16,7 +17,10 @@ FORMAT = 1
 
 
 def outcome(night: Night) -> tuple[str, str]:
-    """Return what a night came to, passed, failed or error, and why: the first check or trouble."""
+    """Return what a night came to, and why: the first check or trouble.
+
+    It has passed, failed, been aborted, or it is an error.
+    """
     for attribute, word in (("failures", "failed"), ("errors", "error")):
         for result in night.results:
             for case in getattr(result, attribute):
@@ -24,6 +28,9 @@ def outcome(night: Night) -> tuple[str, str]:
     for one in night.excluded:
         if one.broken:
             return "error", f"{one.name}: {one.reason}"
+    if night.signal:
+        name = signal.Signals(night.signal).name
+        return "aborted", f"{name} after {len(night.results)} runs"
     if not night.results:
         return "error", "nothing was run"
     return "passed", f"{len(night.results)} runs, {len(night.missed)} not reached"

@@ -73,6 +73,7 @@ def test_a_signal_ends_the_night_early_and_it_still_reports(nights):
     assert process.returncode == 128 + signal.SIGTERM
     facts = nights.facts()
     assert facts["runs"] and facts["not_reached"]
+    assert (facts["outcome"], facts["reason"].split()[0]) == ("aborted", "SIGTERM")
     assert all("signal" in missed["reason"] for missed in facts["not_reached"])
 
 
