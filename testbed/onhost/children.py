@@ -27,8 +27,8 @@ _EFFECT: dict[int, str] = {signal.SIGSTOP: "T", signal.SIGKILL: "ZX"}
 _libc = ctypes.CDLL(None)
 
 
-def _die_with(agent: int) -> None:
-    """Have the kernel kill this rank with the agent: one that is stopped cannot see it go."""
+def die_with(agent: int) -> None:
+    """Have the kernel kill this process with the agent: a rank that is stopped cannot see it go."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != agent:
         os._exit(1)  # it went before we asked
@@ -53,7 +53,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 env={**os.environ, **environment},
                 start_new_session=True,
-                preexec_fn=partial(_die_with, os.getpid()),
+                preexec_fn=partial(die_with, os.getpid()),
             )
         assert self._process.stderr is not None
         self.line = ours

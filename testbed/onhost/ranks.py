@@ -43,7 +43,7 @@ class Ranks:
         self._heard: dict[int, float] = {}
         self._limit = 0.0
         self._missed: set[int] = set()
-        self.witnesses = Witnesses(bundle, selector, say)
+        self.witnesses = Witnesses(selector, say)
 
     def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
@@ -85,7 +85,7 @@ class Ranks:
     def watch(self, slot: int, states: str, number: int) -> None:
         """Have a rank's process watched; request `number` is answered when it is."""
         pid = self._child(slot).pid
-        self.witnesses.watch(slot, pid, states, self._journal.mark, number)
+        self.witnesses.watch(slot, pid, states, number)
 
     def straggle(self, slot: int, seconds: float, number: int) -> None:
         """Have a rank come late from now on; request `number` is answered when it has heard that.

@@ -9,32 +9,29 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import subprocess
-import sys
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable
 
+from .children import die_with
 from .frames import Message
-from .processes import MARK, born
+from .processes import born, send
 
 LIMIT = 15.0
 """Seconds that it watches at the longest."""
 
 _PERIOD = 0.0005
-_START = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from {package}.witness import watch
-watch(int(sys.argv[2]), sys.argv[3], sys.argv[4])
-"""
 
 
 class Witness:
-    """Such a process, seen from its agent. First it says that it watches, then what it saw."""
+    """Such a process, seen from its agent. First it says that it watches, then what it saw.
 
-    def __init__(self, bundle: int, pid: int, states: str, mark: str) -> None:
+    It is a fork of the agent, which has one thread: no fault waits for another Python to start.
+    """
+
+    def __init__(self, pid: int, states: str) -> None:
         """Start it; `states` are letters of the kernel's, X for a process that is gone."""
         start = born(pid)
         if start is None:
@@ -43,50 +40,56 @@ class Witness:
         """The requests that its next words answer."""
         self.words: list[Message] = []
         """What it has said that nobody has asked for yet."""
-        package = (__package__ or "").rpartition(".")[2]
-        arguments = [f"/proc/self/fd/{bundle}", str(pid), start, states]
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START.format(package=package), *arguments],
-            pass_fds=(bundle,),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, MARK: mark},
-            start_new_session=True,
-            bufsize=0,
-        )
-        assert self._process.stdout is not None
-        self.line = self._process.stdout
+        self.line, theirs = os.pipe()
+        agent = os.getpid()
+        self._process = os.fork()
+        if self._process == 0:
+            try:
+                _leave_the_agent(agent, theirs)
+                watch(pid, start, states)
+            finally:
+                os._exit(0)
+        os.close(theirs)
 
     def hear(self) -> bool:
         """Take what it says next, with its line ready to be read; tell if it goes on."""
-        said = self.line.readline()
-        if said.endswith(b"\n"):
-            self.words.append(json.loads(said))
+        said = os.read(self.line, 4096)
+        self.words += map(json.loads, said.splitlines())
         return bool(said)
 
     def end(self) -> None:
         """End it, whatever it does."""
-        self._process.kill()
-        self._process.wait()
-        self.line.close()
+        send(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        os.close(self.line)
+
+
+def _leave_the_agent(agent: int, line: int) -> None:
+    """Keep of all that the agent has open only `line`, as standard output; and die with it."""
+    die_with(agent)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.dup2(line, 1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 2)
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        if int(entry.name) > 2:
+            with suppress(OSError):  # the list itself
+                os.close(int(entry.name))
 
 
 class Witnesses:
     """At most one witness for each slot; each answers two requests."""
 
-    def __init__(
-        self, bundle: int, selector: selectors.BaseSelector, say: Callable[[Message], None]
-    ) -> None:
-        self._bundle = bundle
+    def __init__(self, selector: selectors.BaseSelector, say: Callable[[Message], None]) -> None:
         self._selector = selector
         self._say = say
         self._by_slot: dict[int, Witness] = {}
 
-    def watch(self, slot: int, pid: int, states: str, mark: str, number: int) -> None:
+    def watch(self, slot: int, pid: int, states: str, number: int) -> None:
         """Start a witness; request `number` is answered when it watches."""
         self._end(slot)
-        witness = self._by_slot[slot] = Witness(self._bundle, pid, states, mark)
+        witness = self._by_slot[slot] = Witness(pid, states)
         self._selector.register(witness.line, selectors.EVENT_READ, lambda: self._hear(slot))
         self.ask(slot, number)
 
@@ -148,4 +151,4 @@ def _state(pid: int, start: str) -> str:
 
 
 def _say(what: dict[str, Any]) -> None:
-    print(json.dumps(what), flush=True)
+    os.write(1, json.dumps(what).encode() + b"\n")

@@ -38,7 +38,6 @@ def test_a_frozen_rank_is_found_by_its_silence(testbed: CommandLine) -> None:
     done = testbed.run("resume", *SMALL_MODEL, *freeze, "--seed", "5")
     (trial,) = [t for t in done.json()["trials"] if t["variant"] == "interrupted"]
     assert trial["receipt"]["observer"].endswith("process in state T")
-    assert set(trial["witnesses"]) >= {"heartbeat-missed"}
     assert trial["marks"]["t2"] >= 0.150 - 0.05  # a beat came at most a quarter before the fault
 
 
