@@ -21,7 +21,7 @@ def test_a_model_runs_without_a_twin_and_its_record_says_so(
     summary = testbed("run", str(tmp_path / "small.yaml"), "--twin", "--json", *where).json()
     assert (summary["label"], summary["cleanup"]) == ("model", "verified")
     assert summary["metrics"]["n8.exposed_speedup"]["median"] == pytest.approx(1.363, abs=1e-3)
-    assert [check["verdict"] for check in summary["checks"]] == ["passed"] * 8
+    assert [check["verdict"] for check in summary["checks"]] == ["passed"] * 36
     (run,) = testbed.results.glob("*-stragglar-scaling-*")
     log = (run / "events.jsonl").read_text()
     kinds = {json.loads(line)["kind"] for line in log.splitlines()}
