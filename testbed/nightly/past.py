@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UsageError
+from testbed.files import open_file, parse_json, read_file
 from testbed.nightly.pairs import Pair
 from testbed.record.rundir import RunDirectory, runs
+from testbed.schema.load import MAX_BYTES
 
 _TAIL = 65_536
 """Bytes at the end of an event log that its last event is looked for in."""
+_LARGEST = 4 << 30
+"""Bytes of a log."""
 
 _MEASURED = ("passed", "failed", "inconclusive")
 
@@ -56,7 +60,10 @@ def _read(run: RunDirectory) -> PastRun | None:
         if facts["overrides"] or facts["label"] == "measured-hw":
             return None
         counts = Counter(s["arm"] for s in plan["steps"] if s["do"] == "RunTrial")
-        texts = [(run.path / name).read_text("utf-8") for name in ("experiment.yaml", "lab.yaml")]
+        texts = [
+            read_file(run.path / name, MAX_BYTES).decode()
+            for name in ("experiment.yaml", "lab.yaml")
+        ]
         return PastRun(
             run=run.id,
             experiment=str(plan["experiment"]),
@@ -80,8 +87,8 @@ def _outcome(run: RunDirectory) -> Any:
 
 def _seconds(events: Path) -> float:
     """Return when the last event of a log was, in seconds since its run began."""
-    with events.open("rb") as file:
-        file.seek(max(0, events.stat().st_size - _TAIL))
+    with open_file(events, _LARGEST) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
         lines = file.read(_TAIL).splitlines()
     return max(_times(lines), default=0.0)
 
@@ -89,6 +96,6 @@ def _seconds(events: Path) -> float:
 def _times(lines: list[bytes]) -> Iterator[float]:
     for line in lines:
         try:
-            yield float(json.loads(line)["t"])
+            yield float(parse_json(line)["t"])
         except (ValueError, KeyError, TypeError):  # cut at either end
             continue

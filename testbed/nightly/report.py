@@ -11,6 +11,7 @@ from typing import Any
 from testbed.nightly.baseline import MARGIN, Baselines, Machine
 from testbed.nightly.night import Night
 from testbed.nightly.verdict import Result
+from testbed.printable import printable
 from testbed.report.junit import Case, suite_of
 
 FORMAT = 1
@@ -132,7 +133,13 @@ def _table(headings: tuple[str, ...], body: Iterator[tuple[str, ...]]) -> Iterat
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return (
+        printable(text, kept="\n")
+        .replace("\\", "\\\\")
+        .replace("|", "\\|")
+        .replace("\n", " ")
+        .replace("<", "&lt;")
+    )
 
 
 def junit(night: Night) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,10 @@ def test_a_spoilt_record_hides_no_other(record):
     for name, text in (("plan.json", "[]"), ("run.json", "{"), ("events.jsonl", "\x00")):
         (record(FAULTS, 1 + len(name), 1) / name).write_text(text)
     (record(FAULTS, 2, 1) / "experiment.yaml").unlink()
+    for day, name in enumerate(("events.jsonl", "lab.yaml", "plan.json", "summary.json"), 20):
+        spoilt = record(FAULTS, day, 1)
+        (spoilt / name).unlink()
+        os.mkfifo(spoilt / name)  # nobody ever writes into it
     record(LUMION, 3, 1)
     assert "lumion" in [past.experiment for past in past_runs(record.results)]
 
