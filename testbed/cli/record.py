@@ -203,7 +203,7 @@ def telling_damage(*directories: RunDirectory) -> Iterator[None]:
         names = " or ".join(str(directory.path) for directory in directories)
         raise UsageError(
             f"the record in {names} is not as a run writes it: {_told(error)}",
-            hint="if `testbed run` wrote it, and nobody has changed it, report this as a bug",
+            hint="if `run` wrote it, and nobody has changed it, report this as a bug",
         ) from error
 
 

@@ -48,6 +48,8 @@ def said() -> list[tuple[str, str]]:
         tree = ast.parse(file.read_text())
         prose = [n for n in ast.walk(tree) if isinstance(n, ast.Expr)]  # docstrings
         skipped = {id(node.value) for node in prose}
+        joined = [n for n in ast.walk(tree) if isinstance(n, ast.JoinedStr)]
+        skipped |= {id(part) for node in joined for part in node.values}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "typed":
                 words = [word for argument in node.args for word in filled(argument)]
