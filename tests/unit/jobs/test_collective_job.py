@@ -89,3 +89,12 @@ def test_what_the_ports_will_send_is_predicted():
     expected = job().predict(TWIN, {})
     assert expected["sent_ring_7mib"] == pytest.approx(2 * 7 / 8 * 7 * MIB, rel=1e-3)
     assert expected["sent_stragglar_7mib"] <= (6 + 9) * MIB
+
+
+def test_the_fold_can_be_asked_for_and_is_slower_than_elimination_off_powers_of_two():
+    expected = job(ranks=6, algorithms=("rhd", "fold", "stragglar")).predict(TWIN, {})
+    assert expected["total_fold_7mib"] > 1.5 * expected["total_rhd_7mib"]
+    assert expected["speedup_over_fold"] > expected["speedup_over_rhd"]
+    assert all(meaning(metric) for metric in expected)
+    told = job(ranks=6, algorithms=("fold",)).for_rank()["options"]["schedules"]
+    verify(from_json(told["fold"]))
