@@ -66,7 +66,7 @@ def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> di
     """Return why some metrics are not what they seem, by `arm.metric`.
 
     A bandwidth above the rate of a port is that of messages which the shaper of a twin's port lets
-    pass at once.
+    pass at once, or of a schedule that has done part of its work before the last rank came.
     """
     found = {}
     for name, metric in metrics.items():
@@ -74,15 +74,22 @@ def flags(metrics: Mapping[str, Metric], settings: Mapping[str, Settings]) -> di
         of = settings.get(arm, {})
         is_of_a_line = what.startswith(("busbw", "algbw")) and metric.meaning.unit == "bit/s"
         if is_of_a_line and "rate" in of and metric.median > of["rate"]:
-            found[name] = _above(metric.median, of)
+            found[name] = _above(what, metric.median, of)
     return found
 
 
-def _above(median: float, settings: Settings) -> str:
+def _above(what: str, median: float, settings: Settings) -> str:
+    above = (
+        f"{quantity(median, 'bit/s')} is above the {quantity(settings['rate'], 'bit/s')} of a port"
+    )
+    if what.startswith(("busbw_stragglar_", "busbw_direct_")):
+        return (
+            f"{above}: the others had reduced among themselves before the last rank came, and what "
+            "they sent then is not in the exposed time"
+        )
     credit = int(settings.get("credit", 0))
     measured = f", {SIZE.format(credit)} by the probe of the links," if credit else ""
     return (
-        f"{quantity(median, 'bit/s')} is above the {quantity(settings['rate'], 'bit/s')} of a "
-        f"port: after a pause the shaper of a twin's port lets a credit{measured} pass at once, so "
-        "messages this short do not show what the line carries"
+        f"{above}: after a pause the shaper of a twin's port lets a credit{measured} pass at once, "
+        "so messages this short do not show what the line carries"
     )

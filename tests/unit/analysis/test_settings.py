@@ -63,3 +63,12 @@ def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, 
             "port lets a credit, 16 KiB by the probe of the links, pass at once"
         )
     assert flags(metrics, {"only": {"heartbeat": 0.2}}) == {}  # on hardware no rate is known
+
+
+@pytest.mark.parametrize("algorithm", ["stragglar", "direct"])
+def test_what_was_done_before_the_last_rank_came_is_no_credit_of_a_shaper(algorithm):
+    name = f"late.busbw_{algorithm}_7mib"
+    metrics = {name: Metric(meaning(name.partition(".")[2]), (127.9e6,), None)}
+    assert flags(metrics, {"late": TWIN})[name].startswith(
+        "127.9 Mbit/s is above the 100 Mbit/s of a port: the others had reduced among themselves"
+    )
