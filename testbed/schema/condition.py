@@ -112,7 +112,7 @@ class Statistics(Checked):
     near_prediction: Annotated[Condition, Amount("<=", signed=False)] | None = None
     """The median is no further from its prediction than this: a share of it, or a quantity."""
 
-    same_as: Annotated[str, Field(pattern=r"^[^.]+\.[a-z][a-z0-9_]*$")] | None = None
+    same_as: Annotated[str, Field(pattern=r"^.+\.[a-z][a-z0-9_]*$")] | None = None
     """Every trial has the value that every trial of this `arm.metric` has, to the last bit."""
 
     def conditions(self) -> Mapping[Statistic, Condition | str]:

@@ -223,7 +223,7 @@ class Experiment(Document):
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
             if arm and arm not in arms:
                 yield Problem(("checks", key), f"{arm!r} is no arm here", nearest(arm, arms), True)
-            other = (statistics.same_as or "").partition(".")[0]
+            other = (statistics.same_as or "").rpartition(".")[0]
             if other and other not in arms:
                 hint = nearest(other, arms)
                 yield Problem(("checks", key, "same_as"), f"{other!r} is no arm here", hint)

@@ -60,11 +60,13 @@ def test_a_plain_stream_gets_what_a_circuit_carries(testbed: CommandLine) -> Non
 
 def test_a_program_that_fails_fails_the_run_and_is_quoted(testbed: CommandLine) -> None:
     broken = 'jobs.main.command=["sh", "-c", "echo no luck >&2; exit 3"]'
-    done = testbed.run("command", "--repeat", "1", "-S", "checks={}", "-S", broken)
+    done = testbed.run("command", "--repeat", "1", "-S", broken)
     assert done.code == 1
     summary = done.json()
     assert summary["outcome"] == "failed" and summary["cleanup"] == "verified"
     assert "failed: it ended with code 3: no luck" in summary["reason"]
+    assert summary["reason"].startswith("1 of 1 trials did not end well: the program 'sh' on h")
+    assert [trial["outcome"] for trial in summary["trials"]] == ["failed"]
 
 
 @pytest.mark.alone

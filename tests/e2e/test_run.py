@@ -55,6 +55,18 @@ def test_the_prediction_was_written_before_the_fault(finished: tuple[dict, Path]
         assert kinds.index("prediction") < kinds.index("fault.inject")
 
 
+def test_what_the_numbers_rest_on_stands_beside_them(finished: tuple[dict, Path]) -> None:
+    summary, _ = finished
+    for settings in summary["settings"].values():
+        assert settings["settle"] == 0.025 and settings["link_up"] == 0.01
+        assert settings["rate"] == 500e6 and 0 < settings["delivered"] < 500e6
+    slow = [one for one in summary["profiles"] if one["link_up"] >= 3]
+    for one in slow:
+        assert one["predicted"].keys() == summary["settings"].keys()
+        assert all(seconds > 3 for seconds in one["predicted"].values())
+    assert len(slow) == 2 and all(0 <= trial["others"] <= 1 for trial in summary["trials"])
+
+
 def test_state_is_at_least_16_mib(finished: tuple[dict, Path]) -> None:
     _, run = finished
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]

@@ -226,3 +226,11 @@ def test_validate_says_so_and_ends_with_two(tmp_path, capsys):
     assert command_line(["validate", str(path)]) == 2
     said = capsys.readouterr().err
     assert f"{path}:6:33: checks.recovery_time.every: '< 500' is a plain number" in said
+
+
+def test_an_arm_of_a_matrix_can_be_compared_with_though_its_name_has_dots(refusals):
+    job, rest = TRAIN + ", steps: 9", "matrix: {jobs.main.batch: [1, 2]}\n"
+    check = "jobs.main.batch=1.digest: {same_as: jobs.main.batch=2.digest}"
+    assert refusals(job, check, rest) == []
+    (found,) = refusals(job, check.replace("=2.", "=3."), rest)
+    assert "'jobs.main.batch=3' is no arm here; did you mean 'jobs.main.batch=" in found
