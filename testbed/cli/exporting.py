@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from testbed.cli.completion import run_names
 from testbed.cli.record import telling_damage
 from testbed.commands import typed
 from testbed.errors import LabError, UsageError
+from testbed.files import replace_file
 from testbed.record.rundir import RunDirectory, find_run
 
 COLUMNS = {
@@ -82,6 +84,16 @@ def rows_of(run: RunDirectory) -> Iterator[dict[str, Any]]:
     except UsageError as error:
         command = typed("report", str(run.path))
         raise UsageError(str(error.args[0]), hint=f"compute it: {command}") from error
+    try:
+        yield from list(_rows(run, summary))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{run.path} holds a summary.json that is not one of ours: {error!r}",
+            hint=f"compute it again: {typed('report', str(run.path))}",
+        ) from None
+
+
+def _rows(run: RunDirectory, summary: dict[str, Any]) -> Iterator[dict[str, Any]]:
     common = {key: str(summary.get(key) or "") for key in ("experiment", "lab", "label")}
     for trial in summary.get("trials", ()):
         about = {key: trial[key] for key in ("trial", "outcome", "valid")}
@@ -126,10 +138,9 @@ def write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
     kinds = {str: pyarrow.string(), int: pyarrow.int64(), bool: pyarrow.bool_()}
     kinds[float] = pyarrow.float64()
     schema = pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
-    draft = path.with_name(f".{path.name}.tmp")
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), buffer)
     try:
-        parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), draft)
-        draft.replace(path)
+        replace_file(path, buffer.getvalue())
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise LabError(f"writing {path} failed: {error.strerror or error}") from error

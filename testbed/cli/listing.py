@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -114,7 +115,8 @@ def _without_summary(run: RunDirectory) -> tuple[str, str]:
 def _last_events(path: Path) -> list[dict[str, Any]]:
     try:
         with open_file(path, MAX_LOG) as file:
-            file.seek(max(0, path.stat().st_size - _TAIL))
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL))
             lines = file.read(_TAIL).split(b"\n")
     except OSError:
         return []
@@ -128,22 +130,20 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _metrics(path: Path) -> Mapping[str, Any]:
+def _metrics(path: Path) -> dict[str, Any]:
+    """Return the metrics of a run that have a number, or say that there is none."""
     try:
-        found = RunDirectory(path).read_json("summary.json").get("metrics")
+        found = RunDirectory(path).read_json("summary.json").get("metrics", {})
     except UsageError:
         return {}
-    metrics = found.items() if isinstance(found, dict) else ()
-    return {name: metric for name, metric in metrics if _is_metric(metric)}
+    rows = found.items() if isinstance(found, dict) else ()
+    return {name: one for name, one in rows if isinstance(one, dict) and _is_metric(one)}
 
 
-def _is_metric(value: Any) -> bool:
-    """Tell whether a file, which may hold anything, has a metric there."""
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("median"), (int, float))
-        and all(isinstance(value.get(name), str) for name in ("unit", "better"))
-    )
+def _is_metric(found: Mapping[str, Any]) -> bool:
+    median = found.get("median")
+    is_number = isinstance(median, (int, float)) and not isinstance(median, bool)
+    return (median is None or is_number) and isinstance(found.get("unit"), str)
 
 
 def print_runs(rows: Sequence[Mapping[str, Any]], wanted: Wanted, results: Path) -> None:

@@ -63,6 +63,8 @@ class _Verdict:
 
 def _needed(run: RunDirectory) -> str:
     """Return why a run must stay; empty when nobody needs it."""
+    if why := run.foreign():
+        return why
     try:
         if run.journal.exists() and is_held(run.journal):
             return "it goes on, or is being recovered"

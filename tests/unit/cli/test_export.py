@@ -92,3 +92,13 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, capsys, monkeypatch):
 def test_two_formats_at_once_are_refused(tmp_path, capsys):
     run = records.ended(tmp_path, trials=TRIALS)
     assert command_line(["export", str(run.path), "--csv", "--parquet", "x"]) == 2
+
+
+@pytest.mark.parametrize("trials", [[{}], [1], 7, [{**TRIALS[0], "values": [1]}]])
+def test_a_damaged_summary_is_one_sentence(tmp_path, capsys, trials):
+    run = records.ended(tmp_path)
+    run.write_json("summary.json", {"trials": trials})
+    assert command_line(["export", str(run.path)]) == 2
+    said = capsys.readouterr()
+    assert "is not one of ours" in said.err and said.err.count("\n") == 1
+    assert said.out == ""

@@ -1,6 +1,7 @@
 """The verb `list`, over runs that ended and runs that were killed."""
 
 import json
+import os
 
 import pytest
 import records
@@ -106,3 +107,18 @@ def test_a_change_by_hand_has_a_report_of_its_own(tmp_path, capsys):
     run.write_json("summary.json", {"outcome": "failed", "reason": "ocs refused: rolled back"})
     assert command_line(["report", str(run.path)]) == 1
     assert "reason   ocs refused: rolled back" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "metrics", [{RECOVERY: 1}, {RECOVERY: {"median": "x", "unit": "s"}}, [1], {RECOVERY: {}}]
+)
+def test_a_damaged_metric_is_none(tmp_path, capsys, metrics):
+    records.ended(tmp_path, metrics=metrics)
+    records.ended(tmp_path, metrics=metric(0.1))
+    rows = listed(tmp_path, capsys, "--metric", RECOVERY, "--best", "9")
+    assert [row["value"] for row in rows] == [0.1]
+
+
+def test_a_fifo_for_an_event_log_keeps_nobody_waiting(tmp_path, capsys):
+    os.mkfifo(records.made(tmp_path).events)
+    assert [row["outcome"] for row in listed(tmp_path, capsys)] == ["unfinished"]
