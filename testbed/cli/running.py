@@ -22,7 +22,7 @@ from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_record
 from testbed.cli.refusals import forget_refused
-from testbed.cli.twins import TwinAround, inside_twin, is_inside_twin
+from testbed.cli.twins import TwinAround, check_rate, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
@@ -58,6 +58,7 @@ def run(
             return inside_twin(twin, inputs.lab, inputs.lab_file, set_)
         on_twin = is_inside_twin(inputs.lab)
         if on_twin:
+            check_rate(inputs.lab)
             _check_far_ends(inputs.plan)
         elif not on_paper:
             _refuse_what_only_twins_do(inputs)

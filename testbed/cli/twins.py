@@ -27,7 +27,7 @@ from testbed.twin import NEW_TWIN, registry, sandbox
 from testbed.twin.cards import check_cards, settings_of
 from testbed.twin.control import ask
 from testbed.twin.machine import TWIN_VARIABLE
-from testbed.units import TIME
+from testbed.units import RATE, TIME
 
 twin_app = typer.Typer(
     help="Keep a twin of a lab for several commands.", no_args_is_help=True, rich_markup_mode=None
@@ -198,6 +198,17 @@ def _check_lab(theirs: str, lab: Lab) -> None:
     if theirs != lab.lab:
         raise UsageError(
             f"this is a twin of lab {theirs}, not of {lab.lab}", hint=f"name it with --lab {theirs}"
+        )
+
+
+def check_rate(lab: Lab) -> None:
+    """Refuse a lab whose lines this twin was not made with: its record would name another rate."""
+    made_with = ask({"do": "describe"})["rate"]
+    if made_with != lab.twin.rate:
+        made, wanted = (RATE.format(rate) for rate in (made_with, lab.twin.rate))
+        raise UsageError(
+            f"the lines of this twin carry {made}, and lab {lab.lab} says {wanted}",
+            hint=f"say so: -S 'lab.twin.rate={made}'; or start a twin with that of the lab",
         )
 
 

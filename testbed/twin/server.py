@@ -100,7 +100,8 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
     match request:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}
-            return {"name": name, "lab": twin.lab.lab, "hosts": pids}
+            lab = twin.lab
+            return {"name": name, "lab": lab.lab, "rate": lab.twin.rate, "hosts": pids}
         case {"do": "tuning"}:
             return twin.settings
         case {"do": "tune", "settings": settings}:

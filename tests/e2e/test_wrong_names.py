@@ -32,6 +32,13 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(testbed, rack, lin
     assert words in done.err
 
 
+def test_a_run_is_not_said_to_be_of_another_rate_than_its_twins(testbed, rack, tmp_path):
+    fast = ["-S", "lab.twin.rate=1 Gbit/s", "--results", str(tmp_path / "results")]
+    done = testbed("run", "experiments/lumion.yaml", "--lab", "rack", "--twin", rack, *fast)
+    assert done.code == 2 and not (tmp_path / "results").exists()
+    assert "the lines of this twin carry 500 Mbit/s, and lab rack says 1 Gbit/s" in done.err
+
+
 def test_what_was_done_to_a_twin_is_said(testbed, rack):
     said = [
         testbed("twin", *line.format(rack=rack).split()).out
