@@ -67,6 +67,14 @@ def everywhere(schedule, vectors):
         return groups.run(take_part)
 
 
+@pytest.mark.parametrize("ranks", [3, 5, 6, 7])
+def test_halving_doubling_off_powers_of_two_ends_with_every_sum(ranks):
+    vectors = np.random.default_rng(ranks).integers(-(2**59), 2**59, (ranks, 100_001), np.int64)
+    expected = vectors.sum(axis=0)
+    everywhere(to_json(all_reduce("rhd", ranks)), vectors)
+    assert (vectors == expected).all()
+
+
 @settings(max_examples=80)
 @given(schedules(), st.integers(0, 2000), st.integers(0, 2**32))
 def test_any_schedule_ends_as_on_paper(schedule, size, seed):
