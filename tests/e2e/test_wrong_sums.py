@@ -10,20 +10,25 @@ from commandline import CommandLine
 PLANTED = """
 import numpy
 
-true, calls = numpy.add, 0
+true = numpy.add
 
 
-def add(one, other, out=None, **more):
-    global calls
-    result = true(one, other, out=out, **more)
-    if out is one:  # what arrives, added to one's own
-        calls += 1
-        if calls > 200:
-            out[0] += 0.5
-    return result
+class Add:
+    calls = 0
+
+    def __getattr__(self, name):
+        return getattr(true, name)
+
+    def __call__(self, one, other, out=None, **more):
+        result = true(one, other, out=out, **more)
+        if out is one and numpy.ndim(other) and out.size:  # what arrives, added to one's own
+            self.calls += 1
+            if self.calls > 60:
+                out[0] += 0.5
+        return result
 
 
-numpy.add = add
+numpy.add = Add()
 """
 """What the Python of one host's ranks reads first."""
 
