@@ -16,7 +16,7 @@ _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 """What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
 
 
-class _Words(io.TextIOWrapper):
+class Words(io.TextIOWrapper):
     """A standard stream whose words are lost once their reader has gone.
 
     What a full disk does not take is lost as well, and `trouble` tells why.
@@ -62,7 +62,7 @@ class _Words(io.TextIOWrapper):
 class AsItIs:
     """A standard stream that takes control characters too; all else is that stream's."""
 
-    def __init__(self, words: _Words) -> None:
+    def __init__(self, words: Words) -> None:
         self._words = words
 
     def write(self, words: str, /) -> int:
@@ -125,4 +125,4 @@ def _stream(descriptor: int, given: TextIO | None) -> TextIO:
     if not isinstance(given, io.TextIOWrapper):  # it was closed when we began
         given = io.TextIOWrapper(io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False)))
     encoding, is_flushed = given.encoding, given.line_buffering or given.write_through
-    return _Words(given.detach(), encoding, "backslashreplace", line_buffering=is_flushed)
+    return Words(given.detach(), encoding, "backslashreplace", line_buffering=is_flushed)
