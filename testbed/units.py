@@ -35,7 +35,7 @@ class Dimension:
         """
         if isinstance(text, bool) or not isinstance(text, str):
             raise ValueError(self._complaint(text))
-        match = _QUANTITY.fullmatch(text.strip())
+        match = _QUANTITY.fullmatch(text.strip(_SPACES))
         if match is None or match["unit"] not in self.units:
             raise ValueError(self._complaint(text))
         value = float(match["number"]) * self.units[match["unit"]]
@@ -99,8 +99,11 @@ class Dimension:
         }
 
 
+_SPACES = " \u00a0\u2009\u202f"
+"""What may be between a number and its unit: spaces, as type is set too; no tab and no line end."""
 _QUANTITY = re.compile(
-    r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-zµμ%/]+)"
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    rf"[{_SPACES}]*(?P<unit>[A-Za-zµμ%/]+)"
 )
 _INPUT_ONLY = {"ppm", "μs", "us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
 

@@ -124,6 +124,8 @@ class FileStore:
     def open(self) -> Iterator[Ledger]:
         """Enter a transaction that nobody else is in; what raises inside changes nothing."""
         try:
+            if self._path.is_symlink():  # everybody may put one there
+                raise OSError("it is a link")
             if not self._path.exists():
                 self._make()
             uri = f"{self._path.resolve().as_uri()}?mode=rw"

@@ -585,3 +585,20 @@ def take_as_nobody(store, run):
         capture_output=True,
         text=True,
     )
+
+
+@pytest.mark.parametrize("planted", ["leases.sqlite", "leases.sqlite-wal", "leases.sqlite-shm"])
+@pytest.mark.parametrize("content", [b"", b"precious"])
+def test_a_link_planted_beside_the_store_leads_no_write_elsewhere(tmp_path, planted, content):
+    """Everybody may write to the directory of the store, which has no sticky bit."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(content)
+    path = tmp_path / "leases.sqlite"
+    store = FileStore(path)
+    with store.open() as ledger:
+        assert ledger.claims() == {}
+    (tmp_path / planted).unlink(missing_ok=True)
+    (tmp_path / planted).symlink_to(victim)
+    with pytest.raises(LabError, match="cannot be used"), store.open() as ledger:
+        ledger.log_force("token", "somebody", "something")
+    assert victim.read_bytes() == content

@@ -23,6 +23,9 @@ values = st.floats(1e-9, 1e15)
         (TIME, "3 us", 3e-6),
         (TIME, "25 ms", 0.025),
         (TIME, "1.5s", 1.5),
+        (TIME, " 1.5  s ", 1.5),
+        (TIME, "1.5\u00a0s", 1.5),
+        (TIME, "1.5\u202fs", 1.5),
         (TIME, "2 min", 120),
         (TIME, "1 h", 3600),
         (RATE, "9600 bit/s", 9600),
@@ -105,7 +108,11 @@ def test_a_value_is_printed_as_people_write_it(dimension, value, text):
 
 @pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda d: d.name)
 @pytest.mark.parametrize(
-    "given_", [25, 2.5, True, None, "25", "ms", "", "25 m s", "0x10 s", "1,5 s"]
+    "given_",
+    [
+        *(25, 2.5, True, None, "25", "ms", "", "25 m s", "0x10 s", "1,5 s"),
+        *("25\nms", "25\tms", "25 ms\n", "\t25 ms", "25\r ms", "25\x0bms", "\u0662\u0665 ms"),
+    ],
 )
 def test_a_number_without_a_unit_of_its_kind_is_refused_with_an_example(dimension, given_):
     with pytest.raises(ValueError) as refusal:
