@@ -37,15 +37,16 @@ def test_a_meter_sees_what_an_attenuator_takes_and_a_receiver_loses_its_carrier(
     assert found["no power"][:3] == [None, None, None]
 
 
-def _longest_pause(run: Path, trial: int) -> float:
-    """Return the longest time between two steps of rank 0 in a trial."""
-    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    ends = [
-        event["data"]["mono"]
-        for event in events
-        if event["kind"] == "step" and (event.get("trial"), event["data"]["rank"]) == (trial, 0)
-    ]
-    return max(later - earlier for earlier, later in pairwise(ends))
+def _longest(run: Path, number: int) -> tuple[float, float]:
+    """Return the longest steps of rank 0 before the fault and from it on, by its own clock."""
+    rows = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    mine = [row for row in rows if row.get("trial") == number]
+    (fault,) = [row["seq"] for row in mine if row["kind"] == "fault.inject"]
+    steps = [row for row in mine if row["kind"] == "step" and row["data"]["rank"] == 0]
+    took: dict[bool, list[float]] = {False: [], True: []}
+    for one, later in pairwise(steps):
+        took[later["seq"] > fault].append(later["data"]["mono"] - one["data"]["mono"])
+    return max(took[False]), max(took[True])
 
 
 def _rest(found: dict[str, list[object]]) -> list[object]:
@@ -61,13 +62,20 @@ def test_a_job_goes_on_after_an_attenuation_and_the_lab_is_as_before(testbed: Co
     assert observers["into-the-switch"] in ("h1.p0 carrier", "opm.1 meter")
     assert observers["at-the-receiver"] in ("h1.p1 carrier", "opm.3 meter")
     assert observers["still-enough"] == "opm.1 meter"
-    assert all(trial["valid"] and trial["recovered"] for trial in summary["trials"])
+    assert all(trial["valid"] for trial in summary["trials"])
     assert summary["cleanup"] == "verified"
     run = testbed.results / "latest"
-    trials = enumerate(summary["trials"])
-    pauses = {t["variant"]: _longest_pause(run, number) for number, t in trials}
-    assert pauses["into-the-switch"] > 0.25 < pauses["at-the-receiver"]  # held for 300 ms
-    assert pauses["still-enough"] < 0.25
+    for trial in summary["trials"]:
+        before, after = _longest(run, trial["trial"])
+        if trial["variant"] != "still-enough":
+            assert trial["response"] == "recovered" and trial["recovered"]
+            assert trial["values"]["recovery_time"] > after > 0.25  # held for 300 ms
+            assert trial["marks"]["t1"] < 0.3 and trial["mark_errors"]["t0"] < 0.3
+        elif trial["response"] == "ridden out":
+            assert trial["recovered"] is None and "recovery_time" not in trial["values"]
+            assert "dip" in trial["values"] and "t10" not in trial["marks"]
+        else:  # this machine made a step longer than any of 150 before
+            assert trial["response"] == "recovered" and after > 0.9 * before
     rows = [json.loads(line) for line in (run / "wire" / "voa.jsonl").read_text().splitlines()]
     settings = [r["data"].split(";")[0] for r in rows if "ATT " in r["data"]]
     assert sorted(settings) == sorted(
