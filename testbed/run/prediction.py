@@ -47,8 +47,11 @@ def predict(
     0 for a warm one) while the fabric moves, and be given its state. The orchestration itself is
     not in the prediction: it is what the measurement adds. A fibre that lost its light at an
     attenuator is dark for as long as that is held, and no mirror moves; what was under way then
-    waits for TCP to send it again.
+    waits for TCP to send it again. A freeze that is over before its heartbeat is missed costs its
+    time and a step.
     """
+    if fault == "rank-freeze" and 0 < hold < heartbeat:
+        return {"held": hold, "step": step, "total": hold + step}
     if fault == "attenuate":
         dark = hold + physics.link_up
         terms = {"held": hold, "link_up": physics.link_up, "resending": _sent_again(dark) - dark}

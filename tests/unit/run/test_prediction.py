@@ -69,6 +69,13 @@ def test_a_job_without_light_goes_on_when_tcp_sends_again(hold, sent_again):
     assert sum(value for name, value in terms.items() if name != "total") == terms["total"]
 
 
+def test_a_freeze_that_no_policy_notices_is_over_when_it_is_undone():
+    terms = predict("rank-freeze", PHYSICS, start=0.0, hold=0.1, **SAME)
+    assert terms == pytest.approx({"held": 0.1, "step": 0.05, "total": 0.15})
+    noticed = predict("rank-freeze", PHYSICS, start=0.0, hold=0.3, **SAME)
+    assert noticed["noticing"] == SAME["heartbeat"]
+
+
 FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
 
 
