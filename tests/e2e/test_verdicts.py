@@ -13,6 +13,7 @@ from typing import Any
 from commandline import SMALL_MODEL, CommandLine
 
 from testbed.bench.host import PATIENCE
+from testbed.errors import EXIT_UNSAFE
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 
@@ -90,7 +91,7 @@ def test_whoever_leaves_is_told_what_is_still_changed_and_what_to_type(
         done = run.finish(limit=100)
     finally:
         assert testbed("twin", "clear", rack, "ocs").code == 0
-    assert done.code == 128 + signal.SIGTERM, done.err
+    assert done.code == EXIT_UNSAFE, done.err
     assert "stopping: taking back " in done.err and "at most" in done.err
     assert "circuits: left in the middle" in done.out, done.out
     *_, last = done.out.splitlines()
