@@ -260,7 +260,7 @@ def _recoveries(dead: DeadRun) -> list[Recovered]:
 
     try:
         return recoveries(list(read_events(dead.directory.events)))
-    except (UsageError, OSError):  # whoever needs it is told where it is broken
+    except Exception:  # it may hold anything; whoever needs it is told where it is broken
         return []
 
 

@@ -139,6 +139,10 @@ def test_no_mutant_breaks_a_reader(mutator, places, monkeypatch, part):
     played(mutator, range(1 + part * 5, 6 + part * 5), places, monkeypatch)
 
 
+def test_no_mutant_that_once_broke_a_reader_does_so_again(mutator, places, monkeypatch):
+    played(mutator, [0x493], places, monkeypatch)  # a step that `recover` ended and never began
+
+
 PARTS, EACH = 80, 25
 """So that one that hangs is found by the time that pytest gives a test."""
 
