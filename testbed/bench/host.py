@@ -190,18 +190,16 @@ class BenchHost:
         """
         return self.link.post("tell", slot=slot, message=dict(message), grace=grace)
 
-    def signal_rank(self, slot: int, name: str, deadline: Deadline) -> Stopped:
-        """Send a rank a signal (`KILL`, `STOP`, `CONT`)."""
-        answer = self.link.ask("signal", deadline, slot=slot, signal=name).value
+    def signal_rank(self, slot: int, name: str, deadline: Deadline, watched: str = "") -> Stopped:
+        """Send a rank a signal (`KILL`, `STOP`, `CONT`).
+
+        With `watched`, a process of its own on the host looks at the rank's for any of these
+        states, letters of the kernel's (X for one that is gone), and tells `witness`.
+        """
+        told = {"slot": slot, "signal": name, "watched": watched}
+        answer = self.link.ask("signal", deadline, **told).value
         sent, done = answer["mono"]
         return Stopped(sent, done, answer["state"])
-
-    def watch_rank(self, slot: int, states: str, deadline: Deadline) -> None:
-        """Have a process of its own on the host watch a rank's, from the return of this on.
-
-        It looks for any of `states`, letters of the kernel's; X is for a process that is gone.
-        """
-        self.link.ask("watch", deadline, slot=slot, states=states)
 
     def witness(self, slot: int, deadline: Deadline) -> tuple[float, str]:
         """Return when, by the host's clock, the watching process saw which state.

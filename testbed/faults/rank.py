@@ -75,8 +75,7 @@ def _signal(bench: Bench, victim: Victim, name: str, wanted: str, deadline: Dead
     it has caused them; what the other process sees is what the kernel says.
     """
     host = bench.hosts[victim.host]
-    host.watch_rank(victim.slot, wanted, deadline)
-    stopped = host.signal_rank(victim.slot, name, deadline)
+    stopped = host.signal_rank(victim.slot, name, deadline, watched=wanted)
     note = f"SIG{name} to rank {victim.rank} on {victim.host}, then state {stopped.state}"
     if stopped.state not in wanted:
         raise HostError(victim.host, f"a signal did nothing: {note}", hint="look at the process")

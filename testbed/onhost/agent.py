@@ -185,13 +185,12 @@ class Agent:
         return {}
 
     def do_signal(self, request: Message, _: float) -> dict[str, Any]:
-        """Send a rank a signal; return between which instants it took effect, and its state."""
-        return self._for_a_run(self._ranks).signal(request["slot"], request["signal"])
+        """Send a rank a signal; return between which instants it took effect, and its state.
 
-    def do_watch(self, request: Message, _: float) -> None:
-        """Have a rank's process watched by another one; the answer comes when it is."""
-        ranks = self._for_a_run(self._ranks)
-        ranks.watch(request["slot"], request["states"], request["id"])
+        With `watched`, another process looks for any of these states from before the signal on.
+        """
+        ranks, watched = self._for_a_run(self._ranks), request.get("watched", "")
+        return ranks.signal(request["slot"], request["signal"], watched)
 
     def do_witness(self, request: Message, _: float) -> None:
         """Ask that other process what it saw; the answer comes when it has seen it."""

@@ -64,7 +64,7 @@ class Ranks:
             self._heard[slot] = time.monotonic() + grace
         child.send(message)
 
-    def signal(self, slot: int, name: str) -> dict[str, Any]:
+    def signal(self, slot: int, name: str, watched: str = "") -> dict[str, Any]:
         """Send a signal; return between which instants it took effect, and the state after it.
 
         That a stopped process goes on again is promised first.
@@ -74,6 +74,8 @@ class Ranks:
         if number == signal.SIGSTOP and slot not in self._stops:
             promise = self._journal.promise("stop", pid=child.pid, born=born(child.pid))
             self._stops[slot] = promise
+        if watched:
+            self.witnesses.watch(slot, child.pid, watched)
         before = time.monotonic()
         child.signal(number)
         state = child.state_after(number)
@@ -81,11 +83,6 @@ class Ranks:
         if number == signal.SIGCONT:
             self._settle_stop(slot)
         return {"mono": [before, after], "state": state, "pid": child.pid}
-
-    def watch(self, slot: int, states: str, number: int) -> None:
-        """Have a rank's process watched; request `number` is answered when it is."""
-        pid = self._child(slot).pid
-        self.witnesses.watch(slot, pid, states, number)
 
     def straggle(self, slot: int, seconds: float, number: int) -> None:
         """Have a rank come late from now on; request `number` is answered when it has heard that.

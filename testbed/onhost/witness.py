@@ -26,7 +26,7 @@ _PERIOD = 0.0005
 
 
 class Witness:
-    """Such a process, seen from its agent. First it says that it watches, then what it saw.
+    """Such a process, seen from its agent. It says once what it saw.
 
     It is a fork of the agent, which has one thread: no fault waits for another Python to start.
     """
@@ -79,19 +79,18 @@ def _leave_the_agent(agent: int, line: int) -> None:
 
 
 class Witnesses:
-    """At most one witness for each slot; each answers two requests."""
+    """At most one witness for each slot; each answers a request."""
 
     def __init__(self, selector: selectors.BaseSelector, say: Callable[[Message], None]) -> None:
         self._selector = selector
         self._say = say
         self._by_slot: dict[int, Witness] = {}
 
-    def watch(self, slot: int, pid: int, states: str, number: int) -> None:
-        """Start a witness; request `number` is answered when it watches."""
+    def watch(self, slot: int, pid: int, states: str) -> None:
+        """Start a witness of the process in a slot."""
         self._end(slot)
         witness = self._by_slot[slot] = Witness(pid, states)
         self._selector.register(witness.line, selectors.EVENT_READ, lambda: self._hear(slot))
-        self.ask(slot, number)
 
     def ask(self, slot: int, number: int) -> None:
         """Answer request `number` with the next word of a slot's witness, when it says it."""
@@ -130,8 +129,7 @@ class Witnesses:
 
 
 def watch(pid: int, start: str, states: str) -> None:
-    """Say that it watches a process, and then when that has one of the states."""
-    _say({"watching": pid})
+    """Say when a process has one of the states."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
         state = _state(pid, start)
