@@ -50,6 +50,12 @@ class StandingTwin:
         """Run a command on a host, beside everything that could refuse it."""
         return self._enter(self._init(host), "--net", "--mount", "--uts", command=command)
 
+    def start_on(self, host: str, *command: str) -> subprocess.Popen[str]:
+        """Start a program on a host's network that runs until its standard input ends."""
+        way = ["nsenter", "--target", str(self._init(host)), "--user", "--preserve-credentials"]
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*way, "--net", *command], stdin=pipe, stdout=pipe, text=True)
+
     @contextmanager
     def stopped(self, pid: int) -> Iterator[None]:
         """Stop a process for a while."""

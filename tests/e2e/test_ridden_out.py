@@ -1,0 +1,169 @@
+"""Faults that no policy repairs, against a program of its own that listens on the link."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from commandline import COMMAND, ROOT, CommandLine, Started
+from standing import StandingTwin
+
+HERE = Path(__file__).parent
+LAB = str(HERE / "attenuation" / "lab.yaml")
+EXPERIMENT = str(HERE / "attenuation" / "lost-light.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A TCP segment that arrived: when, on the machine's monotonic clock, and up to which byte."""
+
+    at: float
+    end: int
+
+
+@pytest.fixture
+def twin() -> Iterator[StandingTwin]:
+    name = f"lost-light-{os.getpid()}"
+    subprocess.run([*COMMAND, "twin", "up", LAB, "--name", name], cwd=ROOT, check=True)
+    yield StandingTwin(name)
+    subprocess.run([*COMMAND, "twin", "down", name], cwd=ROOT, check=True)
+
+
+@contextmanager
+def captured(twin: StandingTwin, host: str, interface: str) -> Iterator[list[Segment]]:
+    """Listen on a port of a host; what arrived is known once the block is left."""
+    program = [sys.executable, str(HERE / "inside" / "capture.py"), interface]
+    listener = twin.start_on(host, *program)
+    assert listener.stdout is not None and listener.stdout.readline() == "ready\n"
+    found: list[Segment] = []
+    yield found
+    out, _ = listener.communicate("", timeout=20)
+    for row in out.splitlines():
+        at, number, size = row.split()
+        found.append(Segment(float(at), int(number) + int(size)))
+
+
+def zero_of(run: Started) -> float:
+    """Return when a run's log began, on the machine's monotonic clock, seen by reading along.
+
+    Nothing can be read before it happened, and some line is read as soon as it is written.
+    """
+    soonest, seen = float("inf"), 0
+    while run.process.poll() is None:
+        log = run.results / "latest" / "events.jsonl"
+        size = log.stat().st_size if log.exists() else 0
+        if size > seen:
+            with log.open("rb") as file:
+                file.seek(seen)
+                rows = file.read(size - seen).split(b"\n")
+            at = time.monotonic()
+            seen = size - len(rows[-1])
+            events = [json.loads(row) for row in rows[:-1]]
+            fresh = [e["t"] for e in events if "mono" not in e["data"]]
+            soonest = min([soonest, *(at - t for t in fresh)])
+        time.sleep(0.001)
+    return soonest
+
+
+def step_ends(segments: list[Segment]) -> list[float]:
+    """Return when the last segment of each step arrived: all steps send the same number of bytes.
+
+    Their number, and where steps begin, show in the pauses between bursts.
+    """
+    seconds = sorted(later.at - one.at for one, later in pairwise(segments))
+    pause = seconds[-len(seconds) // 50]
+    ends = [one.end for one, later in pairwise(segments) if later.at - one.at >= pause]
+    (size, _), *_ = Counter(later - one for one, later in pairwise(ends)).most_common(1)
+    (phase, _), *_ = Counter(end % size for end in ends).most_common(1)
+    first = {}
+    for segment in segments:
+        if segment.end % size == phase:
+            first.setdefault(segment.end, segment.at)
+    return sorted(first.values())
+
+
+def gap(segments: list[Segment]) -> tuple[float, float]:
+    """Return the longest pause between two segments: its begin and its end."""
+    one, later = max(pairwise(segments), key=lambda pair: pair[1].at - pair[0].at)
+    return one.at, later.at
+
+
+def silence(segments: list[Segment], until: float) -> float:
+    """Return the longest of the last pauses between two segments that came until a moment."""
+    last = [segment for segment in segments if segment.at <= until][-2000:]
+    return max(later.at - one.at for one, later in pairwise(last))
+
+
+@pytest.mark.parametrize("hold", ["1 s", pytest.param("3 s", marks=pytest.mark.soak)])
+def test_marks_of_lost_light_are_those_that_a_listener_on_the_link_saw(
+    testbed: CommandLine, twin: StandingTwin, hold: str
+) -> None:
+    with captured(twin, "h1", "eth1") as segments:
+        where = ["--lab", LAB, "--twin", twin.name, "--seed", "1", "-S", f"faults.0.hold={hold}"]
+        run = testbed.start("run", EXPERIMENT, *where)
+        zero = zero_of(run)
+    done = run.finish()
+    assert done.code == 0, done.err
+    (trial,) = run.summary()["trials"]
+    assert trial["response"] == "recovered"
+    (sent,) = [e["data"]["sent"] for e in run.events() if e["kind"] == "fault.inject"]
+    dark, lit = gap(segments)
+    ends = step_ends(segments)
+    usual = statistics.median(later - one for one, later in pairwise(ends))
+    back = next(end for end in ends if end >= lit)
+    t0_late = zero + sent + trial["mark_errors"]["t0"]
+    t10 = zero + sent + trial["marks"]["t10"]
+    away = (abs(t0_late - dark), abs(t10 - back))
+    print(f"t0 {away[0] * 1e3:.1f} ms and t10 {away[1] * 1e3:.1f} ms from what the listener saw")
+    allowed = 0.020 if hold == "3 s" else usual  # a busy machine is slow to update its model
+    assert dark < lit <= back
+    assert away[0] < allowed + silence(segments, dark)  # between steps the link is silent anyway
+    assert away[1] < allowed
+    assert trial["values"]["recovery_time"] == pytest.approx(t10 - zero - sent, abs=1e-4)
+
+
+FREEZE = """
+experiment: short-freeze
+question: Does a policy leave alone what is over before its heartbeat is missed?
+needs: {hosts: 3, fabric: circuit}
+jobs:
+  main:
+    {kind: train, ranks: 2, spares: 1, topology: ring, batch: 1, dim: 64, heads: 2, hidden: 128}
+faults:
+  - {kind: rank-freeze, job: main, target: random, at: {step: 40}, hold: 100 ms}
+policy: {kind: splice, heartbeat: 200 ms}
+trials: 2
+"""
+
+
+def test_a_freeze_below_the_heartbeat_is_nothing_to_a_policy_and_no_trial_waits_for_one(
+    testbed: CommandLine,
+) -> None:
+    summary, run = testbed.run_text(FREEZE, "rack", "--seed", "1")
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    decided = {event["trial"] for event in events if event["kind"] == "recovery.decided"}
+    left_alone = [trial for trial in summary["trials"] if trial["trial"] not in decided]
+    assert left_alone, "this machine was too busy for heartbeats of 200 ms"
+    for trial in left_alone:
+        assert trial["valid"] and trial["response"] in ("recovered", "ridden out")
+        mine = [event for event in events if event.get("trial") == trial["trial"]]
+        undone, over = (
+            next(event for event in mine if event["kind"] == kind)
+            for kind in ("fault.undo", "trial.end")
+        )
+        print(f"{trial['response']}, over {over['t'] - undone['t']:.3f} s after it was undone")
+        if trial["response"] == "ridden out":
+            assert "recovery_time" not in trial["values"]
+        else:
+            assert trial["values"]["recovery_time"] > 0.1
