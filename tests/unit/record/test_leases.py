@@ -356,13 +356,12 @@ def awaited(condition):
     return condition()
 
 
-def test_a_journal_that_cannot_be_read_for_long_may_hold_promises(leases, store, run):
-    os.mkfifo(run.journal)  # opening it waits for a writer, as on a server of files that is away
+def test_a_journal_that_cannot_be_read_may_hold_promises(leases, store, run):
+    os.mkfifo(run.journal)  # no regular file is read, so nothing is known of what it promised
     with holder(store, run, "1") as process:
         kill(process)
     with pytest.raises(Owed, match=run.id):
         take(leases, run, ONE)
-    os.close(os.open(run.journal, os.O_WRONLY | os.O_NONBLOCK))
     run.journal.unlink()
     take(leases, run, ONE).release()
 

@@ -250,6 +250,7 @@ def test_a_lab_file_names_the_server(server, store, tmp_path, monkeypatch, capsy
     assert {str(r) for found in Leases(store).find() for r in found.claim.resources} == {
         *("ocs.1", "h0")
     }
+    capsys.readouterr()
     assert command_line(["who", "--json", *lab]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["standing"], row["reason"], row["pid"]) == ("held", "cleaning", 0)

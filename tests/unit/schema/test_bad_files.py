@@ -137,7 +137,7 @@ ONCE = {
     "trials": ("trials: 1000000000", "at most 10000"),
     "trials of all arms": ("variants: {a: {}, b: {}}\ntrials: 10000", "more than 10000 trials"),
     "name": (f"lab: {'x' * 65}", "at most 64"),
-    "terminal": ('"\\e[31m\\n": 1', r"\x1b[31m\n: no such key"),
+    "terminal": ('"\\e[31m\\n": 1', r"\u001b[31m\u000a: no such key"),
 }
 """What took minutes or gigabytes, ended in a traceback or spoke to the terminal, and its words."""
 
