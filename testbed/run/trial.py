@@ -10,6 +10,7 @@ from testbed.analysis.steps import KINDS
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
 from testbed.control.words import AgentLost
+from testbed.errors import LabError
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.faults.words import Fault, Injected, Victim
@@ -117,9 +118,10 @@ class Trial:
     def _note_end(self, is_valid: bool) -> None:
         """Write what the trial came to; one not watched throughout is none."""
         reasons = [self.failure] if self.failure else []
-        if pause := self._around.standstill.longest():
-            self.pause, is_valid = pause, False
-            reasons.insert(0, f"the orchestrator itself stood still for {pause:.1f} s")
+        self.pause = max(self.pause, self._around.standstill.longest())
+        if self.pause:
+            is_valid = False
+            reasons.insert(0, f"the orchestrator itself stood still for {self.pause:.1f} s")
         well, why = not self.failure, "; ".join(reasons)
         response = self._comeback.response if well else None
         data: dict[str, Any] = {"recovered": well, "response": response, "reason": why}
@@ -309,4 +311,10 @@ class Trial:
     def _measure_clocks(self) -> None:
         deadline = Deadline.after(_CLOCK_LIMIT)
         measured = self._inbox.submit(lambda: self._around.bench.measure_clocks(deadline))
-        self._inbox.result(measured, deadline, "measuring the clocks")
+        try:
+            self._inbox.result(measured, deadline, "measuring the clocks")
+        except LabError:
+            # A pause of this process voids the trial; clocks are measured all along besides.
+            self.pause = max(self.pause, self._around.standstill.longest())
+            if not self.pause:
+                raise
