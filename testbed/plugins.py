@@ -8,7 +8,8 @@ instrument library and no implementation.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -73,18 +74,53 @@ class Kind:
             ) from error
 
 
+class _Kinds(Mapping[str, Kind]):
+    """The plug-ins of a group by name, each loaded when it is first asked for."""
+
+    def __init__(self, points: Mapping[str, EntryPoint]) -> None:
+        self._points = points
+        self._loaded: dict[str, Kind] = {}
+
+    def __getitem__(self, name: str) -> Kind:
+        if name not in self._loaded:
+            self._loaded[name] = _load(self._points[name])
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._points
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._points)
+
+    def __len__(self) -> int:
+        return len(self._points)
+
+
 @cache
 def kinds(group: str) -> Mapping[str, Kind]:
-    """Return every plug-in of a group by name, sorted; a second one of a name is an error."""
-    found: dict[str, Kind] = {}
-    for point in sorted(entry_points(group=f"testbed.{group}"), key=lambda point: point.name):
+    """Return every plug-in of a group by name, sorted; a second one of a name is an error.
+
+    One that cannot be loaded is an error when it is looked up.
+    """
+    found: dict[str, EntryPoint] = {}
+    points = _installed(tuple(sys.path)).select(group=f"testbed.{group}")
+    for point in sorted(points, key=lambda point: point.name):
         if point.name in found:
             raise TestbedError(
                 f"two packages register {point.name!r} in testbed.{group}",
                 hint="uninstall one of them",
             )
-        found[point.name] = _load(point)
-    return found
+        found[point.name] = point
+    return _Kinds(found)
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> Any:
+    """Read the entry points of every package on the import path, once for all groups.
+
+    What it returns has a `select`, and is of another class in Python 3.11 than later.
+    """
+    return entry_points()
 
 
 def _load(point: EntryPoint) -> Kind:

@@ -5,6 +5,7 @@ The only room that picks a backend: hardware, or a twin that it starts or joins.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -20,6 +21,8 @@ from testbed.secret import masked
 
 def main() -> None:
     """Run the command line and exit with its documented code; no traceback for a user's mistake."""
+    # A start makes few cycles, and looking for them every 700 objects takes a twentieth of it.
+    gc.set_threshold(50_000, 20, 20)
     code: object = EXIT_BUG
     left: SystemExit | None = None
     try:

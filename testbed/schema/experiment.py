@@ -159,7 +159,7 @@ class Experiment(Document):
     """By `arm.metric`, or `metric` where there is one arm, what must hold."""
     valid_share: Annotated[Share, Field(gt=0, le=1)] = 2 / 3
     """Of the trials of each arm, how many must be valid: with fewer, its checks are not known."""
-    limits: Limits = Limits()
+    limits: Limits = Field(default_factory=Limits)
     keep: bool = False
     """Leave the circuits as they are at the end."""
     seed: Annotated[int, Field(ge=0)] | None = None

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from pydantic import Field
+
 from testbed.schema.check import Checked, Problem, Problems, schema_error, validated
 from testbed.schema.source import Mark, Source, Steps
 from testbed.schema.text import EnvName, EnvValue
@@ -39,7 +41,7 @@ class HostDefaults(Checked):
 class Defaults(Checked):
     """What the entries of a lab have that do not say otherwise."""
 
-    hosts: HostDefaults = HostDefaults()
+    hosts: HostDefaults = Field(default_factory=HostDefaults)
 
 
 def expanded(source: Source) -> Source:

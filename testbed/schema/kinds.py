@@ -50,16 +50,17 @@ class OfKind:
     def _read(self, sort: type[Described], value: object) -> Described:
         if not isinstance(value, Mapping):
             raise Problems([Problem((), f"expected a mapping of keys, got {shown(value)}")])
-        known = self._known()
         if self.key not in value:
             message = f"the key {self.key!r} is missing"
-            raise Problems([Problem((), message, nearest("", list(known)), at_key=True)])
+            raise Problems([Problem((), message, nearest("", list(self._known())), at_key=True)])
         name = value[self.key]
-        if not isinstance(name, str) or name not in known:
+        installed = kinds(self.group)
+        found = installed[name] if isinstance(name, str) and name in installed else None
+        if found is None or self.role not in {"", found.role}:
             what = f"{self.role} {self.group}".strip()
             message = f"{shown(name)} is not one of the {what}"
-            raise Problems([Problem((self.key,), message, nearest(str(name), list(known)))])
-        return _validated(sort, name, known[name], value)
+            raise Problems([Problem((self.key,), message, nearest(str(name), list(self._known())))])
+        return _validated(sort, str(name), found, value)
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: GetJsonSchemaHandler

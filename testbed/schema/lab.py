@@ -47,7 +47,7 @@ class Lab(Document):
     lab: Name
     hosts: Annotated[Mapping[Name, Host], Field(min_length=1)]
     """Each by its name; a block named as `h[0-4]` is one for each number, `<n>` in its texts."""
-    defaults: Defaults = Defaults()
+    defaults: Defaults = Field(default_factory=Defaults)
     """What hosts have that do not say otherwise."""
     switches: Annotated[
         Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]],
@@ -65,7 +65,7 @@ class Lab(Document):
     """The faults that this lab permits."""
     leases: SharedLeases | None = None
     """Without it, leases are kept on the machine that the testbed runs on."""
-    twin: TwinSettings = TwinSettings()
+    twin: TwinSettings = Field(default_factory=TwinSettings)
 
     @classmethod
     def read(cls, source: Source) -> Self:
@@ -276,7 +276,7 @@ class Lab(Document):
 class _Changes(Document):
     """What an arm may change in a lab that is not known yet."""
 
-    twin: TwinSettings = TwinSettings()
+    twin: TwinSettings = Field(default_factory=TwinSettings)
     switches: Mapping[Name, Any] = {}
 
 

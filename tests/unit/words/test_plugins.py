@@ -75,7 +75,7 @@ def test_a_broken_plug_in_is_named_with_its_group_and_reason(install, code, valu
     name = f"broken{next(_numbers)}lab"
     group = install(name, code, sad=value.replace("brokenlab", name))
     with pytest.raises(TestbedError) as problem:
-        kinds(group)
+        kinds(group)["sad"]
     said = str(problem.value)
     assert "'sad'" in said
     assert f"testbed.{group}" in said
