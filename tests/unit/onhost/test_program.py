@@ -78,7 +78,7 @@ def test_a_rank_without_a_program_ends_at_once(gang):
 
 
 def test_a_program_that_is_not_there_is_named(gang):
-    member = run(gang, options("no-such-program-here"))
+    member = run(gang, options("/no/such/program/here"))
     assert end(member)["failed"] == os.strerror(2)
     assert "code" not in end(member)
 
