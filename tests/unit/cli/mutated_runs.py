@@ -329,7 +329,10 @@ class _Text:
 
 
 def regular(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 24
+    """Tell whether it is a plain file of a size to be held, and ours to read and write."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size >= 1 << 24:
+        return False
+    return os.access(path, os.R_OK | os.W_OK)
 
 
 def removed(path: Path) -> None:
