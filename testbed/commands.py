@@ -33,6 +33,11 @@ def forget() -> None:
     _here = Place()
 
 
+def is_known() -> bool:
+    """Tell whether this process was told a lab or a twin."""
+    return bool(_here.lab or _here.twin)
+
+
 def typed(verb: str, *words: str) -> str:
     """Return a command as it can be typed, with the options that say where it is to act."""
     options = {"--lab": _here.lab, "--twin": _here.twin, "--results": _here.results}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,16 +95,21 @@ def rows_of(run: RunDirectory) -> Iterator[dict[str, Any]]:
 
 def _rows(run: RunDirectory, summary: dict[str, Any]) -> Iterator[dict[str, Any]]:
     common = {key: str(summary.get(key) or "") for key in ("experiment", "lab", "label")}
+    metrics = summary.get("metrics") or {}
+    units = {name: str(metric["unit"]) for name, metric in metrics.items()}
     for trial in summary.get("trials", ()):
         about = {key: trial[key] for key in ("trial", "outcome", "valid")}
         row = {"run": run.id, **common, **about, "arm": trial["variant"]}
-        yield from _rows_of_trial(row, trial)
+        yield from _rows_of_trial(row, trial, units)
 
 
-def _rows_of_trial(row: dict[str, Any], trial: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _rows_of_trial(
+    row: dict[str, Any], trial: dict[str, Any], units: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     for sort, values in (("value", trial["values"]), ("predicted", trial["predicted"])):
         for name, value in values.items():
-            yield {**row, "sort": sort, "name": name, "unit": _unit(name), **_cell(value)}
+            unit = units.get(f"{row['arm']}.{name}") or _unit(name)
+            yield {**row, "sort": sort, "name": name, "unit": unit, **_cell(value)}
     errors = trial.get("mark_errors") or {}
     for name, value in (trial.get("marks") or {}).items():
         bound = errors.get(name)

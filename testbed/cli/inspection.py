@@ -36,7 +36,7 @@ What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "poli
 @app.command(
     name="list",
     epilog="Examples: testbed list drivers --json; "
-    "testbed list runs --experiment lumion --metric warm.recovery_time --best 3",
+    "testbed list runs --experiment lumion --metric splice-warm.recovery_time --best 3",
 )
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.")],

@@ -84,16 +84,19 @@ def row_of(run: RunDirectory) -> dict[str, Any]:
         row["overrides"] = [str(one) for one in facts.get("overrides") or ()]
     except (UsageError, AttributeError, TypeError):  # killed before it was whole, or damaged
         return row | {"reason": "it has no readable run.json"}
+    outcome, reason = _beside_the_summary(run)
     try:
         summary = run.read_json("summary.json")
-        return row | {key: str(summary[key]) for key in ("outcome", "reason")}
+        if outcome in ("failed", "unfinished"):  # nothing of it is left to do: the summary decides
+            return row | {key: str(summary[key]) for key in ("outcome", "reason")}
+        reason = f"{summary['outcome']}: {summary['reason']}; {reason}"
     except (UsageError, KeyError, TypeError):
-        outcome, reason = _without_summary(run)
-        return row | {"outcome": outcome, "reason": reason}
+        pass
+    return row | {"outcome": outcome, "reason": reason}
 
 
-def _without_summary(run: RunDirectory) -> tuple[str, str]:
-    """Return how it stands with a run that has not summed itself up."""
+def _beside_the_summary(run: RunDirectory) -> tuple[str, str]:
+    """Return how it stands with a run by its journal and the end of its log."""
     try:
         if run.journal.exists() and is_held(run.journal):
             return "running", ""
@@ -106,7 +109,7 @@ def _without_summary(run: RunDirectory) -> tuple[str, str]:
         if not isinstance(data, dict):
             continue
         if event.get("kind") == "recover.end" and data.get("exit_code") == 0:
-            return "recovered", "it was killed; all that it changed was taken back"
+            return "recovered", "all that it had changed was taken back"
         if event.get("kind") == "run.end" and data.get("error"):
             return "failed", str(data["error"])
     return "unfinished", "it was killed, and left nothing changed"

@@ -77,6 +77,8 @@ def recover(
             _print(outcome)
         if not outcomes and not unreadable:
             print("nothing is left to take back")
+            where = f"looked in {results} and among this machine's leases"
+            print(f"{where}; a twin that is up has its own: --twin NAME", file=sys.stderr)
     return _worst([*unreadable, *(outcome.code for outcome in outcomes)])
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from testbed import commands
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.recovered import Recovered
 from testbed.analysis.summary import Summary
@@ -154,15 +155,16 @@ def _short(path: Path) -> str:
 
 def _next_command(summary: Summary, place: str, will_be_drawn: bool) -> str:
     lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
+    doctor = commands.typed("doctor") if commands.is_known() else f"testbed doctor {lab}"
     if summary.left or summary.cleanup == "unknown":
         return f"testbed recover {place}"
     match summary.exit_code:
         case code if code == EXIT_UNSAFE:
             return f"testbed recover {place}"
         case code if code == EXIT_BUSY:
-            return "testbed who"
+            return commands.typed("who")
         case code if code == EXIT_LAB:
-            return f"testbed doctor {lab}"
+            return doctor
         case code if code == EXIT_BUG:
             return f"less {place}/traceback.txt"
     return f"{_OPENER} {place}/report.html" if will_be_drawn else f"testbed report {place}"

@@ -57,6 +57,13 @@ def test_each_value_prediction_and_mark_is_a_row(tmp_path, capsys):
     assert {row["run"] for row in rows} == {run.id} and {row["arm"] for row in rows} == {"warm"}
 
 
+def test_the_metric_of_a_program_has_the_unit_that_its_run_says(tmp_path, capsys):
+    trial = TRIALS[0] | {"values": {"score": 98.2}, "predicted": {}, "marks": None}
+    metrics = {"warm.score": {"unit": "%", "better": "higher", "n": 1, "median": 98.2}}
+    (row,) = exported(capsys, str(records.ended(tmp_path, trials=[trial], metrics=metrics).path))
+    assert (row["name"], row["value"], row["unit"]) == ("score", "98.2", "%")
+
+
 def test_several_runs_are_one_table(tmp_path, capsys):
     runs = [records.ended(tmp_path, name, trials=TRIALS) for name in "ab"]
     ends = [run.id[-6:] for run in runs]

@@ -45,6 +45,17 @@ def test_what_became_of_a_run_without_a_summary_is_told(tmp_path, capsys):
     assert rows["killed"]["reason"] == f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
 
 
+def test_what_is_left_to_take_back_is_told_beside_a_summary(tmp_path, capsys):
+    for run in (records.owing(tmp_path), records.recovered(tmp_path)):
+        run.write_json("summary.json", {"outcome": "aborted", "reason": "ended by SIGINT"})
+    rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
+    assert rows["killed"]["outcome"] == "owing"
+    recover = f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
+    assert rows["killed"]["reason"] == f"aborted: ended by SIGINT; {recover}"
+    assert rows["mended"]["outcome"] == "recovered"
+    assert rows["mended"]["reason"].startswith("aborted: ended by SIGINT; all that it had changed")
+
+
 def test_a_table_has_headings_lab_date_and_overrides(tmp_path, capsys):
     run = records.ended(tmp_path, overrides=["lab.twin.rate=1 Gbit/s"], metrics=metric(0.0321))
     options = ["--results", str(tmp_path), "--metric", RECOVERY]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
+from testbed import commands
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.recovered import Recovered, Undone
 from testbed.analysis.settings import Profile
@@ -78,6 +79,17 @@ def test_a_pass_that_took_a_second_attempt_is_marked_as_one(page):
 )
 def test_the_next_command_is_about_what_went_wrong(page, monkeypatch, tmp_path, exit_code, command):
     monkeypatch.chdir(tmp_path)
+    found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
+    last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
+    assert last == f"next    {command}"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "command"),
+    [(EXIT_LAB, "testbed doctor --twin mine"), (EXIT_BUSY, "testbed who --twin mine")],
+)
+def test_the_next_command_asks_the_twin_that_was_named(page, tmp_path, exit_code, command):
+    commands.stand(twin="mine")
     found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
     last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
     assert last == f"next    {command}"
