@@ -32,7 +32,8 @@ def elsewhere(testbed: CommandLine, number: int) -> CommandLine:
 
 
 def short_run(testbed: CommandLine, rack: str, hosts: str, *more: str) -> Finished:
-    return testbed(*arguments(rack, hosts, *more, "--results", str(testbed.results)))
+    more = (*more, "--repeat", "1", "--results", str(testbed.results))
+    return testbed(*arguments(rack, hosts, *more))
 
 
 def who(testbed: CommandLine, rack: str) -> list[dict[str, Any]]:
