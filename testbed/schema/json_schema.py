@@ -75,8 +75,8 @@ def _with_numbers(node: Any) -> Any:
 def _with_descriptions(schema: dict[str, Any], model: type) -> dict[str, Any]:
     """Return the schema of a model with the docstring below each of its fields."""
     properties = schema.get("properties", {})
+    fields = model.model_fields if issubclass(model, BaseModel) else {}
     for name, text in _field_docstrings(model).items():
-        fields = model.model_fields if issubclass(model, BaseModel) else {}
         key = (fields[name].alias if name in fields else None) or name
         if key in properties:
             described = properties[key] | {"description": text}

@@ -53,16 +53,7 @@ TEXTS = ("experiment.yaml", "lab.yaml")
 FILES = (*JSON_FILES, *LOGS, *TEXTS)
 WRITTEN = ("summary.json", "junit.xml", "report.html", "figures", "wire", "logs")
 
-EXPERIMENT = """\
-experiment: lumion
-question: How soon does the job complete its next step?
-jobs: {main: {kind: train, ranks: 4, spares: 2}}
-faults: [{kind: power-cut, job: main, target: random, at: {step: 8}}]
-policy: {kind: splice}
-variants: {splice-warm: {policy.standby: warm}, splice-cold: {policy.standby: cold}}
-needs: {hosts: 6, fabric: circuit}
-checks: {splice-warm.recovery_time: {every: "< 1 s"}}
-"""
+EXPERIMENT = (DATA / "lumion.yaml").read_text()
 RUN = "20260101T000000Z-lumion-0a1b2c"
 
 

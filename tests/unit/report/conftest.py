@@ -34,16 +34,7 @@ BEGIN = Event(
     },
 )
 
-EXPERIMENT = """\
-experiment: lumion
-question: How soon does the job complete its next step?
-jobs: {main: {kind: train, ranks: 4, spares: 2}}
-faults: [{kind: power-cut, job: main, target: random, at: {step: 8}}]
-policy: {kind: splice}
-variants: {splice-warm: {policy.standby: warm}, splice-cold: {policy.standby: cold}}
-needs: {hosts: 6, fabric: circuit}
-checks: {splice-warm.recovery_time: {every: "< 1 s"}}
-"""
+EXPERIMENT = (DATA / "lumion.yaml").read_text()
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,13 @@ def test_a_broken_plug_in_is_named_with_its_group_and_reason(install, code, valu
     assert complaint in said
 
 
+def test_a_broken_plug_in_hides_no_other_of_its_group(install):
+    install("brokenone", "import no_such_package", sad="brokenone:X")
+    group = install("wholeone", GOOD, good="wholeone:GOOD")
+    assert list(kinds(group)) == ["good", "sad"]
+    assert kind(group, "good").summary == "does good"
+
+
 def test_two_packages_cannot_have_one_name(install):
     install("onelab", GOOD, same="onelab:GOOD")
     group = install("otherlab", GOOD, same="otherlab:GOOD")
