@@ -99,7 +99,7 @@ def test_who_waits_says_for_whom_and_goes_on_when_it_is_free(house):
 def test_patience_ends(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"theirs.* in vain"):
-        house.tenure(patience=0.01).begin(house.bench, ["h1"])
+        house.tenure(patience=1e-9).begin(house.bench, ["h1"])
     others.release()
 
 
