@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -88,7 +87,7 @@ def replace_file(path: Path, data: bytes) -> None:
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        draft = f".{path.name}.{secrets.token_hex(4)}"
+        draft = f".{path.name}.{os.urandom(4).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(draft, flags, 0o666, dir_fd=folder)
         try:

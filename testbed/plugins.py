@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import TestbedError, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies")
 
@@ -120,6 +122,8 @@ def _installed(path: tuple[str, ...]) -> Any:
 
     What it returns has a `select`, and is of another class in Python 3.11 than later.
     """
+    from importlib.metadata import entry_points
+
     return entry_points()
 
 

@@ -148,7 +148,7 @@ _WORD = r"""[^\s"']+"""
 
 _LISTED = re.compile(r'"([A-Za-z_][^"\\=]*)=(?:[^"\\]|\\.|\\$)*("|$)')
 _TOLD = [
-    re.compile(rf"(?P<kept>{name})(?:{value})")
+    rf"(?P<kept>{name})(?:{value})"
     for name, value in (
         # one word of a shell, or one of a list: 'HF_TOKEN=two words'
         (rf"""(?P<open>["']){_NAME}=""", r"(?:(?!(?P=open))(?:[^\\\n]|\\.))*"),
@@ -172,7 +172,7 @@ def redacted(text: str) -> str:
     """
     text = _LISTED.sub(_listed, masked(text))
     for told in _TOLD:
-        text = told.sub(_hidden, text)
+        text = re.sub(told, _hidden, text)  # compiled when it is first needed
     return text
 
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from testbed.cli.streams import flushed, give_up_the_dead
 from testbed.errors import EXIT_BUG
-from testbed.twin.namespaces import ENDING
+from testbed.twin.signals import ENDING
 
 EXIT_SIGNALLED = 128
 

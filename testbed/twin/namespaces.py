@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from testbed.twin.signals import ENDING
+
 NEWTIME = 0x00000080
 NEWNS = 0x00020000
 NEWUTS = 0x04000000
@@ -23,9 +25,6 @@ NEWNET = 0x40000000
 
 _MS_REC, _MS_PRIVATE, _MS_SLAVE, _MS_BIND = 0x4000, 0x40000, 0x80000, 0x1000
 _PR_SET_PDEATHSIG = 1
-
-ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-"""The signals by which people and systems end a command."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

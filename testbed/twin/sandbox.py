@@ -19,7 +19,8 @@ from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError, UsageError
 from testbed.record.leases import PROCESS_VARIABLE
 from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, born
-from testbed.twin.namespaces import ENDING, passing_on
+from testbed.twin.namespaces import passing_on
+from testbed.twin.signals import ENDING
 
 _START_LIMIT = 30.0
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

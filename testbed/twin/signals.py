@@ -1,0 +1,6 @@
+"""The signals that end a command; in a module of their own, which every command imports."""
+
+import signal
+
+ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+"""The signals by which people and systems end a command."""
