@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
-import testbed.cli
+from testbed.cli.app import app, with_bare_options
 from testbed.commands import forget, stand, typed
 
 ROOT = Path(__file__).parents[3]
@@ -41,19 +43,20 @@ def filled(node: ast.AST) -> list[str]:
     return [SAMPLES.get(ast.unparse(node), RUN)]
 
 
-def said() -> list[tuple[str, str]]:
-    """Return every command that the code names in a message, with the file that does."""
-    found = []
+@cache
+def named() -> list[tuple[str, list[str] | str]]:
+    """Return the file of every command that the code names: the words of `typed`, or its text."""
+    found: list[tuple[str, list[str] | str]] = []
     for file in SOURCES:
-        tree = ast.parse(file.read_text())
-        prose = [n for n in ast.walk(tree) if isinstance(n, ast.Expr)]  # docstrings
-        skipped = {id(node.value) for node in prose}
-        joined = [n for n in ast.walk(tree) if isinstance(n, ast.JoinedStr)]
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
+        joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
         skipped |= {id(part) for node in joined for part in node.values}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "typed":
-                words = [word for argument in node.args for word in filled(argument)]
-                found.append((file.name, typed(*words)))
+        for node in nodes:
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Name) and node.func.id == "typed":
+                    words = [word for argument in node.args for word in filled(argument)]
+                    found.append((file.name, words))
             elif isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skipped:
                 text = filled(node)[0]
                 for command in re.findall(r"`(testbed [^`]+)`|: (testbed [^`;]+)$", text):
@@ -61,12 +64,19 @@ def said() -> list[tuple[str, str]]:
     return found
 
 
+def said() -> list[tuple[str, str]]:
+    """Return every command that the code names in a message, with the file that does."""
+    return [(file, typed(*it) if isinstance(it, list) else it) for file, it in named()]
+
+
+@cache
+def verbs() -> Any:
+    return typer.main.get_command(app)
+
+
 def parse(command: str) -> typer.Context:
     """Have the command line read a command, without carrying it out."""
-    testbed.cli.run(["--version"])  # registers the verbs
-    from testbed.cli.app import app, with_bare_options
-
-    group = typer.main.get_command(app)
+    group = verbs()
     words = with_bare_options(shlex.split(re.sub(r" > \S+$", "", command))[1:])
     parent = None
     while hasattr(group, "get_command"):
@@ -97,10 +107,7 @@ def test_every_hint_can_be_typed_as_it_stands(place):
 
 
 def examples() -> list[str]:
-    testbed.cli.run(["--version"])
-    from testbed.cli.app import app
-
-    top = typer.main.get_command(app)
+    top = verbs()
     parent = typer.Context(top, info_name="testbed")
     found = [top.get_command(parent, name) for name in top.list_commands(parent)]
     twin = top.get_command(parent, "twin")
