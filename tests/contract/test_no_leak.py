@@ -55,9 +55,12 @@ def rig(tmp_path):
 
 @pytest.fixture
 def traced():
+    gc.collect()
+    gc.freeze()  # what other tests hold is not gone through at each count
     tracemalloc.start()
     yield
     tracemalloc.stop()
+    gc.unfreeze()
 
 
 def held():
