@@ -38,7 +38,8 @@ experiment: setup ## run SPEC on the twin of LAB (or on LAB itself with TWIN=0)
 
 test: setup ## run the tests, without the full counts
 	$(BIN)/pytest -m '$(DAILY)' --numprocesses 4 --ignore tests/e2e --ignore tests/docs $(ARGS)
-	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 2 --dist loadfile tests/e2e tests/docs $(ARGS)
+	$(BIN)/pytest -m '$(DAILY) and not alone' --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+	  tests/docs tests/e2e $(ARGS)
 	$(BIN)/pytest -m '$(DAILY) and alone' tests/e2e $(ARGS)
 
 parsers: setup ## test what reads instruments' answers, which early patch releases of Python got wrong

@@ -17,7 +17,7 @@ from private_spaces import can_be_private
 from standing import StandingTwin
 from test_killed_elsewhere import ONE, recover
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 LIMITED = [*ONE, "-S", "limits.run=12 s"]
 ENDLESS = [*LIMITED, "-S", "faults.0.at.step=1000000", "-S", "limits.trial=1 h"]

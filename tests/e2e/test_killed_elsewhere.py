@@ -18,7 +18,7 @@ import pytest
 from commandline import SMALL_MODEL, CommandLine, Finished, Started
 from standing import StandingTwin
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 HOSTS = [f"h{number}" for number in range(6)]
 ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat", "1"]

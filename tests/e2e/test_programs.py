@@ -69,7 +69,6 @@ def test_a_program_that_fails_fails_the_run_and_is_quoted(testbed: CommandLine) 
     assert [trial["outcome"] for trial in summary["trials"]] == ["failed"]
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_of_a_program_outlives_its_run(
     testbed: CommandLine, tmp_path: Path, number: signal.Signals
