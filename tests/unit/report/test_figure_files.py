@@ -18,13 +18,13 @@ def table(path):
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def written(recoveries, summarised, tmp_path):
+@pytest.fixture(scope="module")
+def written(recoveries, summarised, tmp_path_factory):
     """Write the figures of the real run of two recoveries; return the folder and the summary."""
-    found = summarised(recoveries)
-    files = write_figures(found, recoveries, tmp_path / "figures")
-    assert sorted(files) == sorted((tmp_path / "figures").iterdir())
-    return tmp_path / "figures", found
+    found, folder = summarised(recoveries), tmp_path_factory.mktemp("real") / "figures"
+    files = write_figures(found, recoveries, folder)
+    assert sorted(files) == sorted(folder.iterdir())
+    return folder, found
 
 
 def test_each_figure_is_a_whole_svg_a_pdf_and_a_table(written):
