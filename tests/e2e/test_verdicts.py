@@ -22,7 +22,7 @@ def test_a_fault_that_did_not_fire_makes_no_result(testbed: CommandLine, rack: s
     """The power unit says that it cut the power, and does not."""
     assert testbed("twin", "fault", rack, "pdu", "lie").code == 0
     try:
-        short = ["-S", "limits.trial=10 s", "--json"]
+        short = ["-S", "limits.trial=6 s", "--json"]
         run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *short)
         done = run.finish(limit=100)
     finally:
