@@ -160,10 +160,12 @@ class Mutator:
         name = self._chance.choice((*FILES, "events.jsonl", "events.jsonl"))
         if name not in TEXTS:
             return self._changed(path, name, lambda old: f"{old}{bad}", texts=True)
-        with self._text(path / name) as old:
-            word = self._chance.choice(["splice-warm", "splice-cold", "How soon", "rack", "ocs"])
-            spelled = json.dumps(word + bad)[1:-1]
-            (path / name).write_text(old.replace(word, f'"{spelled}"', self._chance.choice((1, 9))))
+        if not regular(path / name):
+            return f"{name}: left as it is"
+        word = self._chance.choice(["splice-warm", "splice-cold", "How soon", "rack", "ocs"])
+        spelled = json.dumps(word + bad)[1:-1]
+        changed = text(path / name).replace(word, f'"{spelled}"', self._chance.choice((1, 9)))
+        (path / name).write_text(changed)
         return f"{name}: {bad!r} in {word!r}"
 
     def _changed(
@@ -195,24 +197,25 @@ class Mutator:
     def _lines(self, path: Path) -> str:
         """Drop, repeat, swap or cut lines of a log."""
         name = self._chance.choice(LOGS)
-        with self._text(path / name) as text:
-            lines = text.splitlines(keepends=True)
-            way = self._chance.choice(("drop", "repeat", "shuffle", "cut", "join"))
-            at = self._chance.randrange(len(lines) or 1)
-            match way:
-                case "drop":
-                    del lines[at : at + self._chance.choice((1, 1, 50))]
-                case "repeat":
-                    lines[at:at] = lines[at : at + 1] * self._chance.choice((1, 300))
-                case "shuffle":
-                    self._chance.shuffle(lines)
-                case "cut":
-                    lines = ["".join(lines)[: self._chance.randrange(len(text) + 1)]]
-                case _:
-                    lines[at : at + 2] = ["".join(lines[at : at + 2]).replace("\n", " ")]
-            (path / name).write_text("".join(lines))
-            return f"{name}: {way} at line {at + 1}"
-        return f"{name}: left as it is"
+        if not regular(path / name):
+            return f"{name}: left as it is"
+        old = text(path / name)
+        lines = old.splitlines(keepends=True)
+        way = self._chance.choice(("drop", "repeat", "shuffle", "cut", "join"))
+        at = self._chance.randrange(len(lines) or 1)
+        match way:
+            case "drop":
+                del lines[at : at + self._chance.choice((1, 1, 50))]
+            case "repeat":
+                lines[at:at] = lines[at : at + 1] * self._chance.choice((1, 300))
+            case "shuffle":
+                self._chance.shuffle(lines)
+            case "cut":
+                lines = ["".join(lines)[: self._chance.randrange(len(old) + 1)]]
+            case _:
+                lines[at : at + 2] = ["".join(lines[at : at + 2]).replace("\n", " ")]
+        (path / name).write_text("".join(lines))
+        return f"{name}: {way} at line {at + 1}"
 
     def _nesting(self, path: Path) -> str:
         """Nest a file, or a field, far too deeply."""
@@ -221,13 +224,13 @@ class Mutator:
         deep = f"{opening * depth}1{closing * depth}"
         if not regular(path / name):
             return f"{name}: left as it is"
-        with self._text(path / name) as text:
-            if name in TEXTS:
-                (path / name).write_text(f"{text}\ndeep: {deep}\n")
-            elif self._chance.random() < 0.5:
-                (path / name).write_text(f"{deep}\n{deep}\n")
-            else:
-                (path / name).write_text(text.replace("{", f'{{"deep": {deep}, ', 1))
+        old = text(path / name)
+        if name in TEXTS:
+            (path / name).write_text(f"{old}\ndeep: {deep}\n")
+        elif self._chance.random() < 0.5:
+            (path / name).write_text(f"{deep}\n{deep}\n")
+        else:
+            (path / name).write_text(old.replace("{", f'{{"deep": {deep}, ', 1))
         return f"{name}: nested {depth} levels deep"
 
     def _bytes(self, path: Path) -> str:
@@ -299,24 +302,12 @@ class Mutator:
             (path / name).chmod(mode | (0o700 if name == "." else 0))
         return f"{name}: {mode:o}"
 
-    def _text(self, path: Path) -> Any:
-        return _Text(path)
 
-
-class _Text:
-    """The text of a file, where there is one; what has none ends the block."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> str:
-        with suppress(OSError, ValueError):
-            if regular(self._path):
-                return self._path.read_text()
-        return ""
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        return isinstance(error, OSError)
+def text(path: Path) -> str:
+    """Return the text of a plain file; one that is not UTF-8 has none."""
+    with suppress(UnicodeDecodeError):
+        return path.read_text()
+    return ""
 
 
 def regular(path: Path) -> bool:
