@@ -7,12 +7,17 @@ lost while a link came up asks again only a second later. A kernel hands its own
 own sockets, too: where both ends happen to listen at the same number, a port hears what it says
 itself, and must not take that for the other end. A packet switch would carry a broadcast to
 everybody; there a question is `direct`, to one address, and so is its answer.
+
+The token that the agents of a run share is never sent: each datagram carries an HMAC of itself
+under it, and a question carries a nonce that its answer must repeat, so that neither who listens
+on a fibre nor who sends an old answer again can pose as a port.
 """
 
 from __future__ import annotations
 
 import hmac
 import json
+import secrets
 import socket
 from typing import Any, Optional
 
@@ -34,6 +39,7 @@ class IdentityPort:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         self._socket.bind(("", 0))
+        self._nonces: dict[int, str] = {}
         self.answers: dict[int, dict[str, Any]] = {}
         """What came back, by the number of the question."""
 
@@ -51,7 +57,14 @@ class IdentityPort:
 
         With an address the question goes to it alone.
         """
-        self._send({"ask": question, "direct": bool(address)}, (address or _BROADCAST, number))
+        nonce = self._nonces.setdefault(question, secrets.token_hex(16))
+        asked = {"ask": question, "nonce": nonce, "direct": bool(address)}
+        self._send(asked, (address or _BROADCAST, number))
+
+    def forget(self, question: int) -> None:
+        """Take no more answers to a question, and drop the one it had."""
+        self._nonces.pop(question, None)
+        self.answers.pop(question, None)
 
     def arrived(self) -> None:
         """Answer questions and keep answers, as many as have arrived."""
@@ -63,13 +76,14 @@ class IdentityPort:
                 continue
             if "ask" in message:
                 to = sender[0] if message.get("direct") else _BROADCAST
-                self._send({"answer": message["ask"]}, (to, sender[1]))
-            elif "answer" in message:
+                answer = {"answer": message["ask"], "nonce": message.get("nonce")}
+                self._send(answer, (to, sender[1]))
+            elif self._is_awaited(message):
                 self.answers[message["answer"]] = message
 
     def _send(self, message: dict[str, Any], to: tuple[str, int]) -> None:
-        me = {"host": self.host, "port": self.port, "token": self._token}
-        data = json.dumps({**message, **me}).encode()
+        text = json.dumps({**message, "host": self.host, "port": self.port})
+        data = json.dumps({"text": text, "proof": self._proof(text)}).encode()
         try:
             self._socket.sendto(data, to)
         except OSError:
@@ -83,12 +97,20 @@ class IdentityPort:
         except OSError:
             return {}, None
         try:
-            message = json.loads(data)
-            token = str(message.get("token")).encode()
-            genuine = hmac.compare_digest(token, self._token.encode())
-        except (ValueError, AttributeError, RecursionError):
+            envelope = json.loads(data)
+            text, proof = str(envelope["text"]), str(envelope["proof"])
+            if not hmac.compare_digest(proof.encode(), self._proof(text).encode()):
+                return {}, sender
+            return json.loads(text), sender
+        except (ValueError, TypeError, KeyError, RecursionError):
             return {}, sender  # anybody can send us anything
-        return (message if genuine else {}), sender
+
+    def _proof(self, text: str) -> str:
+        return hmac.new(self._token.encode(), text.encode(), "sha256").hexdigest()
+
+    def _is_awaited(self, message: dict[str, Any]) -> bool:
+        nonce = self._nonces.get(message.get("answer", 0))
+        return nonce is not None and message.get("nonce") == nonce
 
     def close(self) -> None:
         """Stop answering."""

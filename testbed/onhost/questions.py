@@ -49,4 +49,4 @@ class Question:
 
     def _forget(self) -> None:
         for number in self._asked:
-            self.port.answers.pop(number, None)
+            self.port.forget(number)

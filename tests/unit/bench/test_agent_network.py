@@ -1,5 +1,6 @@
 """The agent's fabric ports, in a network of their own: two ports, a circuit between them."""
 
+import hmac
 import json
 import shutil
 import subprocess
@@ -229,11 +230,19 @@ def test_a_question_is_answered_as_soon_as_there_is_light(lit):
     assert future.result(soon().left).value["good"]
 
 
+def signed(message, token=TOKEN):
+    """Return a datagram as a port of the run with that token sends it."""
+    text = json.dumps(message)
+    proof = hmac.new(token.encode(), text.encode(), "sha256").hexdigest()
+    return json.dumps({"text": text, "proof": proof}).encode()
+
+
 @pytest.mark.parametrize(
     "data",
     [
-        json.dumps({"ask": 1, "token": "another run's"}).encode(),
-        json.dumps({"ask": 1, "token": "é"}).encode(),
+        signed({"ask": 1}, "another run's"),
+        json.dumps({"ask": 1, "token": TOKEN}).encode(),
+        json.dumps({"text": '{"ask": 1}', "proof": "é"}).encode(),
         b"[" * 2000,
         b"not JSON",
         b"\xff\xfe",
@@ -242,23 +251,16 @@ def test_a_question_is_answered_as_soon_as_there_is_light(lit):
     ],
 )
 def test_whatever_strangers_send_only_our_own_are_answered(lit, data):
-    ours = json.dumps({"ask": 77, "token": TOKEN}).encode()
-    assert lit.shout("p0", data, ours)["answer"] == 77
+    answer = lit.shout("p0", data, signed({"ask": 77}))
+    assert json.loads(answer["text"])["answer"] == 77
     assert lit.ask_identity("p1", "p0", ["h0", "p0"])["good"]
 
 
-def test_answers_of_strangers_are_not_believed(lit):
-    lies = [{"answer": n, "host": "h9", "port": "p9", "token": "no"} for n in range(50)]
-    ours = {"ask": 77, "token": TOKEN}
-    lit.shout("p0", *(json.dumps(said).encode() for said in (*lies, ours)))
+@pytest.mark.parametrize("token", ["no", TOKEN], ids=["of a stranger", "without the nonce"])
+def test_answers_that_belong_to_no_question_are_not_believed(lit, token):
+    lies = [{"answer": n, "host": "h9", "port": "p9"} for n in range(50)]
+    lit.shout("p0", *(signed(each, token) for each in lies), signed({"ask": 77}))
     assert lit.ask_identity("p0", "p1", ["h0", "p1"])["seen"] == [["h0", "p1"]]
-
-
-def test_who_was_at_the_other_end_before_does_not_decide_who_is_there_now(lit):
-    late = [{"answer": n, "host": "h9", "port": "p9", "token": TOKEN} for n in range(50)]
-    ours = {"ask": 77, "token": TOKEN}
-    lit.shout("p0", *(json.dumps(said).encode() for said in (*late, ours)))
-    assert lit.ask_identity("p0", "p1", ["h0", "p1"])["good"]
 
 
 def test_the_counters_of_a_port_count(lit):

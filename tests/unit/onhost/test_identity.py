@@ -1,0 +1,80 @@
+"""Proof of who is at the other end of a circuit, as someone on the fibre between sees it."""
+
+import contextlib
+import json
+import select
+import socket
+
+import pytest
+
+from testbed.onhost.identity import IdentityPort
+
+TOKEN = "the token of this run"
+
+
+@pytest.fixture
+def ends():
+    """Two ports of two hosts, on the loopback interface."""
+    with contextlib.ExitStack() as stack:
+        made = [IdentityPort(host, "p0", "lo", TOKEN) for host in ("h0", "h1")]
+        for each in made:
+            stack.callback(each.close)
+        yield made
+
+
+@pytest.fixture
+def tap():
+    """A fibre that somebody else holds: what is sent to it can be read and sent on."""
+    with socket.socket(type=socket.SOCK_DGRAM) as line:
+        line.bind(("127.0.0.1", 0))
+        line.settimeout(5)
+        yield line
+
+
+def handed_on(tap, port):
+    """Send what came to the tap on to a port; return the datagram and its sender."""
+    data, sender = tap.recvfrom(2048)
+    tap.sendto(data, ("127.0.0.1", port.number))
+    return data, sender
+
+
+def heard(port):
+    assert select.select([port], [], [], 5)[0]
+    port.arrived()
+    return port.answers
+
+
+def asked_through(tap, ends, question):
+    """Ask over the tap; return the question and the answer that passed it."""
+    here, there = ends
+    here.ask(tap.getsockname()[1], question, "127.0.0.1")
+    asked, _ = handed_on(tap, there)
+    heard(there)
+    answer, _ = handed_on(tap, here)
+    return asked, answer
+
+
+def test_a_question_is_answered_and_the_token_is_never_sent(ends, tap):
+    asked, answer = asked_through(tap, ends, question=1)
+    assert heard(ends[0])[1]["host"] == "h1"
+    assert TOKEN.encode() not in asked + answer
+
+
+def test_an_answer_is_believed_for_its_own_question_only(ends, tap):
+    _, old = asked_through(tap, ends, question=1)
+    heard(ends[0])
+    ends[0].forget(1)
+    ends[0].ask(tap.getsockname()[1], 1, "127.0.0.1")
+    tap.sendto(old, ("127.0.0.1", ends[0].number))
+    assert heard(ends[0]) == {}
+
+
+def test_an_answer_that_was_changed_on_the_way_is_not_believed(ends, tap):
+    here, there = ends
+    here.ask(tap.getsockname()[1], 1, "127.0.0.1")
+    handed_on(tap, there)
+    heard(there)
+    said = json.loads(tap.recv(2048))
+    said["text"] = said["text"].replace("h1", "h7")
+    tap.sendto(json.dumps(said).encode(), ("127.0.0.1", here.number))
+    assert heard(here) == {}
