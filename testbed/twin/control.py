@@ -10,6 +10,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -18,6 +19,8 @@ from testbed.errors import LabError, UsageError
 from testbed.twin.machine import SOCKET
 
 _LIMIT = 10.0
+_SILENCE = 1.0  # a request is sent at once
+_LONGEST = 1 << 20
 
 Answer = Callable[[Mapping[str, Any]], Any]
 
@@ -38,10 +41,13 @@ class ControlSocket:
                 connection, _ = self._listener.accept()
             except OSError:
                 return  # closed
-            with connection, connection.makefile("rw") as stream:
+            # Whoever hangs up, or says nothing, ends its own request only.
+            with suppress(OSError), connection, connection.makefile("rw") as stream:
+                connection.settimeout(_SILENCE)
+                request = stream.readline(_LONGEST)
                 try:
-                    result = {"ok": self._answer(json.loads(stream.readline()))}
-                except (ValueError, KeyError, TypeError) as error:
+                    result = {"ok": self._answer(json.loads(request))}
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
                     result = {"error": str(error)}
                 stream.write(json.dumps(result) + "\n")
 
