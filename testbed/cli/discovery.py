@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from testbed.cli.app import JsonOption, app, print_json
-from testbed.errors import EXIT_LAB, EXIT_PASSED
+from testbed.errors import EXIT_LAB, EXIT_PASSED, UsageError
 
 _SECTIONS = {"switch": "switches", "power": "power", "attenuator": "attenuators", "meter": "meters"}
 
 
-@app.command(epilog="Examples: testbed discover; testbed discover 192.0.2.10 192.0.2.11")
+@app.command(epilog="Examples: testbed discover; testbed discover /dev/ttyUSB0 192.0.2.10")
 def discover(
-    hosts: Annotated[
+    places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ADDRESS...]", help="Addresses at which to ask who is there."),
+        typer.Argument(
+            metavar="[PLACE...]", help="Addresses and serial devices at which to ask who is there."
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> int:
-    """Ask who is on each serial line and at each address; print a block for the lab file."""
+    """Ask who is at each address and serial device named; print a block for the lab file.
+
+    Without one it lists the serial devices and opens none: some controllers restart when their
+    line is opened, and a line may belong to something else.
+    """
     from testbed.bench.discover import discover as ask
     from testbed.bench.discover import serial_devices
 
     devices = serial_devices()
-    found = ask(hosts or [], devices, lambda text: print(text, file=sys.stderr))
+    named = [place for place in places or [] if place.startswith("/")]
+    hosts = [place for place in places or [] if not place.startswith("/")]
+    for path in named:
+        if not (path.startswith("/dev/") and Path(path).is_char_device()):
+            raise UsageError(
+                f"{path} is no serial device of this machine",
+                hint="testbed discover",
+            )
+    found = ask(hosts, named, lambda text: print(text, file=sys.stderr))
     if json:
         print_json({"serial": devices, "found": [each.to_json() for each in found]})
-        return EXIT_PASSED if found else EXIT_LAB
+        return EXIT_PASSED if found or not places else EXIT_LAB
     for device in devices:
         print(f"# serial device {device}")
     sections = defaultdict(list)
@@ -42,9 +57,12 @@ def discover(
             entry = member.to_json()["entry"]
             fields = ", ".join(f"{key}: {_written(value)}" for key, value in entry.items())
             print(f"  {member.driver}{number}: {{{fields}}}  # {member.identity}")
-    if not found:
-        print("# nothing answered" + ("" if hosts else "; name addresses to ask there, too"))
-    return EXIT_PASSED if found or not hosts else EXIT_LAB
+    if not places:
+        example = f"testbed discover {devices[0] if devices else '192.0.2.10'}"
+        print(f"# nobody was asked; name addresses and serial devices, such as: {example}")
+    elif not found:
+        print("# nothing answered")
+    return EXIT_PASSED if found or not places else EXIT_LAB
 
 
 def _written(value: object) -> str:
