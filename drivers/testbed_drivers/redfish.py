@@ -18,7 +18,7 @@ from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.http_line import Json
 from testbed_drivers.rest import Dialect, Get, Rest
 
-UNIT = "/redfish/v1/PowerEquipment/RackPDUs/1"
+UNITS = "/redfish/v1/PowerEquipment/RackPDUs"
 SYSTEMS = "/redfish/v1/Systems"
 MANAGERS = "/redfish/v1/Managers"
 _FIRST_POLL, _LONGEST_POLL = 0.005, 0.1
@@ -41,6 +41,7 @@ class RedfishService(ABC):
         tracer: Tracer,
     ) -> None:
         self._name = name
+        self._read: dict[str, dict[str, Any]] = {}
         dialect = Dialect(
             self._who,
             _error_words,
@@ -94,7 +95,8 @@ class RedfishService(ABC):
             _power_state(answer)
             return answer
 
-        return self._rest.read(ask, deadline)
+        self._read[outlet] = self._rest.read(ask, deadline)
+        return self._read[outlet]
 
     def _await(self, outlet: str, wanted: str, deadline: Deadline) -> None:
         """Poll, ever more slowly, until the outlet reads as wanted."""
@@ -114,15 +116,20 @@ class RedfishService(ABC):
 class Redfish(RedfishService):
     """A rack power unit, by the ids of its outlets (schemas RackPDU and Outlet)."""
 
-    outlets = f"{UNIT}/Outlets"
+    outlets = f"{UNITS}/1/Outlets"
     noun = "outlet"
 
     def _who(self, get: Get) -> Identity:
-        return _identity(get(UNIT))
+        """Ask the first unit of the service, whose outlets are used; most have one, called 1."""
+        unit = (get(UNITS) or {"Members": [{"@odata.id": f"{UNITS}/1"}]})["Members"][0]["@odata.id"]
+        self.outlets = f"{unit}/Outlets"
+        return _identity(get(unit))
 
     def _order(self, outlet: str, on: bool, deadline: Deadline) -> None:
         wanted = "On" if on else "Off"
-        action = f"{self._path(outlet)}/Actions/Outlet.PowerControl"
+        actions = (self._read.get(outlet) or self._outlet(outlet, deadline)).get("Actions", {})
+        usual = f"{self._path(outlet)}/Actions/Outlet.PowerControl"
+        action = actions.get("#Outlet.PowerControl", {}).get("target", usual)
         self._post(outlet, wanted, action, {"PowerState": wanted}, deadline)
 
 
@@ -145,8 +152,8 @@ class RedfishHost(RedfishService):
             return  # controllers refuse to turn on what is on
         reset = system.get("Actions", {}).get("#ComputerSystem.Reset", {})
         wanted = "On" if on else "ForceOff"
-        allowed = reset.get("ResetType@Redfish.AllowableValues", [])
-        if wanted not in allowed:
+        allowed = self._resets(reset, deadline)
+        if allowed is not None and wanted not in allowed:
             raise Rejected(
                 self._name,
                 f"system {outlet} does not list {wanted} among its resets: {', '.join(allowed)}",
@@ -154,6 +161,26 @@ class RedfishHost(RedfishService):
             )
         action = reset.get("target", f"{self._path(outlet)}/Actions/ComputerSystem.Reset")
         self._post(outlet, wanted, action, {"ResetType": wanted}, deadline)
+
+    def _resets(self, reset: dict[str, Any], deadline: Deadline) -> list[str] | None:
+        """Return the resets that a system takes, None where the service does not say.
+
+        They stand beside the action or in an ActionInfo resource (DSP0266, action info); both are
+        optional, and OpenBMC's bmcweb has the second only.
+        """
+        if (beside := reset.get("ResetType@Redfish.AllowableValues")) is not None:
+            return list(beside)
+        path = reset.get("@Redfish.ActionInfo")
+        if not path:
+            return None
+
+        def ask(get: Get) -> list[str] | None:
+            parameters = get(path)["Parameters"]
+            named = [each for each in parameters if each["Name"] == "ResetType"]
+            values = named[0].get("AllowableValues") if named else None
+            return None if values is None else list(values)
+
+        return self._rest.read(ask, deadline)
 
 
 def _power_state(answer: dict[str, Any]) -> str:

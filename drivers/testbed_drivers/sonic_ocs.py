@@ -45,6 +45,10 @@ COMMAND_SECONDS = 20.0
 _STATUS = "show ocs cross-connect status"
 _CONFIG = "show ocs cross-connect config"
 _COMPLAINT = re.compile(r"error|invalid|fail", re.IGNORECASE)
+_REFUSAL = re.compile(
+    r"^\s*(?:error|invalid|failed)\b|\b\d+[AB]\b.*(?:error|invalid|fail)", re.IGNORECASE
+)
+"""A line of a command itself; what others write beside it (sudo, Python's warnings) has neither."""
 
 Circuits = frozenset[tuple[int, int]]
 """Cross-connects as pairs of ingress and egress."""
@@ -228,11 +232,17 @@ def _id(pair: tuple[int, int], inputs: int) -> str:
 
 def _refusal(output: Output) -> str:
     """Return the box's words when it refuses, nothing when it succeeded; ValueError for neither."""
-    if output.status or _COMPLAINT.search(output.text):
+    if output.status:
         return output.last_line or f"exit status {output.status}"
-    if "succeeded" not in output.text:
-        raise ValueError(f"{output.text!r} says neither success nor failure")
-    return ""
+    lines = output.text.splitlines()
+    refusals = [line.strip() for line in lines if _REFUSAL.search(line)]
+    if refusals:
+        return refusals[-1]
+    if "succeeded" in output.text:
+        return ""
+    if _COMPLAINT.search(output.text):
+        return output.last_line
+    raise ValueError(f"{output.text!r} says neither success nor failure")
 
 
 def _identity(text: str) -> Identity:

@@ -72,11 +72,19 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _rows(text: str, columns: Sequence[str]) -> list[list[str]]:
-    """Return the rows of a table; ValueError for a line that is none."""
+    """Return the rows of a table; ValueError for a line that is none.
+
+    Where nothing is printed there are no rows.
+
+    What stands before the column names was written by others: warnings of Python and of sudo.
+    """
     lines = [line.split() for line in text.splitlines() if line.strip()]
-    if not lines or lines[0] != list(columns):
+    if not lines:
+        return []
+    if list(columns) not in lines:
         raise ValueError(f"{text[:80]!r} is no table of {', '.join(columns)}")
-    rows = [line for line in lines[1:] if set("".join(line)) != {"-"}]
+    below = lines[lines.index(list(columns)) + 1 :]
+    rows = [line for line in below if set("".join(line)) != {"-"}]
     if wrong := [row for row in rows if len(row) != len(columns)]:
         raise ValueError(f"{' '.join(wrong[0])!r} is no row of {', '.join(columns)}")
     return rows

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import urllib.request
 from types import MappingProxyType
+from urllib.parse import quote
 
 import pytest
 from cryptography import x509
@@ -311,6 +312,84 @@ def test_a_reset_that_a_controller_does_not_list_is_never_sent(certificate):
         assert not any(way == "send" and b"POST" in data for way, data in rig.trace)
         unit.turn("a b", True, soon())
         assert rig.turned == [("a b", True)]
+    finally:
+        rig.close()
+
+
+class Elsewhere(RedfishFarEnd):
+    """A rack unit under a name of its own, whose outlets name their own target."""
+
+    unit = "/redfish/v1/PowerEquipment/RackPDUs/Rack7-A"
+    outlets = f"{unit}/Outlets"
+    action = "Actions/Oem/Switch"
+
+    def _resources(self):
+        known = super()._resources()
+        (usual,) = (path for path in known if path.endswith("/RackPDUs/1"))
+        known[self.unit] = known.pop(usual)
+        known["/redfish/v1/PowerEquipment/RackPDUs"] = {"Members": [{"@odata.id": self.unit}]}
+        return known
+
+
+def test_a_rack_unit_is_switched_by_the_paths_that_it_names(certificate):
+    rig = Rig("http", certificate, "redfish")
+    try:
+        rig.replace(Elsewhere(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
+        unit = rig.driver()
+        unit.open(soon())
+        unit.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+    finally:
+        rig.close()
+
+
+class ActionInfo(RedfishHostFarEnd):
+    """A controller that names its resets in a resource of their own, as OpenBMC's bmcweb does."""
+
+    info = "/redfish/v1/Systems/1/ResetActionInfo"
+
+    def _outlet(self, action):
+        reset = {"target": quote(action), "@Redfish.ActionInfo": self.info}
+        return {"Actions": {"#ComputerSystem.Reset": reset}}
+
+    def _resources(self):
+        resets = {"Name": "ResetType", "DataType": "String", "AllowableValues": list(self.resets)}
+        return {**super()._resources(), self.info: {"Parameters": [resets]}}
+
+
+class Silent(RedfishHostFarEnd):
+    """A controller that does not say which resets it takes."""
+
+    def _outlet(self, action):
+        return {"Actions": {"#ComputerSystem.Reset": {"target": quote(action)}}}
+
+
+class OldActionInfo(ActionInfo):
+    resets = OldController.resets
+
+
+@pytest.mark.parametrize("kind", [ActionInfo, Silent])
+def test_a_controller_that_lists_its_resets_elsewhere_or_nowhere_is_switched(certificate, kind):
+    rig = Rig("http", certificate, "redfish-host")
+    try:
+        rig.replace(kind(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
+        unit = rig.driver()
+        unit.open(soon())
+        unit.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
+    finally:
+        rig.close()
+
+
+def test_a_reset_that_an_action_info_does_not_list_is_never_sent(certificate):
+    rig = Rig("http", certificate, "redfish-host")
+    try:
+        rig.replace(OldActionInfo(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
+        unit = rig.driver()
+        unit.open(soon())
+        with pytest.raises(Rejected, match=r"does not list ForceOff .*: On, GracefulShutdown"):
+            unit.turn("1", False, soon())
+        assert rig.turned == []
     finally:
         rig.close()
 

@@ -217,7 +217,6 @@ def test_where_configuration_and_status_disagree_is_told(driver, then):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "id  a_side  b_side\n",
         table(STATUS_COLUMNS, [("1A-1B", "1A", "2B", "tuned", "tuned")]),
         table(STATUS_COLUMNS, [("1B-1A", "1B", "1A", "tuned", "tuned")]),
@@ -227,13 +226,40 @@ def test_where_configuration_and_status_disagree_is_told(driver, then):
             [("1A-1B", "1A", "1B", "tuned", "tuned"), ("2A-1B", "2A", "1B", "tuned", "tuned")],
         ),
         table(STATUS_COLUMNS, []) + "1A-1B  1A  1B  tuned\n",
-        "*** maintenance at 22:00 ***\n" + table(STATUS_COLUMNS, []),
+        table(STATUS_COLUMNS, []) + "*** maintenance at 22:00 ***\n",
+        "1A-1B  1A  1B  tuned  tuned\n",
     ],
 )
 def test_a_table_that_makes_no_sense_is_asked_for_once_more(script, driver, then, text):
     then(pair("show ocs cross-connect status", text))
     script.line(IDENTITY, present("1A-1B"))
     assert driver.state(soon()) == {1: 5}
+
+
+WARNING = "sudo: unable to resolve host ocs: Name or service not known: it failed\n"
+DEPRECATED = "/usr/lib/a.py:3: DeprecationWarning: invalid escape sequence\n  x = 1\n"
+
+
+@pytest.mark.parametrize("noise", [WARNING, DEPRECATED])
+def test_warnings_of_other_programs_beside_an_answer_change_nothing(driver, then, noise):
+    order, done = config("add 1A-1B safe")
+    then(configured(), present(), (order, noise.encode() + done), present("1A-1B"))
+    command, listing = present("1A-1B")
+    then((command, noise.encode() + listing))
+    assert driver.apply(Change({}, {1: 5}), soon()).state == {1: 5}
+
+
+def test_a_listing_of_nothing_is_no_circuits(driver, then):
+    then(pair("show ocs cross-connect status", ""))
+    assert driver.state(soon()) == {}
+
+
+def test_a_refusal_beside_a_success_is_a_refusal(driver, then):
+    text = "add 1A-1B succeeded\nadd 2A-2B failed\n"
+    then(configured(), present(), config("add 1A-1B,2A-2B safe", text))
+    then(configured("1A-1B"), present("1A-1B"), present("1A-1B"))
+    applied = driver.apply(Change({}, {1: 5, 2: 6}), soon())
+    assert applied.refused == {2: "add 2A-2B failed"}
 
 
 def test_output_that_is_no_text_is_garbled(script, driver, then):
