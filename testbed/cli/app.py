@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -70,7 +69,12 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, after importing its modules; None when there is none of that name."""
-        return _command(cmd_name) if cmd_name in VERBS else None
+        if cmd_name not in VERBS:
+            return None
+        with leaving_with(lambda: ["nothing was opened or changed"]):
+            for module in VERBS[cmd_name].modules:
+                import_module(f"testbed.cli.{module}")
+        return typer.main.get_group(app).commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the arguments begin with, or fail with the nearest name."""
@@ -90,14 +94,6 @@ class Verbs(TyperGroup):
         found = [name for name in VERBS if name.startswith(incomplete)]
         options = super(TyperGroup, self).shell_complete(ctx, incomplete)
         return [*(CompletionItem(name, help=VERBS[name].summary) for name in found), *options]
-
-
-@cache
-def _command(name: str) -> Any:
-    with leaving_with(lambda: ["nothing was opened or changed"]):
-        for module in VERBS[name].modules:
-            import_module(f"testbed.cli.{module}")
-    return typer.main.get_group(app).commands[name]
 
 
 app = typer.Typer(

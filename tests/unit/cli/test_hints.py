@@ -74,17 +74,23 @@ def verbs() -> Any:
     return typer.main.get_command(app)
 
 
+@cache
+def verb(name: str) -> Any:
+    """Return a verb, or None; not one that other tests use, as it keeps what contexts tell it."""
+    return verbs().get_command(None, name)
+
+
 def parse(command: str) -> typer.Context:
     """Have the command line read a command, without carrying it out."""
-    group = verbs()
-    words = with_bare_options(shlex.split(re.sub(r" > \S+$", "", command))[1:])
-    parent = None
-    while hasattr(group, "get_command"):
-        parent = typer.Context(group, parent=parent, info_name="testbed")
-        found = group.get_command(parent, words[0])
-        assert found is not None, f"{command}: there is no {words[0]!r}"
-        group, words = found, words[1:]
-    return group.make_context(group.name, words, parent=parent)
+    first, *words = with_bare_options(shlex.split(re.sub(r" > \S+$", "", command))[1:])
+    parent = typer.Context(verbs(), info_name="testbed")
+    found = verb(first)
+    while hasattr(found, "get_command"):
+        parent = typer.Context(found, parent=parent, info_name="testbed")
+        first, *words = words
+        found = found.get_command(parent, first)
+    assert found is not None, f"{command}: there is no {first!r}"
+    return found.make_context(found.name, words, parent=parent)
 
 
 @pytest.fixture(params=[{"lab": "rack"}, {"twin": "mine"}, {"lab": "rack", "twin": "new"}], ids=str)
@@ -109,8 +115,8 @@ def test_every_hint_can_be_typed_as_it_stands(place):
 def examples() -> list[str]:
     top = verbs()
     parent = typer.Context(top, info_name="testbed")
-    found = [top.get_command(parent, name) for name in top.list_commands(parent)]
-    twin = top.get_command(parent, "twin")
+    found = [verb(name) for name in top.list_commands(parent)]
+    twin = verb("twin")
     found += [twin.get_command(parent, name) for name in twin.list_commands(parent)]
     lines = [command.epilog.partition(": ")[2] for command in (top, *found) if command.epilog]
     return [one.strip() for line in lines for one in line.split(";")]
