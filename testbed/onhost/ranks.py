@@ -17,6 +17,9 @@ from .witness import Witnesses
 
 _END_LIMIT = 5.0
 
+_LOOK = 0.05
+"""Seconds between two looks at the heartbeats, at most, while the agent runs as it should."""
+
 Say = Callable[[Message], None]
 """Sends one message to the orchestrator."""
 
@@ -41,6 +44,7 @@ class Ranks:
         self._asked: dict[int, tuple[int, float]] = {}
         """By slot, the number and the instant of a request that its rank must answer itself."""
         self._heard: dict[int, float] = {}
+        self._looked = time.monotonic()
         self._limit = 0.0
         self._missed: set[int] = set()
         self.witnesses = Witnesses(selector, say)
@@ -162,9 +166,18 @@ class Ranks:
         return left
 
     def check_heartbeats(self) -> None:
-        """Say once of each rank that it has been silent for too long."""
+        """Say once of each rank that it has been silent for too long.
+
+        While the agent itself does not run (it waits for a processor, is stopped, or is busy with
+        a request), beats may wait to be read: that time counts as no rank's silence.
+        """
+        now = time.monotonic()
+        missing = max(0.0, now - self._looked - _LOOK)
+        self._looked = now
         for slot, heard in self._heard.items():
-            silence = time.monotonic() - heard
+            if heard < now:
+                self._heard[slot] = heard = min(now, heard + missing)
+            silence = now - heard
             if silence <= self._limit:
                 self._missed.discard(slot)
             elif slot in self._children and slot not in self._missed:

@@ -4,6 +4,7 @@ import os
 import platform
 import signal
 import threading
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -118,17 +119,29 @@ def test_a_killed_rank_is_reported_with_its_signal(agent):
 
 
 def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
-    agent.start_rank(heartbeat=0.1)
+    agent.start_rank(heartbeat=0.3)
     assert agent.ask("signal", slot=0, signal="STOP")["state"] == "T"
     missed = agent.ears.wait_for("heartbeat-missed")
     assert missed["slot"] == 0
-    assert missed["silence"] > 0.1
+    assert missed["silence"] > 0.3
     assert agent.ask("signal", slot=0, signal="CONT")["state"] in "RSD"
     agent.tell(0, "leave", generation=0)
     agent.ears.wait_for("left")
     agent.ask("signal", slot=0, signal="STOP")
     agent.ears.wait_for("heartbeat-missed", count=2)
     assert len(agent.ears.of("heartbeat-missed")) == 2
+
+
+def test_no_rank_is_missed_because_its_agent_did_not_run(agent):
+    agent.start_rank(heartbeat=1.0)
+    os.killpg(agent.process.pid, signal.SIGSTOP)  # ranks are in groups of their own
+    time.sleep(1.2)
+    os.killpg(agent.process.pid, signal.SIGCONT)
+    agent.ask("clock")
+    agent.ask("clock")  # it has looked at the heartbeats in between
+    assert not agent.ears.of("heartbeat-missed")
+    agent.ask("signal", slot=0, signal="STOP")
+    agent.ears.wait_for("heartbeat-missed")
 
 
 def test_a_frozen_rank_that_takes_no_more_words_does_not_hold_its_agent_up(agent):
