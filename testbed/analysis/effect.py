@@ -7,6 +7,7 @@ whose time could be told.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,6 +53,8 @@ class Effect:
     """The first verified step that ended after the effect was over, where the job recovered."""
     watched: Sequence[Step] = ()
     """The steps that it could have touched."""
+    by_chance: float | None = None
+    """How probable a long step among these is where the fault does nothing; None if not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ def effect_of(disturbance: Disturbance, steps: Sequence[Step]) -> Effect:
     """Return what a disturbance did to the steps of a job, which are in the order of their ends."""
     zero = disturbance.begin.early
     spans = _spans(steps)
-    longest = _longest([span for span in spans if span.step.end.late < zero])
+    baseline = [span for span in spans if span.step.end.late < zero]
+    longest = _longest(baseline)
     watched = _watched(disturbance, [span for span in spans if span.step.end.late >= zero])
     hit = _hit(disturbance, watched, longest)
     first = _first(disturbance, hit, longest)
@@ -85,9 +89,10 @@ def effect_of(disturbance: Disturbance, steps: Sequence[Step]) -> Effect:
         return Effect("not recovered", first, None, touched)
     if any(span.kind not in longest for span in watched):
         return Effect("not known", first, None, touched)
+    by_chance = _by_chance(baseline, watched)
     if not hit:
-        return Effect("ridden out", first, None, touched)
-    return Effect("recovered", first, back, touched)
+        return Effect("ridden out", first, None, touched, by_chance)
+    return Effect("recovered", first, back, touched, by_chance)
 
 
 def _spans(steps: Sequence[Step]) -> list[_Span]:
@@ -108,6 +113,16 @@ def _longest(baseline: Sequence[_Span]) -> dict[str, float]:
     for span in baseline:
         by_kind.setdefault(span.kind, []).append(span.seconds + span.error)
     return {kind: max(found) for kind, found in by_kind.items() if len(found) >= BASELINE}
+
+
+def _by_chance(baseline: Sequence[_Span], watched: Sequence[_Span]) -> float:
+    """Return the probability that a step of those watched is the longest of its kind.
+
+    Where the fault does nothing, the longest of all is as likely to be one as any other. Over
+    several kinds of steps the probabilities are added, which is at least that of any.
+    """
+    before, after = (Counter(span.kind for span in spans) for spans in (baseline, watched))
+    return min(1.0, sum(count / (before[kind] + count) for kind, count in after.items()))
 
 
 def _watched(disturbance: Disturbance, spans: Sequence[_Span]) -> list[_Span]:

@@ -38,6 +38,8 @@ class Marks:
     """What the job did; only one that recovered has a t10."""
     watched: tuple[Step, ...] = ()
     """The steps that a fault could have touched which no policy repaired."""
+    by_chance: float | None = None
+    """How probable a step among these is that counts as long, where the fault does nothing."""
 
     def relative(self) -> dict[str, float]:
         """Return each mark in seconds after t0.
@@ -94,7 +96,7 @@ class MarkFinder:
         t10 = back.end if back else None
         t11 = _throughput_back(before, after)
         marks = self._marks(t0, effect.first, t10, t11, effect.response)
-        return replace(marks, watched=tuple(effect.watched))
+        return replace(marks, watched=tuple(effect.watched), by_chance=effect.by_chance)
 
     def _marks(
         self,

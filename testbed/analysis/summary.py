@@ -272,6 +272,7 @@ def _trial_json(trial: TrialResult) -> dict[str, Any]:
         "predicted": dict(trial.predicted),
         "marks": trial.marks.relative() if trial.marks else None,
         "mark_errors": trial.marks.errors() if trial.marks else None,
+        "by_chance": trial.marks.by_chance if trial.marks else None,
         "witnesses": dict(trial.witnesses),
         "lost_steps": trial.lost_steps,
         "receipt": trial.receipt,

@@ -1,7 +1,10 @@
 """Faults that no policy repairs: what the job did, and what may be said of its recovery."""
 
+import random
+from itertools import accumulate, pairwise
+
 import pytest
-from logs_by_hand import Log
+from logs_by_hand import Log, recovery
 
 ZERO = 3.45
 """When every fault here is injected: half-way into the step that ends at 3.5 s."""
@@ -108,6 +111,34 @@ def test_fewer_than_twenty_steps_before_it_do_not_tell_what_is_usual(steps, resp
     assert trial.response == response
     assert trial.recovered is None
     assert "recovery_time" not in trial.values
+
+
+@pytest.mark.parametrize("longest", [0.1, 0.12])
+def test_it_is_told_how_often_a_fault_that_does_nothing_would_have_a_long_step(longest):
+    """Two steps began before the fault was undone, and the one after them counts too."""
+    assert freeze(longest).trial().marks.by_chance == pytest.approx(3 / 28)
+    assert freeze(longest, steps=20).trial().marks.by_chance == pytest.approx(3 / 23)
+    assert freeze(longest, steps=19).trial().marks.by_chance is None
+    assert recovery().trial().marks.by_chance is None  # a policy repaired it
+
+
+def test_steps_that_take_long_by_chance_are_as_frequent_as_is_told():
+    chance, told, long = random.Random(7), [], 0
+    for _ in range(300):
+        log = Log()
+        log.begin()
+        log.measure(0.5)
+        ends = list(accumulate((chance.lognormvariate(-2.3, 0.2) for _ in range(45)), initial=1.0))
+        for number, (begin, end) in enumerate(pairwise(ends)):
+            log.step(end, number, length=end - begin, ranks=1)
+        zero = ends[30] + chance.random() * 0.1
+        log.fault(zero, fault="attenuate", held=True)
+        log.undo(zero + 0.3)
+        trial = log.trial()
+        told.append(trial.marks.by_chance)
+        long += trial.response == "recovered"
+    expected = sum(told)
+    assert long == pytest.approx(expected, abs=4 * expected**0.5)
 
 
 def test_without_a_usual_length_no_recovery_time_is_told_however_long_a_step_took():
@@ -281,7 +312,9 @@ def test_a_larger_collective_is_not_long_for_a_smaller_one():
         end += 0.3 if number % 2 else 0.1
         log.sample(1 + end, number, 65536 * (1 + 9 * (number % 2)))
     log.end(20.0)
-    assert log.trial().response == "ridden out"
+    trial = log.trial()
+    assert trial.response == "ridden out"
+    assert trial.marks.by_chance == pytest.approx(2 / 30)  # one of each kind after 29
 
 
 def test_of_a_kind_of_collective_that_was_seen_too_seldom_nothing_is_known():
