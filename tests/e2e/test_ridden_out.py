@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +32,15 @@ class Segment:
     end: int
 
 
+@dataclass
+class Heard:
+    """What was heard at a port, on the machine's monotonic clock."""
+
+    segments: list[Segment] = field(default_factory=list)
+    dark: list[float] = field(default_factory=list)
+    """When the port lost its carrier."""
+
+
 @pytest.fixture
 def twin() -> Iterator[StandingTwin]:
     name = f"lost-light-{os.getpid()}"
@@ -41,17 +50,20 @@ def twin() -> Iterator[StandingTwin]:
 
 
 @contextmanager
-def captured(twin: StandingTwin, host: str, interface: str) -> Iterator[list[Segment]]:
+def captured(twin: StandingTwin, host: str, interface: str) -> Iterator[Heard]:
     """Listen on a port of a host; what arrived is known once the block is left."""
     program = [sys.executable, str(HERE / "inside" / "capture.py"), interface]
     listener = twin.start_on(host, *program)
     assert listener.stdout is not None and listener.stdout.readline() == "ready\n"
-    found: list[Segment] = []
+    found = Heard()
     yield found
     out, _ = listener.communicate("", timeout=20)
     for row in out.splitlines():
-        at, number, size = row.split()
-        found.append(Segment(float(at), int(number) + int(size)))
+        at, what, value = row.split()
+        if what != "carrier":
+            found.segments.append(Segment(float(at), int(what) + int(value)))
+        elif value == "0":
+            found.dark.append(float(at))
 
 
 def zero_of(run: Started) -> float:
@@ -109,7 +121,7 @@ def silence(segments: list[Segment], until: float) -> float:
 def test_marks_of_lost_light_are_those_that_a_listener_on_the_link_saw(
     testbed: CommandLine, twin: StandingTwin, hold: str
 ) -> None:
-    with captured(twin, "h1", "eth1") as segments:
+    with captured(twin, "h1", "eth1") as heard:
         where = ["--lab", LAB, "--twin", twin.name, "--seed", "1", "-S", f"faults.0.hold={hold}"]
         run = testbed.start("run", EXPERIMENT, *where)
         zero = zero_of(run)
@@ -118,18 +130,23 @@ def test_marks_of_lost_light_are_those_that_a_listener_on_the_link_saw(
     (trial,) = run.summary()["trials"]
     assert trial["response"] == "recovered"
     (sent,) = [e["data"]["sent"] for e in run.events() if e["kind"] == "fault.inject"]
+    segments = heard.segments
     dark, lit = gap(segments)
     ends = step_ends(segments)
     usual = statistics.median(later - one for one, later in pairwise(ends))
     back = next(end for end in ends if end >= lit)
+    carrier = next(at for at in heard.dark if at >= dark)
     t0_late = zero + sent + trial["mark_errors"]["t0"]
     t10 = zero + sent + trial["marks"]["t10"]
-    away = (abs(t0_late - dark), abs(t10 - back))
-    print(f"t0 {away[0] * 1e3:.1f} ms and t10 {away[1] * 1e3:.1f} ms from what the listener saw")
-    allowed = 0.020 if hold == "3 s" else usual  # a busy machine is slow to update its model
+    away = {"t0": t0_late - dark, "t10": t10 - back}
+    said = ", ".join(f"{mark} {1e3 * by:+.1f} ms" for mark, by in away.items())
+    usually = f"silent for {1e3 * silence(segments, dark):.1f} ms at most before, steps of"
+    lost = f"carrier {1e3 * (carrier - dark):+.1f} ms"
+    print(f"{said}, {lost} from the packets; {usually} {1e3 * usual:.1f} ms")
+    allowed = 0.020 if hold == "3 s" else 0.020 + usual  # daily tests run on busy machines
+    assert usual == pytest.approx(trial["values"]["step_time"], rel=0.25)
     assert dark < lit <= back
-    assert away[0] < allowed + silence(segments, dark)  # between steps the link is silent anyway
-    assert away[1] < allowed
+    assert max(abs(by) for by in away.values()) < allowed
     assert trial["values"]["recovery_time"] == pytest.approx(t10 - zero - sent, abs=1e-4)
 
 

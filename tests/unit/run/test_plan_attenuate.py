@@ -31,7 +31,7 @@ def test_the_plan_names_the_port_and_opens_what_is_in_its_fibres(planned):
     assert {arm: (fault.rank, fault.port) for arm, fault in faults.items()} == {
         "into-the-switch": (0, "h0.p1"),
         "at-the-receiver": (1, "h1.p1"),
-        "still-enough": (0, "h0.p1"),
+        **{f"{loss}-dB-less": (0, "h0.p1") for loss in (3, 4, 5, 6)},
     }
     assert (plan.steps[0].attenuators, plan.steps[0].meters) == (("voa",), ("opm",))
 
