@@ -18,6 +18,7 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import DARK, NOT_MEASURED, Reading, Readings, measured
 from testbed_drivers.calient_ports import trouble
 from testbed_drivers.cards_tl1 import CalientOptions
 from testbed_drivers.piecewise import Refused
@@ -99,14 +100,15 @@ class Calient(Tl1Switch):
         circuits = [circuit for circuit in self._in_service(deadline) if circuit.trouble]
         return {i: circuit.trouble for circuit in circuits for i, _ in circuit.pairs}
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
-        known = self.capabilities.monitored.intersection(ports)
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports; every port of this switch has monitors."""
+        others = dict.fromkeys(ports, NOT_MEASURED)
+        known = self.capabilities.monitored & others.keys()
         wanted = [(port, *divmod(port - 1, len(self._names))) for port in sorted(known)]
         places = sorted({place for _, _, place in wanted})
         queries = [Request("RTRV-PORT", self._names[place]) for place in places]
         levels = self._tl1.ask(queries, partial(_levels, places), deadline) if queries else {}
-        return {port: levels[place][side] for port, side, place in wanted}
+        return others | {port: levels[place][side] for port, side, place in wanted}
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(len(self._names), len(self._names))
@@ -212,18 +214,16 @@ def _identity(answers: Sequence[Rows]) -> Identity:
     return Identity("Calient", model, values["SERIALNUMBER"], firmware)
 
 
-def _levels(
-    places: Sequence[int], answers: Sequence[Rows]
-) -> dict[int, tuple[float | None, float | None]]:
-    """Return what enters and what leaves each port, in dBm; `NONE` is no light."""
+def _levels(places: Sequence[int], answers: Sequence[Rows]) -> dict[int, tuple[Reading, Reading]]:
+    """Return what enters and what leaves each port; `NONE` is no light."""
     levels = {}
     for place, rows in zip(places, answers, strict=True):
         values = keyed(",".join(rows).partition(":")[2])
         if not {"INPWR", "OUTPWR"} <= values.keys():
             raise ValueError(f"{rows} has no levels")
-        levels[place] = _level(values["INPWR"]), _level(values["OUTPWR"])
+        levels[place] = _reading(values["INPWR"]), _reading(values["OUTPWR"])
     return levels
 
 
-def _level(word: str) -> float | None:
-    return None if word == "NONE" else float(word)
+def _reading(word: str) -> Reading:
+    return DARK if word == "NONE" else measured(float(word))

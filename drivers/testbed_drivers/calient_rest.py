@@ -17,6 +17,7 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, Reading, Readings, measured
 from testbed_drivers.calient_ports import PortNames, trouble
 from testbed_drivers.cards_rest import CalientRestOptions
 from testbed_drivers.http_line import Json
@@ -93,16 +94,20 @@ class CalientRest(PiecewiseSwitch):
             if (words := trouble(half.status))
         }
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return the light level at ports in dBm; a port without a cross-connect shows none."""
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports; it is listed for the ends of cross-connects only."""
+        wanted = list(ports)
+        known = self.capabilities.monitored
+        others = {port: NOT_CONNECTED if port in known else NOT_MEASURED for port in wanted}
 
-        def ask(get: Get) -> dict[int, float | None]:
-            levels: dict[int, float | None] = {}
+        def ask(get: Get) -> Readings:
+            seen = others.copy()
             for half in self._listed(get):
-                levels |= {half.ingress: _level(half.enters), half.egress: _level(half.leaves)}
-            return {port: levels.get(port) for port in ports}
+                ends = {half.ingress: half.enters, half.egress: half.leaves}
+                seen |= {port: _reading(word) for port, word in ends.items() if port in others}
+            return seen
 
-        return self._rest.read(ask, deadline)
+        return self._rest.read(ask, deadline) if wanted else {}
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -215,8 +220,11 @@ def _who(get: Get) -> Identity:
     return Identity("Calient", about["partnumber"], about["serialnumber"], version)
 
 
-def _level(reading: Json) -> float | None:
-    return None if reading in ("NONE", "", None) else float(reading)
+def _reading(word: Json) -> Reading:
+    """Return what one end of a circuit shows; ValueError for what is no level."""
+    if word in ("", None):
+        return NOT_MEASURED
+    return DARK if word == "NONE" else measured(float(word))
 
 
 def _words(content: Json) -> str:

@@ -6,6 +6,7 @@ Importing this module loads no instrument library and no driver.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
@@ -28,8 +29,8 @@ class PolatisOptions:
     """Inputs and outputs; asked of the switch when not given."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
-    monitors: bool | None = None
-    """Whether it has power monitors; read from its product code when not given."""
+    monitors: bool | Literal["inputs", "outputs"] | None = None
+    """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
 
     def ends(self, *, serial: bool) -> tuple[bytes, bytes]:
         """Return what ends a line to the switch, and a line from it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.secret import Secret
@@ -22,6 +23,8 @@ class PolatisTl1Options:
     """`visa` or `tcp`; empty: by how the resource is written."""
     floor: PowerLevel = -50.0
     """A monitor's reading of this or less is no light."""
+    monitors: bool | Literal["inputs", "outputs"] | None = None
+    """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
 

@@ -6,8 +6,7 @@ What an ADD on a used port does is not documented, so a change always removes fi
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -15,9 +14,11 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Reading, Readings, above
 from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.monitors import Monitors, monitored_ports
 from testbed_drivers.scpi import Scpi
-from testbed_drivers.scpi_syntax import port_list, port_lists
+from testbed_drivers.scpi_syntax import error_reply, port_list, port_lists
 from testbed_drivers.switch import Done, Switch, checked_state, sides
 from testbed_drivers.transport import Dial, dial_for, is_serial
 
@@ -84,10 +85,10 @@ class Polatis(Switch):
             if flag != "E"
         }
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
-        asked = sorted(self.capabilities.monitored.intersection(ports))
-        levels: dict[int, float | None] = {}
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports; only those that have a monitor are asked for."""
+        levels = dict.fromkeys(ports, NOT_MEASURED)
+        asked = sorted(self.capabilities.monitored & levels.keys())
         for start in range(0, len(asked), PORTS_PER_QUERY):
             some = asked[start : start + PORTS_PER_QUERY]
             query = f":PMON:POW? {port_list(some)}"
@@ -102,10 +103,18 @@ class Polatis(Switch):
         size = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
         ingress, egress = sides(*size)
         settle, longest = self._options.settle, self._options.settle_max
-        given = self._options.monitors
-        monitors = not who.model.startswith(WITHOUT_MONITORS) if given is None else given
-        monitored = ingress | egress if monitors else frozenset()
+        said = said_of(self._options.monitors, who)
+        reads = partial(self._reads, deadline)
+        monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_QUERY)
         return Capabilities(ingress, egress, settle, longest, steadiness=True, monitored=monitored)
+
+    def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
+        """Ask for the light of ports; tell whether the switch reads all of them.
+
+        The error is asked for on the same line: a query that is refused has no answer of its own.
+        """
+        query = f":PMON:POW? {port_list(ports)};:SYST:ERR?"
+        return self._scpi.ask(query, partial(_is_read, ports), deadline)
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         return self._scpi.held(deadline)
@@ -145,13 +154,28 @@ def _flags(ports: list[int], reply: str) -> dict[int, str]:
     return dict(zip(ports, letters, strict=True))
 
 
-def _levels(ports: list[int], reply: str) -> dict[int, float | None]:
+def said_of(given: Monitors | None, who: Identity) -> Monitors:
+    """Return where a switch may have monitors, by the lab file or by its product code."""
+    return not who.model.startswith(WITHOUT_MONITORS) if given is None else given
+
+
+def _is_read(ports: Sequence[int], reply: str) -> bool:
+    """Tell whether `(-3.1,-40.2);0,"No error"` has levels; they are missing where it refused."""
+    if not reply.startswith("("):
+        number, words = error_reply(reply.lstrip(";"))
+        if number == 0:
+            raise ValueError(f"{words!r} instead of levels")
+        return False
+    levels, _, error = reply.partition(";")
+    error_reply(error)  # one that others have left says nothing of these ports
+    return bool(_levels(ports, levels))
+
+
+def _levels(ports: Sequence[int], reply: str) -> dict[int, Reading]:
     """Return the levels of `(-3.1,-40.2)`, by port."""
     if not (reply.startswith("(") and reply.endswith(")")):
         raise ValueError(f"{reply!r} is no list of levels")
     levels = [float(level) for level in reply[1:-1].split(",")]
-    if len(levels) != len(ports) or not all(map(math.isfinite, levels)):
+    if len(levels) != len(ports):
         raise ValueError(f"{reply!r} is not {len(ports)} levels")
-    return {
-        port: level if level > NO_LIGHT else None for port, level in zip(ports, levels, strict=True)
-    }
+    return {port: above(NO_LIGHT, level) for port, level in zip(ports, levels, strict=True)}

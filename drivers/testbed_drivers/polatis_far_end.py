@@ -28,8 +28,8 @@ class PolatisFarEnd(ScpiFarEnd):
         options = options or PolatisOptions()
         self._inputs, self._outputs = options.size or size_at(site)
         self._boot_mode = "DARK"
-        self._monitors = bool(options.monitors)
-        line = "VST" if self._monitors else "I-OST"
+        self._monitored = _monitored(options, self._inputs, self._outputs)
+        line = "VST" if self._monitored else "I-OST"
         model = f"{line}-{self._inputs}x{self._outputs}-LU1-DMHNS"
         super().__init__(
             f"Polatis,{model},{site.serial},6.5.2.18",
@@ -47,7 +47,7 @@ class PolatisFarEnd(ScpiFarEnd):
         }
 
     def _commands(self) -> dict[str, Handler]:
-        monitors: dict[str, Handler] = {"PMON:POWer?": self._levels} if self._monitors else {}
+        monitors: dict[str, Handler] = {"PMON:POWer?": self._levels} if self._monitored else {}
         return monitors | {
             "*RST": _setter(lambda _: self._box.disconnect(self._box.commanded)),
             "OXC:SWITch:SIZE?": lambda _: f"{self._inputs},{self._outputs}",
@@ -103,6 +103,9 @@ class PolatisFarEnd(ScpiFarEnd):
         ports = self._ports(text)
         if len(ports) > _PORTS_PER_QUERY:
             raise Refused(-223, "Too much data")
+        for port in ports:
+            if port not in self._monitored:
+                raise Refused(-241, f"Hardware missing; no monitor at port {port}")
         levels = (self._box.power(port) for port in ports)
         return f"({','.join(f'{_DARK if level is None else level:.1f}' for level in levels)})"
 
@@ -151,6 +154,13 @@ class PolatisFarEnd(ScpiFarEnd):
         if any(ports and not 1 <= min(ports) <= max(ports) <= most for ports in lists):
             raise Refused(-222, "Data out of range; no such port")
         return lists
+
+
+def _monitored(options: PolatisOptions, inputs: int, outputs: int) -> range:
+    """Return the ports that have a power monitor."""
+    first = inputs + 1 if options.monitors == "outputs" else 1
+    last = inputs if options.monitors == "inputs" else inputs + outputs
+    return range(first, last + 1) if options.monitors else range(0)
 
 
 def _setter(act: Callable[[str], None]) -> Handler:

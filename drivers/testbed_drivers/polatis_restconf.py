@@ -18,6 +18,7 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.http_line import Json
 from testbed_drivers.piecewise import PiecewiseSwitch, Refused, one_by_one
@@ -78,10 +79,12 @@ class PolatisRestconf(PiecewiseSwitch):
             if flags[port] != "ENABLED"
         }
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
-        wanted = list(ports)
-        return self._rest.read(partial(self._levels, wanted), deadline) if wanted else {}
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports; the switch lists those that have a monitor."""
+        wanted = dict.fromkeys(ports, NOT_MEASURED)
+        if not self.capabilities.monitored & wanted.keys():
+            return wanted
+        return self._rest.read(partial(self._levels, wanted), deadline)
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -143,10 +146,10 @@ class PolatisRestconf(PiecewiseSwitch):
         path = f"{PAIRS}/pair={ingress}"
         self._rest.order(what, method, path, body, deadline, parse=lambda _: None, fine=fine)
 
-    def _levels(self, ports: list[int], get: Get) -> dict[int, float | None]:
-        readings = _ports("opm-power", "power", get)
-        levels = {port: float(readings[port]) for port in ports}
-        return {port: dbm if dbm > self._options.floor else None for port, dbm in levels.items()}
+    def _levels(self, ports: Readings, get: Get) -> Readings:
+        listed = _ports("opm-power", "power", get)
+        floor = self._options.floor
+        return {p: above(floor, float(listed[p])) if p in listed else ports[p] for p in ports}
 
 
 def _who(get: Get) -> Identity:

@@ -7,15 +7,18 @@ The flap that the switch times itself is left alone: the units of its intervals 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
+from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.cards_tl1 import PolatisTl1Options
+from testbed_drivers.monitors import monitored_ports
 from testbed_drivers.piecewise import Refused
-from testbed_drivers.polatis import WITHOUT_MONITORS
+from testbed_drivers.polatis import said_of
 from testbed_drivers.switch import checked_state, sides
 from testbed_drivers.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.tl1_switch import Tl1Switch
@@ -59,23 +62,33 @@ class PolatisTl1(Tl1Switch):
         parse = partial(_state, self.capabilities)
         return self._tl1.ask([Request("RTRV-PATCH", "", ("",))], parse, deadline)
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
-        wanted = sorted(self.capabilities.monitored.intersection(ports))
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports; only those that have a monitor are asked for."""
+        others = dict.fromkeys(ports, NOT_MEASURED)
+        wanted = sorted(self.capabilities.monitored & others.keys())
         queries = [
             Request("RTRV-PORT-POWER", listed(wanted[start : start + PORTS_PER_COMMAND]), ("",))
             for start in range(0, len(wanted), PORTS_PER_COMMAND)
         ]
         parse = partial(_levels, wanted, self._options.floor)
-        return self._tl1.ask(queries, parse, deadline) if wanted else {}
+        return {**others, **self._tl1.ask(queries, parse, deadline)} if wanted else others
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
         ingress, egress = sides(*self._tl1.ask([query], _size, deadline))
-        has_monitors = not who.model.startswith(WITHOUT_MONITORS)
-        monitored = ingress | egress if has_monitors else frozenset[int]()
+        said, reads = said_of(self._options.monitors, who), partial(self._reads, deadline)
+        monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_COMMAND)
         settle, longest = self._options.settle, self._options.settle_max
         return Capabilities(ingress, egress, settle, longest, monitored=monitored)
+
+    def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
+        """Ask for the light of ports; tell whether the switch reads all of them."""
+        query = Request("RTRV-PORT-POWER", listed(ports), ("",))
+        try:
+            self._tl1.ask([query], partial(_levels, ports, self._options.floor), deadline)
+        except Rejected:
+            return False
+        return True
 
     def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
         # One end names a circuit. Both ends would name two when somebody has just moved one.
@@ -131,10 +144,10 @@ def _state(can: Capabilities, answers: Sequence[Rows]) -> State:
     return checked_state(((i, e) for i, e in pairs), can, ", ".join(answers[0]))
 
 
-def _levels(ports: Sequence[int], floor: float, answers: Sequence[Rows]) -> dict[int, float | None]:
+def _levels(ports: Sequence[int], floor: float, answers: Sequence[Rows]) -> Readings:
     """Return the levels of rows `17:-3.1`, which must be of exactly these ports."""
     rows = [row.partition(":") for rows in answers for row in rows]
     levels = {int(port): float(level) for port, _, level in rows}
     if sorted(levels) != list(ports):
         raise ValueError(f"levels of ports {sorted(levels)} instead of {list(ports)}")
-    return {port: level if level > floor else None for port, level in levels.items()}
+    return {port: above(floor, level) for port, level in levels.items()}

@@ -30,6 +30,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         options = options or PolatisTl1Options()
         self._inputs, self._outputs = size_at(site)
         self._serial = site.serial
+        self._monitors = options.monitors
         accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS
         super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
         self._box = SwitchBox(site, self.faults, self.lock)
@@ -92,8 +93,16 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         return [f"SYSTEM:SIZE={self._inputs}x{self._outputs}"]
 
     def _power(self, request: Request) -> Sequence[str]:
-        levels = {port: self._box.power(port) for port in self._named(request)}
+        ports = self._named(request)
+        if dumb := [port for port in ports if not self._is_monitored(port)]:
+            raise Denied("IIAC", f"No monitor at port {dumb[0]}")
+        levels = {port: self._box.power(port) for port in ports}
         return [f"{p}:{_NO_LIGHT if dbm is None else dbm:.2f}" for p, dbm in levels.items()]
+
+    def _is_monitored(self, port: int) -> bool:
+        if self._monitors in ("inputs", "outputs"):
+            return (port <= self._inputs) is (self._monitors == "inputs")
+        return self._monitors is not False
 
     def _shutters(self, request: Request) -> Sequence[str]:
         words = {True: "CLOSED", False: "OPEN"}

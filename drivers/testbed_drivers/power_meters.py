@@ -11,6 +11,7 @@ from functools import partial
 
 from testbed.bench.contracts import Tracer
 from testbed.clock import Deadline
+from testbed.fabric.reading import Reading, above
 from testbed_drivers.cards_light import MeterOptions
 from testbed_drivers.channels import ScpiChannels
 from testbed_drivers.transport import Dial
@@ -37,15 +38,15 @@ class ScpiMeter(ScpiChannels):
         super().__init__(name, resource, channels, identity, options, tracer, dial=dial)
         self._floor = options.floor
 
-    def _measured(self, unit_and_power: str, deadline: Deadline) -> float | None:
+    def _measured(self, unit_and_power: str, deadline: Deadline) -> Reading:
         return self._scpi.ask(unit_and_power, partial(_level, self._floor), deadline)
 
 
 class KeysightMeter(ScpiMeter):
     """A Keysight (Agilent) power meter with one channel or more."""
 
-    def power(self, channel: int, deadline: Deadline) -> float | None:
-        """Measure now and return dBm; None where the meter sees no light."""
+    def power(self, channel: int, deadline: Deadline) -> Reading:
+        """Measure now: a level, or that the meter sees no light."""
         self._check(channel)
         return self._measured(f":SENS{channel}:POW:UNIT?;:READ{channel}:POW?", deadline)
 
@@ -59,8 +60,8 @@ class KeysightMeter(ScpiMeter):
 class ThorlabsMeter(ScpiMeter):
     """A Thorlabs PM100 power meter; its one channel is 1."""
 
-    def power(self, channel: int, deadline: Deadline) -> float | None:
-        """Measure now and return dBm; None where the meter sees no light."""
+    def power(self, channel: int, deadline: Deadline) -> Reading:
+        """Measure now: a level, or that the meter sees no light."""
         self._check(channel)
         return self._measured("SENS:POW:UNIT?;:MEAS:POW?", deadline)
 
@@ -70,8 +71,8 @@ class ThorlabsMeter(ScpiMeter):
         return self._scpi.ask("SENS:CORR:WAV?", float, deadline)
 
 
-def _level(floor: float, reply: str) -> float | None:
-    """Return the dBm of `<unit>;<reading>`, None at the floor; ValueError for what is neither."""
+def _level(floor: float, reply: str) -> Reading:
+    """Return the level of `<unit>;<reading>`, no light at the floor; ValueError for neither."""
     unit, separator, text = reply.partition(";")
     if not separator or unit.upper() not in _IN_DBM:
         raise ValueError(f"{reply!r} is not a unit and a power")
@@ -80,4 +81,4 @@ def _level(floor: float, reply: str) -> float | None:
         raise ValueError(f"{text} is beyond what the meter can measure")
     if not _IN_DBM[unit.upper()]:
         level = 10 * math.log10(level / 1e-3) if level > 0 else -math.inf
-    return level if level > floor else None
+    return above(floor, level)

@@ -74,7 +74,9 @@ class Santec(Selector):
         count = self._scpi.ask(":MOD:CAT?", parse, deadline)
         ingress, egress = sides(1, count)
         settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, channels(count), steadiness=True)
+        return Capabilities(
+            ingress, egress, settle, longest, channels(count), steadiness=True, sweeps=True
+        )
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         return self._scpi.held(deadline)

@@ -12,6 +12,7 @@ from testbed.clock import Deadline, now
 from testbed.errors import LinkLost, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Readings
 
 
 class Done(NamedTuple):
@@ -60,9 +61,9 @@ class Switch(ABC):
         """Return nothing: this family does not tell."""
         return {}
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return nothing: this family has no monitors."""
-        return {}
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Say of every port that it is not measured: this family has no monitors."""
+        return dict.fromkeys(ports, NOT_MEASURED)
 
     @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:

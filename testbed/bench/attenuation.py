@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -11,6 +11,7 @@ from testbed.bench.contracts import Attenuator, PowerMeter
 from testbed.clock import Deadline, now
 from testbed.errors import TestbedError, UnsafeError, UsageError
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
+from testbed.fabric.reading import Reading
 from testbed.record.journal import Journal
 
 
@@ -29,6 +30,8 @@ class Attenuated:
 class _Promise:
     number: int
     before: float
+    loss: float = 0.0
+    """How much more than before the fibre takes, at the most that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,8 @@ class Tap:
     def __str__(self) -> str:
         return f"{self.name}.{self.channel}"
 
-    def level(self, deadline: Deadline) -> float | None:
-        """Measure now and return dBm; None where the meter sees no light."""
+    def level(self, deadline: Deadline) -> Reading:
+        """Measure the light in the fibre now."""
         return self._meter.power(self.channel, deadline)
 
 
@@ -83,6 +86,11 @@ class Attenuation:
         name, channel = self._tapped[fibre]
         return Tap(name, channel, self._meters[name])
 
+    def added(self, fibre: SwitchPort) -> float:
+        """Return how many dB a fibre takes only until `restore`; 0 where nothing was added."""
+        promise = self._promises.get(fibre)
+        return promise.loss if promise else 0.0
+
     def add(self, port: HostPort, loss: float, deadline: Deadline) -> Attenuated:
         """Let a fibre of a host port take `loss` dB more than before the first addition.
 
@@ -105,7 +113,9 @@ class Attenuation:
                     "attenuation", attenuator=name, channel=channel, decibels=before
                 )
                 self._promises[fibre] = _Promise(number, before)
-            before = self._promises[fibre].before
+            promise = self._promises[fibre]
+            before = promise.before
+            self._promises[fibre] = replace(promise, loss=max(loss, promise.loss))
         commanded = now()
         after = attenuator.attenuate(channel, before + loss, deadline)
         return Attenuated(fibre, before, after, commanded, now())

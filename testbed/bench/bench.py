@@ -130,8 +130,9 @@ class Bench:
     def open_fabric(self, ports: Iterable[HostPort]) -> None:
         """Make the one door to the fabric, for the given host ports."""
         lab, record = self.lab, (self._journal, self._log)
+        limits, added = lab.light_limits(), self.attenuation.added
         self.fabric = Fabric(
-            self.switches, lab.wiring(), ports, *record, self.leased, lab.light_limits()
+            self.switches, lab.wiring(), ports, *record, self.leased, limits, added=added
         )
 
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:

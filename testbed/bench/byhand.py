@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.bench.contracts import Identity, OpticalSwitch
@@ -30,6 +30,7 @@ from testbed.fabric.circuits import (
     cross_connects,
 )
 from testbed.fabric.device import State
+from testbed.fabric.reading import NOT_MEASURED, Reading
 from testbed.plugins import kind, nearest
 from testbed.record.journal import Journal
 from testbed.record.leases import Leases
@@ -52,17 +53,17 @@ class Row:
     """The host port that the light reaches, empty when the lab file knows none."""
     state: str
     """The switch's own word on it, empty when it has none."""
-    monitored_in: bool
-    monitored_out: bool
-    """Whether the switch measures the light that enters, and that leaves."""
-    power_in: float | None
-    power_out: float | None
-    """Light levels in dBm, None where nothing is measured or nothing is seen."""
+    light_in: Reading
+    light_out: Reading
+    """The light that enters, and that leaves."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain values."""
-        row = asdict(self)
-        return {"from": row.pop("source"), "to": row.pop("sink")} | row
+        """Return the row as plain values: of light what it is, and its level where it has one."""
+        row = {"from": self.source, "to": self.sink, "ingress": self.ingress}
+        row |= {"egress": self.egress, "state": self.state}
+        for way, reading in (("in", self.light_in), ("out", self.light_out)):
+            row |= {f"light_{way}": str(reading.light), f"power_{way}": reading.dbm}
+        return row
 
     @property
     def ends(self) -> str:
@@ -90,7 +91,7 @@ class SwitchByHand:
         can, state = self._switch.capabilities, self._switch.state(deadline)
         unsteady = self._switch.unsteady(deadline) if can.steadiness else {}
         ports = {port for pair in state.items() for port in pair} & can.monitored
-        levels = self._switch.power(sorted(ports), deadline) if ports else {}
+        seen = self._switch.power(sorted(ports), deadline) if ports else {}
         return [
             Row(
                 ingress=i,
@@ -98,10 +99,8 @@ class SwitchByHand:
                 source=self.source(i),
                 sink=self.sink(e),
                 state=unsteady.get(i, "steady" if can.steadiness else ""),
-                monitored_in=i in can.monitored,
-                monitored_out=e in can.monitored,
-                power_in=levels.get(i),
-                power_out=levels.get(e),
+                light_in=seen.get(i, NOT_MEASURED),
+                light_out=seen.get(e, NOT_MEASURED),
             )
             for i, e in sorted(state.items())
         ]

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import Reading, Readings
 
 Cut = Callable[[bytes], int]
 """Returns how many of the bytes so far are the first whole message; 0 while there is none."""
@@ -107,8 +108,8 @@ class OpticalSwitch(Protocol):
         A mirror that still moves is not in order. Always empty without `steadiness`.
         """
 
-    def power(self, ports: Iterable[int], deadline: Deadline) -> Mapping[int, float | None]:
-        """Return the light level at monitored ports in dBm; None where the monitor sees none."""
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports, each of which has an entry; one without a monitor says so."""
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
@@ -171,8 +172,8 @@ class PowerMeter(Protocol):
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is."""
 
-    def power(self, channel: int, deadline: Deadline) -> float | None:
-        """Measure now and return dBm; None where the meter sees no light."""
+    def power(self, channel: int, deadline: Deadline) -> Reading:
+        """Measure now: a level, or that the meter sees no light."""
 
     def wavelength(self, channel: int, deadline: Deadline) -> float:
         """Return the wavelength in nm for which a channel's readings are right."""

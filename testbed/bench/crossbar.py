@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
+from testbed.bench.light_check import LightCheck
 from testbed.bench.verification import Verification, Verified, WallTime
 from testbed.clock import Deadline, now
 from testbed.commands import typed
@@ -21,9 +22,9 @@ from testbed.errors import (
     UsageError,
 )
 from testbed.fabric.change import Change, Difference, ForeignCircuit, after, plan_change
-from testbed.fabric.circuits import Wiring
+from testbed.fabric.circuits import CrossConnect, SwitchPort, Wiring
 from testbed.fabric.device import State
-from testbed.fabric.light import NO_LIMITS, Levels, LightLimits, LightRefused
+from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.fabric.safe import reachable
 from testbed.record.lease import BACK_LIMIT
 
@@ -51,7 +52,9 @@ class Crossbar:
         wiring: Wiring,
         limits: LightLimits = NO_LIMITS,
         clock: WallTime = WallTime(),  # noqa: B008 - frozen
+        added: Callable[[SwitchPort], float] = lambda fibre: 0.0,
     ) -> None:
+        """`added` returns how many dB the testbed has an attenuator take in a fibre for now."""
         self.name = name
         self.start: State = {}
         self.ports = ports
@@ -72,6 +75,7 @@ class Crossbar:
         """What was wanted last, and what the switch showed since."""
         self._tx = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self._rx = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
+        self._light = LightCheck(name, switch, limits, self._tx, self._rx, added)
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
         """Take what is on our ports as the state to return to.
@@ -108,20 +112,17 @@ class Crossbar:
         """
         state = self._switch.state(deadline)
         self._refuse_if_gone(Difference.between(self._shown or {}, state).missing)
-        launched = self._launched(deadline)
         can, ours = self._switch.capabilities, self._ours(state)
         try:
-            change = plan_change(state, wanted, ours, self.ports, can, self._limits, launched)
+            change = plan_change(state, wanted, ours, self.ports, can)
         except ForeignCircuit as error:
             raise BusyError(
                 f"{self.name} holds circuits in the way: {self._named(error.foreign)}",
                 hint="find out who else uses this switch",
             ) from None
-        except LightRefused as error:
-            behind = self._rx.get(error.port, "an unwired receiver")
-            raise LabError(f"{self.name}: {error}; {behind} is behind it") from None
         except ValueError as error:
             raise UsageError(f"{self.name}: {error}") from None
+        self._light.allow(state, change, deadline)
         self._planned = wanted, state
         return state, change
 
@@ -164,8 +165,22 @@ class Crossbar:
         return applied
 
     def verify(self, change: Change, deadline: Deadline) -> Verified:
-        """Wait until the switch says that a change is in order and its light is there."""
-        return self._verification.verify(change, self._shown or {}, deadline)
+        """Wait until the switch says that a change is in order, and its light there and right."""
+        verified = self._verification.verify(change, self._shown or {}, deadline)
+        self._light.verify(change, self._shown or {}, deadline)
+        return verified
+
+    @property
+    def has_limited(self) -> bool:
+        """Tell whether one of our ports leads to a receiver with a limit."""
+        return bool(self._limits.max_dbm.keys() & self.ports)
+
+    def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
+        """Look at our receivers that have a limit; return what gives them too much, in words."""
+        return {
+            CrossConnect(self.name, found.ingress, found.egress): self._light.words(found)
+            for found in self._light.look(self._shown or {}, deadline)
+        }
 
     def accept(self) -> None:
         """Let what was planned last be what `check` expects.
@@ -305,12 +320,6 @@ class Crossbar:
                 f"{self.name} was brought back, but {error}",
                 hint=f"look at it with `{typed('switch', self.name, 'show')}`",
             ) from error
-
-    def _launched(self, deadline: Deadline) -> Levels:
-        """Measure what enters at our ports, when there are limits to hold it against."""
-        can = self._switch.capabilities
-        ports = self.ports & can.monitored & can.ingress
-        return self._switch.power(sorted(ports), deadline) if self._limits and ports else {}
 
     def _refuse_if_gone(self, gone: State) -> None:
         if gone:

@@ -86,9 +86,8 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
             yield f"{fibre}: {instrument.attenuation(channel, deadline):.1f} dB{shut}"
     elif name in lab.meters:
         for channel, fibre in lab.meters[name].taps.items():
-            level = instrument.power(channel, deadline)
-            shown = "dark" if level is None else f"{level:.1f} dBm"
-            yield f"{fibre}: {shown} at {instrument.wavelength(channel, deadline):.0f} nm"
+            reading = instrument.power(channel, deadline)
+            yield f"{fibre}: {reading} at {instrument.wavelength(channel, deadline):.0f} nm"
 
 
 def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:

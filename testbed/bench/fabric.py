@@ -7,7 +7,7 @@ ours, what was there before and what must be taken back are known in one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Protocol
@@ -19,7 +19,14 @@ from testbed.bench.promise import CircuitsPromise
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
-from testbed.fabric.circuits import CrossConnect, HostPort, Matching, Wiring, cross_connects
+from testbed.fabric.circuits import (
+    CrossConnect,
+    HostPort,
+    Matching,
+    SwitchPort,
+    Wiring,
+    cross_connects,
+)
 from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.journal import Journal
 from testbed.record.lease import CHANGE_LIMIT
@@ -62,11 +69,16 @@ class Fabric:
         leased: Permit,
         limits: Mapping[str, LightLimits] = {},
         clock: WallTime = WallTime(),  # noqa: B008 - frozen
+        added: Callable[[SwitchPort], float] = lambda fibre: 0.0,
     ) -> None:
-        """Take the opened switches; `ports` are the host ports that the plan uses."""
+        """Take the opened switches; `ports` are the host ports that the plan uses.
+
+        `added` returns how many dB the testbed has an attenuator take in a fibre for now.
+        """
         self._switches = switches
         self._limits = limits
         self._clock = clock
+        self._added = added
         self._leased = leased
         self._wiring = wiring
         self._log = log
@@ -81,7 +93,8 @@ class Fabric:
 
     def _crossbar(self, name: str, ports: frozenset[int]) -> Crossbar:
         limits = self._limits.get(name, NO_LIMITS)
-        crossbar = Crossbar(name, self._switches[name], ports, self._wiring, limits, self._clock)
+        around = (self._wiring, limits, self._clock, self._added)
+        crossbar = Crossbar(name, self._switches[name], ports, *around)
         crossbar.answer_lost = self._note_lost_answer
         return crossbar
 
@@ -122,6 +135,30 @@ class Fabric:
             self.circuits = wanted
             self._report(owner, wanted, done)
             return done
+
+    @property
+    def has_limited(self) -> bool:
+        """Tell whether one of our ports leads to a receiver that bears only so much light."""
+        return any(crossbar.has_limited for crossbar in self._crossbars)
+
+    def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
+        """Measure the light of receivers with a limit; return what gives them too much, in words.
+
+        A change that is under way is not waited for, nor held up.
+        """
+        limited = [crossbar for crossbar in self._crossbars if crossbar.has_limited]
+        return {c: word for one in limited for c, word in one.overloads(deadline).items()}
+
+    def darken_overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
+        """Take down the circuits that give a receiver too much light; return them, in words."""
+        with self._lock:
+            found = self.overloads(deadline)
+            if found:
+                too_bright = {
+                    c for c in self.circuits if cross_connects([c], self._wiring) & found.keys()
+                }
+                self.change(self.circuits - too_bright, "light", deadline)
+            return found
 
     def check(self, deadline: Deadline) -> None:
         """Read every switch; raise BusyError with the difference when our ports have drifted."""

@@ -14,6 +14,7 @@ from typing import Any
 from testbed.bench.contracts import OpticalSwitch
 from testbed.clock import Deadline
 from testbed.commands import typed
+from testbed.fabric.reading import DARK
 from testbed.schema import Lab
 from testbed.units import SIZE
 
@@ -75,7 +76,7 @@ def troubles_of_light(
     }
     levels = switch.power(sorted(senders), deadline) if senders else {}
     for number, port in senders.items():
-        if levels.get(number) is None:
+        if levels[number] == DARK:
             yield (
                 f"no light of {port} enters at port {number}: is the host on, and is its fibre in? "
                 f"`{typed('doctor', '--wiring')}` looks at every fibre"

@@ -158,10 +158,14 @@ class Probe:
             if self._until(lambda: ingress not in self._switch.unsteady(limit), limit):
                 self._has_moved = True
             rows["steady"] = now() - since
-        if egress in can.monitored and self._switch.power([ingress], limit).get(ingress):
-            self._until(lambda: self._switch.power([egress], limit)[egress] is not None, limit)
+        if egress in can.monitored and self._is_lit(ingress, limit):
+            self._until(lambda: self._is_lit(egress, limit), limit)
             rows["light"] = now() - since
         return rows
+
+    def _is_lit(self, port: int, limit: Deadline) -> bool:
+        """Tell whether a monitor measures light at a port."""
+        return self._switch.power([port], limit)[port].dbm is not None
 
     @staticmethod
     def _until(true: Callable[[], bool], limit: Deadline) -> bool:

@@ -16,7 +16,7 @@ from testbed.clock import Deadline, now
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
-from testbed.fabric.light import Levels
+from testbed.fabric.reading import DARK, NOT_MEASURED, Readings
 
 MARGIN = 0.1
 """Seconds that a device may take beyond its longest settle time until it says so."""
@@ -102,11 +102,12 @@ class Verification:
                 )
         raise AssertionError("there is always a last look")
 
-    def _wrong(self, ingress: int, egress: int, moved: State, levels: Levels) -> str:
+    def _wrong(self, ingress: int, egress: int, moved: State, seen: Readings) -> str:
         """Return what is wrong with the light of one path, or an empty string."""
-        launched, left = levels.get(ingress), levels.get(egress)
-        if launched is None:
-            return ""  # a dark source tells nothing of the path
+        leaves = seen.get(egress, NOT_MEASURED)
+        launched, left = seen.get(ingress, NOT_MEASURED).dbm, leaves.dbm
+        if launched is None or (left is None and leaves != DARK):
+            return ""  # a source that is not measured tells nothing of the path, nor such a sink
         least, most = self._switch.capabilities.loss
         arrives = left is not None and launched - left <= most
         if moved.get(ingress) != egress:

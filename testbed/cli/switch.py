@@ -30,6 +30,7 @@ from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
 from testbed.commands import typed
 from testbed.errors import InstrumentError, UsageError
+from testbed.fabric.reading import NOT_MEASURED, Reading
 from testbed.schema import Lab, load_circuits, load_lab, split_overrides
 
 if TYPE_CHECKING:
@@ -205,25 +206,23 @@ def _news(before: Row | None, row: Row) -> str:
         return f"+ {row}  {_level_out(row)}{row.state}".rstrip()
     if before.state != row.state:
         return f"  {row}  {row.state}"
-    was, now = before.power_out, row.power_out
-    dimmed = (was is None) != (now is None)
-    if dimmed or (was is not None and now is not None and abs(was - now) > _NOTABLE):
-        return f"  {row}  {_level_out(row).strip()}, was {_level_out(before).strip()}"
+    was, now = before.light_out, row.light_out
+    has_changed = was.light != now.light
+    if has_changed or abs((was.dbm or 0.0) - (now.dbm or 0.0)) > _NOTABLE:
+        return f"  {row}  {now}, was {was}"
     return ""
 
 
 def _level_in(row: Row) -> str:
-    return _level(row, row.monitored_in, row.power_in)
+    return _level(row, row.light_in)
 
 
 def _level_out(row: Row) -> str:
-    return _level(row, row.monitored_out, row.power_out)
+    return _level(row, row.light_out)
 
 
-def _level(row: Row, monitored: bool, level: float | None) -> str:
-    """Return a level in a column that is there when one side is measured; dark is a measurement."""
-    if not (row.monitored_in or row.monitored_out):
+def _level(row: Row, reading: Reading) -> str:
+    """Return a level in a column that is there when one of the two sides is measured."""
+    if row.light_in == row.light_out == NOT_MEASURED:
         return ""
-    if not monitored:
-        return "  -        "
-    return f"{level:6.1f} dBm " if level is not None else "  dark     "
+    return f"{reading!s:<13} " if reading.dbm is None else f"{reading!s:>10}    "

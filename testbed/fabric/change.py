@@ -2,8 +2,9 @@
 
 Invariants: a port is touched only when it is listed as ours; a cross-connect that is not ours is
 never removed to make room; removes come before adds (break before make), because no switch family
-can be trusted to disconnect implicitly (reference: safety semantics of Polatis, Calient, SAI OCS);
-light stays within its limits. What a device cannot leave alone meanwhile is named in the change.
+can be trusted to disconnect implicitly (reference: safety semantics of Polatis, Calient, SAI OCS).
+What a device cannot leave alone meanwhile is named in the change. Whether the light that a change
+moves keeps within its limits is asked of `light`, once it is known which light that is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from testbed.fabric.device import Capabilities, State, spans
-from testbed.fabric.light import NO_LIMITS, Levels, LightLimits
 from testbed.fabric.mesh import Mesh
 from testbed.fabric.mesh_routes import route
 
@@ -82,26 +82,21 @@ def plan_change(
     ours: State,
     ports: frozenset[int],
     can: Capabilities,
-    limits: LightLimits = NO_LIMITS,
-    launched: Levels = {},  # noqa: B006 - never written to
 ) -> Change:
     """Return the change that takes a switch from `state` to `wanted`.
 
-    `ours` is what this owner made earlier, `ports` what it may touch, `launched` the light measured
-    at ingress ports. A switch that is never dark goes to its position that holds what is wanted
-    with the least that moves; a mesh finds ways for all that it holds afterwards. Raise
-    ForeignCircuit when a cross-connect that is not ours is in the way or would be disturbed,
-    LightRefused for light beyond its limits, ValueError when a wanted port may not be touched or
-    the switch cannot hold what is wanted.
+    `ours` is what this owner made earlier, `ports` what it may touch. A switch that is never dark
+    goes to its position that holds what is wanted with the least that moves; a mesh finds ways for
+    all that it holds afterwards. Raise ForeignCircuit when a cross-connect that is not ours is in
+    the way or would be disturbed, ValueError when a wanted port may not be touched or the switch
+    cannot hold what is wanted.
     """
     _check_wanted(wanted, ports, can)
     if can.positions:
-        change = _to_position(state, wanted, ours, ports, can.positions)
-    else:
-        change = _port_by_port(state, wanted, ours)
-        if can.mesh is not None and change:
-            change = _through_mesh(state, change, ours, can.mesh)
-    limits.check(state, after(state, change), launched)
+        return _to_position(state, wanted, ours, ports, can.positions)
+    change = _port_by_port(state, wanted, ours)
+    if can.mesh is not None and change:
+        change = _through_mesh(state, change, ours, can.mesh)
     return change
 
 

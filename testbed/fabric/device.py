@@ -32,13 +32,22 @@ class Capabilities:
     """The cells of a photonic mesh, which routes a whole matching at a time, as they stand now."""
     steadiness: bool = False
     """Whether it tells which of its cross-connects are not in order."""
+    sweeps: bool = False
+    """Whether light passes other positions for a moment on its way from one to another."""
     monitored: frozenset[int] = frozenset()
     """The ports whose light level it measures."""
     loss: tuple[float, float] = (-1.0, 6.0)
     """The least and the most that a good path takes from the light, in dB by its own monitors.
 
-    Less than nothing is the monitors' error: they agree to about half a decibel each.
+    Less than nothing is the monitors' error: two of them are off by `monitor_error` each.
     """
+    monitor_error: float = 0.5
+    """The most, in dB, by which a monitor reads too much or too little."""
+
+    @property
+    def least_loss(self) -> float:
+        """Return what every path takes from the light at least, in dB, whatever monitors say."""
+        return self.loss[0] + 2 * self.monitor_error
 
 
 def spans(ports: Iterable[int]) -> str:

@@ -1,70 +1,161 @@
 """What light may do at the ports of one switch.
 
-The most that a receiver bears, light that must stay, and where light rests that nobody uses.
+The most that a receiver bears, light that must stay, and where light rests that nobody uses. What
+is not known never passes a limit: a source counts with the most that it can send, given what was
+measured of it and what the lab file says of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from testbed.fabric.device import State
-
-Levels = Mapping[int, float | None]
-"""Measured light by port, in dBm; None where the monitor sees none. No entry: not measured."""
+from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Light, Reading, Readings
 
 
 class LightRefused(ValueError):
-    """Light would be too strong for a receiver, or a receiver that needs light would lose it."""
+    """Light could be too strong for a receiver, or a receiver that needs light would lose it."""
 
-    def __init__(self, port: int, reason: str) -> None:
+    def __init__(self, port: int, reason: str, *, source: int = 0, settles: str = "") -> None:
         super().__init__(f"port {port} {reason}")
         self.port = port
+        """The egress port of the receiver."""
+        self.source = source
+        """The ingress port of a source that is not known well enough; 0 where none is."""
+        self.settles = settles
+        """What would settle it, about that source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A receiver that gets more light than it bears, as a monitor measured it."""
+
+    ingress: int
+    egress: int
+    port: int
+    """Where it was measured: one of the two."""
+    dbm: float
+    most: float
+
+    def __str__(self) -> str:
+        where = "leave" if self.port == self.egress else f"enter at port {self.ingress} for it"
+        return f"port {self.egress} bears {self.most:g} dBm and {self.dbm:.1f} dBm {where}"
 
 
 @dataclass(frozen=True, slots=True)
 class LightLimits:
-    """What a plan must respect at the egress ports of one switch."""
+    """What a plan must respect at the ports of one switch."""
 
     max_dbm: Mapping[int, float] = field(default_factory=dict)
-    """The strongest light that the receiver behind a port bears."""
+    """The strongest light that the receiver behind an egress port bears."""
     keep_alive: frozenset[int] = frozenset()
-    """The ports that are never left without the light they had."""
+    """The egress ports that are never left without the light they had."""
     safe: State = field(default_factory=dict)
     """The cross-connects in which ports rest that nobody uses."""
+    launch: Mapping[int, float] = field(default_factory=dict)
+    """By ingress port, the most that its source sends, where the lab file says so."""
 
     def __bool__(self) -> bool:
         return bool(self.max_dbm or self.keep_alive)
 
-    def check(self, before: State, after: State, launched: Levels) -> None:
-        """Raise LightRefused when going from one state to another breaks a limit.
+    def limited(self, state: State) -> dict[int, int]:
+        """Return the cross-connects that lead to a receiver with a limit."""
+        return {i: e for i, e in state.items() if e in self.max_dbm}
 
-        `launched` is the light that enters at ingress ports. A receiver with a limit gets no light
-        that was not measured; the loss on the way is not counted, so the worst case decides.
+    def reached(self, before: State, after: State, can: Capabilities) -> list[tuple[int, int]]:
+        """Return which ingress ports lead anew to receivers with a limit, and to which.
+
+        Those that a switch sweeps over are among them.
         """
-        for ingress, egress in sorted(after.items()):
-            if before.get(ingress) != egress and egress in self.max_dbm:
-                self._check_strength(ingress, egress, launched)
-        had, has = _lit(before, launched), _lit(after, launched)
+        moved = {i for i in {*before, *after} if before.get(i) != after.get(i)}
+        there = (after, *(can.positions if can.sweeps else ()))
+        pairs = {(i, state[i]) for state in there for i in moved if i in state}
+        return sorted((i, e) for i, e in pairs if e in self.max_dbm)
+
+    def sources(self, before: State, after: State, can: Capabilities) -> frozenset[int]:
+        """Return the ingress ports of which the light must be known to go from state to state."""
+        asked = {i for i, _ in self.reached(before, after, can)}
+        for state in (before, after):
+            asked |= {i for i, e in state.items() if e in self.keep_alive}
+        return frozenset(asked)
+
+    def check(
+        self,
+        before: State,
+        after: State,
+        readings: Readings,
+        can: Capabilities,
+        returns: Mapping[int, float] = {},
+    ) -> None:
+        """Raise LightRefused when going from one state to another could break a limit.
+
+        `readings` are of the light that enters; `returns` is what the testbed has an attenuator
+        take from it, in dB by ingress port, and will give back. The loss of the path counts only
+        as far as the switch takes it from every light.
+        """
+        for ingress, egress in self.reached(before, after, can):
+            reading = readings.get(ingress, NOT_MEASURED)
+            self._check_strength(ingress, egress, reading, can, returns.get(ingress, 0.0))
+        had = {e for i, e in before.items() if _reading(i, readings) is not Light.DARK}
+        lit = (Light.MEASURED, Light.NOT_MEASURED)  # what no monitor sees may be lit
+        has = {e for i, e in after.items() if _reading(i, readings) in lit}
         for egress in sorted(self.keep_alive & had - has):
             raise LightRefused(egress, "is to be kept alight and would go dark")
 
-    def _check_strength(self, ingress: int, egress: int, launched: Levels) -> None:
-        most = self.max_dbm[egress]
-        if ingress not in launched:
+    def overloads(self, state: State, readings: Readings, can: Capabilities) -> Iterator[Overload]:
+        """Yield the receivers that get too much by what is measured, beyond a monitor's error."""
+        for ingress, egress in sorted(self.limited(state).items()):
+            for port in (egress, ingress):
+                level, most = readings.get(port, NOT_MEASURED).dbm, self.max_dbm[egress]
+                if level is not None and level - can.monitor_error > most:
+                    yield Overload(ingress, egress, port, level, most)
+                    break
+
+    def _check_strength(
+        self, ingress: int, egress: int, reading: Reading, can: Capabilities, returns: float
+    ) -> None:
+        bears = f"bears {self.max_dbm[egress]:g} dBm"
+        if (level := self._most(ingress, reading, can, returns)) is None:
+            what, settles = _UNKNOWN[reading.light]
             raise LightRefused(
-                egress, f"bears {most:g} dBm and what enters at port {ingress} cannot be measured"
+                egress, f"{bears} and {what.format(ingress)}", source=ingress, settles=settles
             )
-        level = launched[ingress]
-        if level is not None and level > most:
+        if level > self.max_dbm[egress]:
+            told = f"{reading} measured" if reading.dbm is not None else "as the lab file says"
             raise LightRefused(
-                egress, f"bears {most:g} dBm and would get {level:.1f} dBm from port {ingress}"
+                egress, f"{bears} and could get {level:.1f} dBm from port {ingress} ({told})"
             )
+
+    def _most(
+        self, ingress: int, reading: Reading, can: Capabilities, returns: float
+    ) -> float | None:
+        """Return the most that can leave the switch of a source's light; None: nobody knows."""
+        if reading.dbm is not None:
+            return reading.dbm + can.monitor_error + returns - can.least_loss
+        if reading.light is Light.NOT_MEASURED or ingress not in self.launch:
+            return None
+        return self.launch[ingress] - can.least_loss
 
 
 NO_LIMITS = LightLimits()
 
+_UNKNOWN = {
+    Light.DARK: (
+        "the source at port {} is dark: how strong it will be is not known",
+        "let it send, so that it is measured, or write its `launch` in the lab file",
+    ),
+    Light.NOT_CONNECTED: (
+        "what enters at port {} is measured in a circuit only: how strong it is is not known",
+        "write its `launch` in the lab file",
+    ),
+    Light.NOT_MEASURED: (
+        "what enters at port {} is not measured",
+        "lead it to a port that has a monitor; a `launch` that nobody can look at does not do",
+    ),
+}
+"""What is said of light of which nothing is known, and what would settle it."""
 
-def _lit(state: State, launched: Levels) -> set[int]:
-    """Return the egress ports that get light, as far as is known: what is not measured is lit."""
-    return {e for i, e in state.items() if launched.get(i, 0.0) is not None}
+
+def _reading(ingress: int, readings: Readings) -> Light:
+    return readings.get(ingress, NOT_MEASURED).light

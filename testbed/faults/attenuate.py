@@ -29,10 +29,10 @@ class Attenuate:
         """Set the attenuator, read it back, and ask the meter at that fibre, if there is one."""
         port = HostPort.parse(victim.port)
         meter = bench.attenuation.meter(port)
-        before = meter.level(deadline) if meter else None
+        before = meter.level(deadline).dbm if meter else None
         done = bench.attenuation.add(port, self._loss, deadline)
         note = f"fibre of {done.fibre} takes {done.after:g} dB instead of {done.before:g} dB"
-        after = meter.level(deadline) if meter else None
+        after = meter.level(deadline).dbm if meter else None
         saw = before is not None and (after is None or before - after > self._loss / 2)
         witness = f"{meter} meter" if meter and saw else ""
         return Injected(done.commanded, done.read_back, note=note, witness=witness)

@@ -45,8 +45,8 @@ class Port(Checked):
     """The port of a packet switch that it is plugged into, instead of fibres."""
     rdma: RdmaDevice | None = None
     """The RDMA device behind it, as NCCL names it: `mlx5_0`."""
-    launch: PowerLevel = 0.0
-    """The light that it sends."""
+    launch: PowerLevel | None = None
+    """The most light that it sends; a limit believes only what is written."""
     max_dbm: PowerLevel | None = None
     """The strongest light that its receiver bears; more is never connected to it."""
 

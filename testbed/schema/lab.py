@@ -25,7 +25,7 @@ from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
-from testbed.schema.sides import light_kept_problems, side_problems
+from testbed.schema.sides import light_kept_problems, resting_problems, side_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import Name, ServerUrl
 from testbed.schema.twin import TwinSettings
@@ -92,13 +92,17 @@ class Lab(Document):
 
     def light_limits(self) -> dict[str, LightLimits]:
         """Return what the light at each switch must respect."""
-        limits: dict[str, dict[int, float]] = {name: {} for name in self.switches}
+        bears: dict[str, dict[int, float]] = {name: {} for name in self.switches}
+        sends: dict[str, dict[int, float]] = {name: {} for name in self.switches}
         for _, port in self._ports_with_steps():
-            if port.max_dbm is not None and port.fibres is not None:
-                end = port.fibres.rx
-                limits[end.switch][end.number] = port.max_dbm
+            if (fibres := port.fibres) is None:
+                continue
+            if port.max_dbm is not None:
+                bears[fibres.rx.switch][fibres.rx.number] = port.max_dbm
+            if port.launch is not None:
+                sends[fibres.tx.switch][fibres.tx.number] = port.launch
         return {
-            name: LightLimits(limits[name], switch.keep_alive, switch.safe)
+            name: LightLimits(bears[name], switch.keep_alive, switch.safe, sends[name])
             for name, switch in self.switches.items()
         }
 
@@ -142,6 +146,7 @@ class Lab(Document):
         yield from self._side_problems()
         yield from self._packet_problems()
         yield from self._light_problems()
+        yield from resting_problems(self.light_limits())
         yield from self._address_problems()
         yield from self._power_problems()
         yield from self._permission_problems()

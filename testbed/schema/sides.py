@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from testbed.fabric.circuits import SwitchPort
+from testbed.fabric.light import LightLimits
 from testbed.plugins import kind
 from testbed.schema.check import Problem
 from testbed.schema.instruments import Switch
@@ -104,6 +105,18 @@ def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
             yield Problem(steps, f"{number} is none of the ports that may be used", hint)
         if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
             yield Problem(steps, f"port {egress} is in it twice", "a port has one place to rest")
+
+
+def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
+    """Find light that rests on a receiver with a limit although nobody says that it bears it."""
+    for name, light in limits.items():
+        for ingress, egress in light.limited(light.safe).items():
+            most, sent = light.max_dbm[egress], light.launch.get(ingress)
+            if sent is None or sent > most:
+                sends = "does not say what it sends" if sent is None else f"sends {sent:g} dBm"
+                message = f"{name}.{egress} bears {most:g} dBm, and the source of {ingress} {sends}"
+                hint = "write `launch` at the source, or let its light rest elsewhere"
+                yield Problem(("switches", name, "safe", str(ingress)), message, hint)
 
 
 def _span(first: int, last: int) -> str:

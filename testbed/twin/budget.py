@@ -13,6 +13,9 @@ from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import Lab
 
+LAUNCH = 0.0
+"""dBm that a port sends of which the lab file does not say it."""
+
 
 class LightBudget:
     """The fibres between hosts and switches; `emits` tells whether a host sends light.
@@ -30,7 +33,8 @@ class LightBudget:
             for port in host.ports.values():
                 if port.fibres is not None:
                     tx = port.fibres.tx
-                    self._launched[tx.switch][tx.number] = (name, port.launch)
+                    level = LAUNCH if port.launch is None else port.launch
+                    self._launched[tx.switch][tx.number] = (name, level)
 
     def join(self, switch: str, site: SwitchSite) -> None:
         """Take a switch into the budget: from now on it sees what its fibres bring."""

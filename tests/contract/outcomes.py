@@ -268,7 +268,7 @@ def _is_consistent(rig, switch):
 def _monitors_tell(switch, state):
     ports = switch.capabilities.monitored & set(state.values())
     levels = switch.power(ports, soon())
-    assert all(level is None or level < -20 for level in levels.values()), levels
+    assert all(one.dbm is None or one.dbm < -20 for one in levels.values()), levels
 
 
 _ANSWERED = frozenset({RIGHT})

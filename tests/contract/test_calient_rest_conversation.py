@@ -6,6 +6,7 @@ from scripted_http import Web
 from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.change import Change
+from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, measured
 from testbed_drivers.calient_rest import CalientRest
 from testbed_drivers.cards_rest import CalientRestOptions
 from testbed_drivers.http_far_end import Answer
@@ -124,7 +125,13 @@ class TestReading:
 
     def test_light_is_known_at_the_ends_of_circuits(self, web):
         driver = calient(web, shows("1.1.1>1.1.2"))
-        assert driver.power([1, 6, 2], soon()) == {1: -1.5, 6: None, 2: None}
+        read = driver.power([1, 6, 2, 99], soon())
+        assert read == {1: measured(-1.5), 6: DARK, 2: NOT_CONNECTED, 99: NOT_MEASURED}
+        assert driver.power([], soon()) == {}
+
+    def test_an_end_of_a_circuit_without_a_level_is_not_measured(self, web):
+        driver = calient(web, shows(one_way("1.1.1>1.1.2", inp="", outp=None)))
+        assert driver.power([1, 6], soon()) == {1: NOT_MEASURED, 6: NOT_MEASURED}
 
     def test_a_level_that_makes_no_sense_spoils_no_other_reading(self, web):
         there = shows(one_way("1.1.1>1.1.2", inp="much", outp=None))

@@ -6,6 +6,7 @@ from scripted import GREETING, IDENTITY, NO_ERROR, OPENING
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
+from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 
 SUB_ADD = b":OXC:SWIT:CONN:SUB (@1,2),(@17,18);:OXC:SWIT:CONN:ADD (@1,2),(@18,17);:SYST:ERR?\n"
 MOVE = Change({1: 17, 2: 18}, {1: 18, 2: 17})
@@ -203,7 +204,20 @@ def test_closing_twice_is_harmless_and_the_next_exchange_opens_again(script):
     assert driver.identify(soon()).serial == "S1"
 
 
-def monitored(script, *pairs, size=(200, 200), **options):
+def levels(first, last, *reply, error=None):
+    """Return the question for the light of ports, and its answer; with the error, as at opening."""
+    ports = ",".join(map(str, range(first, last + 1)))
+    asked, said = f":PMON:POW? (@{ports})", [f"({','.join(reply)})"] if reply else []
+    if error is not None:
+        asked, said = f"{asked};:SYST:ERR?", [*said, error]
+    return f"{asked}\n".encode(), f"{';'.join(said)}\n".encode()
+
+
+FINE = '0, "No error"'
+MISSING = '-241, "Hardware missing"'
+
+
+def monitored(script, *pairs, size=(2, 2), **options):
     script.line(*OPENING[:3], *pairs)
     driver = script.polatis(size=size, ports=range(1, sum(size) + 1), **options)
     driver.open(soon())
@@ -213,26 +227,75 @@ def monitored(script, *pairs, size=(200, 200), **options):
 def test_a_model_without_monitors_is_not_asked_for_power(script):
     driver = monitored(script)
     assert driver.capabilities.monitored == frozenset()
-    assert driver.power([1, 2], soon()) == {}
+    assert driver.power([1, 2], soon()) == {1: NOT_MEASURED, 2: NOT_MEASURED}
 
 
-def test_power_is_asked_for_in_portions_and_a_dark_port_is_none(script):
-    def query(first, last, levels):
-        ports = ",".join(map(str, range(first, last + 1)))
-        return f":PMON:POW? (@{ports})\n".encode(), f"({','.join(levels)})\n".encode()
+def test_each_port_is_asked_for_its_monitor_where_a_side_cannot_be_read_as_a_whole(script):
+    driver = monitored(
+        script,
+        levels(1, 2, error=MISSING),
+        levels(1, 1, error=MISSING),
+        levels(2, 2, "-3.1", error=FINE),
+        levels(3, 4, "-4.0", "-60.0", error=FINE),
+        levels(2, 4, "-3.1", "-4.0", "-60.0"),
+        monitors=True,
+    )
+    assert driver.capabilities.monitored == {2, 3, 4}
+    seen = driver.power([1, 2, 3, 4], soon())
+    assert seen == {1: NOT_MEASURED, 2: measured(-3.1), 3: measured(-4.0), 4: DARK}
 
-    first = query(1, 256, ["-3.1", *["-50.0"] * 255])
-    driver = monitored(script, first, query(257, 300, ["-60.2"] * 44), monitors=True)
-    levels = driver.power(range(1, 301), soon())
-    assert levels[1] == -3.1
-    assert [port for port, level in levels.items() if level is not None] == [1]
-    assert len(levels) == 300
+
+def test_a_side_whose_monitors_the_lab_file_denies_is_not_read(script):
+    driver = monitored(
+        script, levels(3, 4, "-4.0", "-60.0", error=FINE), levels(3, 3, "-4.0"), monitors="outputs"
+    )
+    assert driver.capabilities.monitored == {3, 4}
+    assert driver.power([1, 3], soon()) == {1: NOT_MEASURED, 3: measured(-4.0)}
+
+
+def test_an_error_of_somebody_else_does_not_cost_a_port_its_monitor(script):
+    driver = monitored(
+        script,
+        levels(1, 2, "-3.1", "-3.2", error=MISSING),
+        levels(3, 4, error='-113, "Undefined header"'),
+        levels(3, 3, error='-113, "Undefined header"'),
+        levels(4, 4, error='-113, "Undefined header"'),
+        monitors=True,
+    )
+    assert driver.capabilities.monitored == {1, 2}
+
+
+def test_neither_levels_nor_an_error_is_no_answer(script):
+    nothing = levels(1, 2, error=FINE)
+    script.line(*OPENING[:3], nothing)
+    script.line(*GREETING, nothing)
+    driver = script.polatis(size=(2, 2), ports=range(1, 5), monitors=True)
+    with pytest.raises(Garbled, match="instead of levels"):
+        driver.open(soon())
+
+
+def test_power_is_asked_for_in_portions(script):
+    readings = ["-3.1", *["-50.0"] * 199], ["-60.2"] * 200
+    driver = monitored(
+        script,
+        levels(1, 200, *readings[0], error=FINE),
+        levels(201, 400, *readings[1], error=FINE),
+        levels(1, 256, *readings[0], *readings[1][:56]),
+        levels(257, 400, *readings[1][56:]),
+        size=(200, 200),
+        monitors=True,
+    )
+    seen = driver.power(range(1, 401), soon())
+    assert seen[1] == measured(-3.1)
+    assert [port for port, reading in seen.items() if reading != DARK] == [1]
+    assert len(seen) == 400
 
 
 @pytest.mark.parametrize("reply", ["(-3.1)", "-3.1,-4.0", "(-3.1,nan)", "(-3.1,x)", "(E,D)"])
 def test_levels_that_make_no_sense_are_not_believed(script, reply):
     asked = (b":PMON:POW? (@1,2)\n", reply.encode() + b"\n")
-    driver = monitored(script, asked, monitors=True)
+    there = levels(1, 2, "-3.1", "-4.0", error=FINE)
+    driver = monitored(script, there, asked, monitors="inputs")
     script.line(*GREETING, asked)
     with pytest.raises(Garbled):
         driver.power([1, 2], soon())

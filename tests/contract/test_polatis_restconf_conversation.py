@@ -6,6 +6,7 @@ from scripted_http import Web
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
+from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.secret import Secret
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.http_far_end import Answer
@@ -200,7 +201,8 @@ class TestReading:
         driver = polatis(web)
         driver.open(soon())
         assert driver.capabilities.monitored == {5, 6}
-        assert driver.power([6, 5], soon()) == {6: None, 5: -3.25}
+        assert driver.power([6, 5, 7], soon()) == {6: DARK, 5: measured(-3.25), 7: NOT_MEASURED}
+        assert driver.power([1, 7], soon()) == {1: NOT_MEASURED, 7: NOT_MEASURED}
         assert driver.power([], soon()) == {}
 
     def test_a_port_that_is_not_enabled_makes_its_circuit_unsteady(self, web):

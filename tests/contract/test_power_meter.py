@@ -7,6 +7,7 @@ from light_rig import Rig, claims, soon
 
 from testbed.clock import now
 from testbed.errors import InstrumentError, NoReply, UsageError
+from testbed.fabric.reading import DARK
 
 
 @pytest.fixture(params=claims("meter"), ids="-".join)
@@ -32,27 +33,27 @@ def test_it_says_who_it_is(meter):
 def test_it_measures_what_it_sees_now(rig, meter):
     for level in (-3.25, 4.0, -41.0):
         rig.light[1] = level
-        assert meter.power(1, soon()) == pytest.approx(level, abs=0.1)
+        assert meter.power(1, soon()).dbm == pytest.approx(level, abs=0.1)
 
 
 @pytest.mark.parametrize("level", [None, -60.0, -95.0])
-def test_no_light_is_none_and_not_a_number(rig, meter, level):
+def test_no_light_is_dark_and_not_a_number(rig, meter, level):
     rig.light[1] = level
-    assert meter.power(1, soon()) is None
+    assert meter.power(1, soon()) == DARK
 
 
 def test_a_floor_that_the_lab_file_gives_counts(rig):
     rig.light[1] = -45.0
-    assert rig.opened(floor=-40.0).power(1, soon()) is None
+    assert rig.opened(floor=-40.0).power(1, soon()) == DARK
 
 
 @pytest.mark.parametrize("unit", ["W", "DBM"])
 def test_the_unit_that_somebody_chose_at_its_front_panel_does_not_matter(rig, meter, unit):
     rig.light[1] = -10.0
     somebody_else(rig, f"SENS:POW:UNIT {unit}")
-    assert meter.power(1, soon()) == pytest.approx(-10.0, abs=0.1)
+    assert meter.power(1, soon()).dbm == pytest.approx(-10.0, abs=0.1)
     rig.light[1] = None
-    assert meter.power(1, soon()) is None
+    assert meter.power(1, soon()) == DARK
 
 
 def test_it_says_for_which_wavelength_it_is_right(rig, meter):
@@ -65,9 +66,9 @@ def test_it_says_for_which_wavelength_it_is_right(rig, meter):
 def test_a_blind_detector_reads_no_light(rig, meter):
     rig.light[1] = 0.0
     rig.far_end.fault("blind", port=1)
-    assert meter.power(1, soon()) is None
+    assert meter.power(1, soon()) == DARK
     rig.far_end.clear()
-    assert meter.power(1, soon()) == pytest.approx(0.0, abs=0.1)
+    assert meter.power(1, soon()).dbm == pytest.approx(0.0, abs=0.1)
 
 
 def test_a_channel_that_the_lab_does_not_name_is_not_asked_for(rig, meter):
@@ -91,10 +92,10 @@ def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, meter
     rig.light[1] = -6.0
     rig.far_end.fault(fault, count=1, command="POW?", delay=0.02)
     with contextlib.suppress(InstrumentError, ConnectionError):
-        assert meter.power(1, soon(0.15)) == pytest.approx(-6.0, abs=0.1)
+        assert meter.power(1, soon(0.15)).dbm == pytest.approx(-6.0, abs=0.1)
     rig.far_end.clear()
     assert meter.wavelength(1, soon()) == pytest.approx(1310.0)
-    assert meter.power(1, soon()) == pytest.approx(-6.0, abs=0.1)
+    assert meter.power(1, soon()).dbm == pytest.approx(-6.0, abs=0.1)
 
 
 def test_silence_ends_at_the_deadline(rig, meter):
@@ -114,4 +115,4 @@ def test_closing_twice_is_harmless(rig, meter):
     meter.close()
     meter.close()
     rig.light[1] = -1.0
-    assert meter.power(1, soon()) == pytest.approx(-1.0, abs=0.1)
+    assert meter.power(1, soon()).dbm == pytest.approx(-1.0, abs=0.1)

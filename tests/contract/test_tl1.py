@@ -12,6 +12,7 @@ from testbed.errors import (
     UsageError,
 )
 from testbed.fabric.change import Change
+from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.secret import Secret
 from testbed_drivers.tl1 import Tl1
 from testbed_drivers.tl1_syntax import Request
@@ -217,7 +218,12 @@ class TestCalient:
         ask = b"RTRV-PORT::1.1.1:4;RTRV-PORT::1.2.2:5;"
         first = b"1.1.1:ALIAS=,INPWR=-3.1,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2"
         line.then((ask, done(4, first) + done(5, b"1.2.2:ALIAS=x,INPWR=NONE,OUTPWR=-4.5")))
-        assert switch.power([1, 5, 8, 99], soon()) == {1: -3.1, 5: None, 8: -4.5}
+        assert switch.power([1, 5, 8, 99], soon()) == {
+            1: measured(-3.1),
+            5: DARK,
+            8: measured(-4.5),
+            99: NOT_MEASURED,
+        }
 
     @pytest.mark.parametrize(
         "answer",
@@ -450,11 +456,29 @@ def introduction(tag):
     return asked, done(tag, KIND) + done(tag + 1, INVENTORY)
 
 
-@pytest.fixture
-def polatis(script, account):
+def polatis_of(script, account, *asked, **options):
+    """Open a switch of 16 × 16 ports, which is asked for its monitors."""
     size = b"RTRV-EQPT::SYSTEM:6:::PARAMETER=SIZE;", done(6, b"SYSTEM:SIZE=16x16")
     opening = [(LOGIN % 1, done(1, b"lab:lab,1")), introduction(2), introduction(4), size]
-    return opened(script, script.driver("polatis-tl1", **account), *opening)
+    return opened(script, script.driver("polatis-tl1", **account, **options), *opening, *asked)
+
+
+@pytest.fixture
+def polatis(script, account):
+    return polatis_of(script, account, monitors=False)
+
+
+def powers(tag, *ports, level=b"-3.25"):
+    """Return the question for the light of ports, and its answer."""
+    asked = "&".join(map(str, ports)).encode()
+    rows = [b"%d:%s" % (port, level) for port in ports]
+    return b"RTRV-PORT-POWER::%s:%d:;" % (asked, tag), done(tag, *rows)
+
+
+@pytest.fixture
+def monitored(script, account):
+    sides = powers(7, *range(1, 17)), powers(8, *range(17, 33))
+    return polatis_of(script, account, *sides)
 
 
 def patches(tag, *rows):
@@ -465,7 +489,21 @@ class TestPolatis:
     def test_it_says_who_it_is_and_what_it_can_do(self, polatis):
         can = polatis[0].capabilities
         assert (can.ingress, can.egress) == (set(range(1, 17)), set(range(17, 33)))
-        assert can.monitored == can.ingress | can.egress
+        assert can.monitored == frozenset()
+
+    def test_monitors_are_asked_of_the_switch_port_by_port(self, script, account):
+        refused = [
+            (powers(tag, *ports)[0], denied(tag, b"IIAC", b"No monitor"))
+            for tag, ports in ((7, range(1, 17)), *((7 + n, [n]) for n in range(1, 16)))
+        ]
+        last, outputs = powers(23, 16), powers(24, *range(17, 33))
+        switch, _ = polatis_of(script, account, *refused, last, outputs)
+        assert switch.capabilities.monitored == set(range(16, 33))
+
+    def test_a_side_whose_monitors_the_lab_file_denies_is_not_read(self, script, account):
+        outputs = powers(7, *range(17, 33))
+        switch, _ = polatis_of(script, account, outputs, monitors="outputs")
+        assert switch.capabilities.monitored == set(range(17, 33))
 
     def test_a_move_is_a_look_two_commands_and_a_read_back(self, polatis):
         switch, line = polatis
@@ -505,19 +543,19 @@ class TestPolatis:
         with pytest.raises(Rejected, match="Port 17 is in use"):
             switch.apply(Change({}, {1: 17}), soon())
 
-    def test_levels_at_the_floor_are_no_light(self, polatis):
-        switch, line = polatis
+    def test_levels_at_the_floor_are_no_light(self, monitored):
+        switch, line = monitored
         rows = b"1:-3.25", b"17:-60.00"
-        line.then((b"RTRV-PORT-POWER::1&17:7:;", done(7, *rows)))
-        assert switch.power([17, 1], soon()) == {1: -3.25, 17: None}
+        line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
+        assert switch.power([17, 1], soon()) == {1: measured(-3.25), 17: DARK}
 
     @pytest.mark.parametrize("rows", [(b"1:-3.25",), (b"1:-3.25", b"2:-3.25"), (b"1:x", b"17:0")])
-    def test_levels_of_other_ports_are_no_answer(self, script, polatis, rows):
-        switch, line = polatis
-        line.then((b"RTRV-PORT-POWER::1&17:7:;", done(7, *rows)))
+    def test_levels_of_other_ports_are_no_answer(self, script, monitored, rows):
+        switch, line = monitored
+        line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
         script.line(
-            (LOGIN % 8, done(8)),
-            introduction(9),
-            (b"RTRV-PORT-POWER::1&17:11:;", done(11, b"1:-1", b"17:-2")),
+            (LOGIN % 10, done(10)),
+            introduction(11),
+            (b"RTRV-PORT-POWER::1&17:13:;", done(13, b"1:-1", b"17:-2")),
         )
-        assert switch.power([1, 17], soon()) == {1: -1.0, 17: -2.0}
+        assert switch.power([1, 17], soon()) == {1: measured(-1.0), 17: measured(-2.0)}

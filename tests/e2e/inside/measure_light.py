@@ -35,7 +35,7 @@ def note(name, expected=None):
     while expected and carrier() != expected and now() < end:
         time.sleep(0.005)
     time.sleep(0.1)  # the longest way of a filter
-    found[name] = [*(opm.power(channel, soon()) for channel in (1, 2, 3)), carrier()]
+    found[name] = [*(opm.power(channel, soon()).dbm for channel in (1, 2, 3)), carrier()]
 
 
 for instrument in (ocs, voa, opm):

@@ -24,7 +24,10 @@ class Rack:
     Port `h<n>.p<m>` sends into ingress 2n + m + 1 and receives from egress 16 higher.
     """
 
-    def __init__(self, directory, switches=("ocs",)):
+    def __init__(self, directory, switches=("ocs",), limits={}, **options):  # noqa: B006 - read
+        """`limits` are of the light at each switch, `options` those of the drivers."""
+        self.options = PolatisOptions(**options)
+        self.sites = {}
         self.scheduler = WallScheduler()
         self.directory = directory
         self.far_ends, self.wires, self.drivers = {}, {}, {}
@@ -49,7 +52,8 @@ class Rack:
             (e.switch, e.number) for p in self.ports for e in (self.wiring[p].tx, self.wiring[p].rx)
         ]
         self.lease = self.leases.take([leased(*end) for end in ends], "rack")
-        self.fabric = Fabric(self.drivers, self.wiring, self.ports, self.journal, self.log, self)
+        around = (self.journal, self.log, self, limits)
+        self.fabric = Fabric(self.drivers, self.wiring, self.ports, *around)
 
     def check(self, switch, ports):
         """Say which ports may be moved."""
@@ -59,14 +63,15 @@ class Rack:
         inputs = frozenset(range(1, INPUTS + 1))
         outputs = frozenset(range(INPUTS + 1, 2 * INPUTS + 1))
         site = SwitchSite(inputs, outputs, "S1", 0.001, 1, self.scheduler, lambda lit: None)
-        self.far_ends[name] = PolatisFarEnd(site)
+        self.sites[name] = site
+        self.far_ends[name] = PolatisFarEnd(site, self.options)
         self.wires[name] = serve_tcp(self.far_ends[name])
         self.drivers[name] = Polatis(
             name,
             f"TCPIP::127.0.0.1::{self.wires[name].port}::SOCKET",
             inputs | outputs,
             "S1",
-            PolatisOptions(),
+            self.options,
             self._hear,
         )
         self.drivers[name].open(soon())

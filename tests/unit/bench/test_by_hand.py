@@ -197,7 +197,9 @@ def test_somebody_elses_circuit_is_in_the_way(hand):
 
 
 def test_light_keeps_its_limits_by_hand(hand):
-    with pytest.raises(LabError, match=r"bears 0 dBm and what enters .*; h1\.p0 is behind it"):
+    with pytest.raises(
+        LabError, match=r"bears 0 dBm and what enters .* h1\.p0 is behind it; an unw"
+    ):
         hand.connect("4", "10")
     hand.connect("4", "12")
     with pytest.raises(LabError, match="port 12 is to be kept alight"):

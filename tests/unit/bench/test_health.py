@@ -8,6 +8,7 @@ import pytest
 
 from testbed.bench.health import troubles_of_host, troubles_of_light, troubles_of_results
 from testbed.clock import Deadline
+from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.schema import load_lab
 
 LAB = """\
@@ -52,7 +53,7 @@ class Monitors:
 
     def power(self, ports, deadline):
         self.asked += ports
-        return {port: self._levels.get(port) for port in ports}
+        return {port: self._levels.get(port, NOT_MEASURED) for port in ports}
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def lab(tmp_path):
 
 
 def test_a_port_that_sends_no_light_is_named_and_only_ports_of_the_hosts_are_asked(lab):
-    switch = Monitors({1: -1.0, 2: None, 3: None})
+    switch = Monitors({1: measured(-1.0), 2: DARK, 3: DARK})
     (trouble,) = troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))
     assert trouble.startswith("no light of h1.p0 enters at port 2: is the host on")
     assert switch.asked == [1, 2]

@@ -19,6 +19,7 @@ from testbed.bench.verification import MARGIN, WallTime
 from testbed.errors import BusyError, InstrumentError, LabError, NoReply, UsageError
 from testbed.fabric.device import Capabilities
 from testbed.fabric.light import LightLimits
+from testbed.fabric.reading import DARK, measured
 from testbed_drivers.armed_faults import Armed, ArmedFaults
 from testbed_drivers.switch import Done, Switch, sides
 from testbed_drivers.switch_box import FAULTS, SwitchBox
@@ -44,6 +45,7 @@ class WithoutALine(Switch):
         self.box = SwitchBox(site, self.faults, RLock())
         self.can = can
         self.losses = 0
+        self.readings = 0
         self.looks = []
         self.open(self.soon())
 
@@ -64,7 +66,9 @@ class WithoutALine(Switch):
         if self.losses:
             self.losses -= 1
             raise NoReply("ocs", "did not answer in time")
-        return {port: self.box.power(port) for port in ports}
+        self.readings += 1
+        seen = {port: self.box.power(port) for port in ports}
+        return {port: DARK if dbm is None else measured(dbm) for port, dbm in seen.items()}
 
     def close(self):
         pass
@@ -80,9 +84,9 @@ class WithoutALine(Switch):
         self.box.connect(change.adds)
         return Done(0.0, 0.0)
 
-    def crossbar(self, ports=EVERYTHING, limits=LightLimits()):  # noqa: B008 - frozen
+    def crossbar(self, ports=EVERYTHING, limits=LightLimits(), **more):  # noqa: B008 - frozen
         clock = WallTime(self.time.now, self.time.advance)
-        return Crossbar("ocs", self, ports, {}, limits, clock)
+        return Crossbar("ocs", self, ports, {}, limits, clock, **more)
 
 
 def change(switch, crossbar, wanted):
@@ -179,11 +183,71 @@ def test_a_reading_that_is_lost_is_asked_for_again(switch, crossbar):
 
 def test_a_receiver_is_not_given_more_than_it_bears(switch):
     crossbar = switch.crossbar(limits=LightLimits(max_dbm={5: -3.0}))
-    with pytest.raises(LabError, match=r"port 5 bears -3 dBm and would get 0\.0 dBm from port 1"):
+    with pytest.raises(LabError, match=r"port 5 bears -3 dBm and could get 0\.5 dBm from port 1"):
         change(switch, crossbar, {1: 5})
     switch.launched[1] = -4.0
     change(switch, crossbar, {1: 5})
     assert switch.box.commanded == {1: 5}
+
+
+def test_a_source_that_is_off_is_let_in_by_what_the_lab_file_says_of_it_alone(switch):
+    switch.launched[1] = None
+    with pytest.raises(LabError, match=r"source at port 1 is dark: .*write its `launch` in the"):
+        change(switch, switch.crossbar(limits=LightLimits({5: -3.0})), {1: 5})
+    with pytest.raises(LabError, match=r"could get -2\.0 dBm from port 1 \(as the lab file says\)"):
+        change(switch, switch.crossbar(limits=LightLimits({5: -3.0}, launch={1: -2.0})), {1: 5})
+    assert switch.box.commanded == {}
+    crossbar = switch.crossbar(limits=LightLimits({5: -3.0}, launch={1: -3.0}))
+    change(switch, crossbar, {1: 5})
+    assert crossbar.overloads(switch.soon()) == {}
+    switch.launched[1] = 4.0  # it comes on, and is stronger than the file says
+    (words,) = crossbar.overloads(switch.soon()).values()
+    assert words.startswith("port 5 bears -3 dBm and")
+    assert words.endswith("dBm leave; an unwired receiver is behind it")
+
+
+def test_a_source_that_is_not_measured_is_never_let_in(switch):
+    switch.can = replace(CAN, monitored=EGRESS)
+    switch.open(switch.soon())
+    limits = LightLimits({5: 30.0}, launch={1: -30.0})
+    with pytest.raises(
+        LabError, match=r"enters at port 1 is not measured; an unwired rec.*monitor"
+    ):
+        change(switch, switch.crossbar(limits=limits), {1: 5})
+    assert switch.box.commanded == {}
+
+
+def test_light_that_turns_out_too_strong_is_taken_away_again_and_not_tried_twice(switch):
+    switch.launched[1] = None
+    crossbar = switch.crossbar(limits=LightLimits({5: -3.0}, launch={1: -3.0}))
+    wanted = crossbar.plan({1: 5}, switch.soon())
+    switch.launched[1] = 4.0
+    with pytest.raises(
+        LabError, match=r"bears -3 dBm and 2\.. dBm leave; .*correct `launch`"
+    ) as found:
+        move_all([Move(crossbar, *wanted)], switch.soon())
+    assert not isinstance(found.value, InstrumentError), "those are tried once more in a recovery"
+    assert switch.box.commanded == {}
+
+
+def test_light_that_we_hold_back_counts_as_it_will_be(switch):
+    switch.launched[1] = -20.0
+    limits = LightLimits({5: -3.0})
+    crossbar = switch.crossbar(limits=limits, added=lambda fibre: 20.0 * (fibre.number == 1))
+    with pytest.raises(LabError, match=r"could get 0\.5 dBm from port 1"):
+        change(switch, crossbar, {1: 5})
+    change(switch, switch.crossbar(limits=limits), {1: 5})
+
+
+def test_no_light_is_read_where_none_reaches_a_receiver_with_a_limit(switch):
+    switch.can = replace(CAN, monitored=INGRESS)  # nothing to compare with what enters
+    switch.open(switch.soon())
+    crossbar = switch.crossbar(limits=LightLimits({5: 1.0}))
+    change(switch, crossbar, {1: 6, 2: 7})
+    assert crossbar.overloads(switch.soon()) == {}
+    assert switch.readings == 0
+    change(switch, crossbar, {1: 6, 3: 5})
+    assert switch.readings > 0
 
 
 def test_light_that_must_stay_goes_only_for_other_light_or_back_to_the_start(switch):

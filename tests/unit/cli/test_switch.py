@@ -88,15 +88,15 @@ def test_a_new_circuit_is_shown_with_the_light_that_it_settles_to(box):
     shown = box.say("connect", "h0.p0", "h1.p0").out
     assert "dark" not in shown
     first = next(line.split() for line in shown.splitlines() if "h0.p0 to h1.p0" in line)
-    assert first[:4] == ["1", "-", "→", "10"], "what is not measured is not called dark"
-    assert float(first[4]) < 0
+    assert first[:5] == ["1", "not", "measured", "→", "10"], "what is not measured is not dark"
+    assert float(first[5]) < 0
 
 
 def test_a_port_that_is_measured_and_dark_is_shown_as_dark(box):
     box.far_end.fault("lie", port=1)
     assert "dark" in box.say("connect", "1", "10").out
     (row,) = json.loads(box.say("show", "--json").out)
-    assert (row["monitored_in"], row["monitored_out"], row["power_out"]) == (False, True, None)
+    assert (row["light_in"], row["light_out"], row["power_out"]) == ("not measured", "dark", None)
 
 
 def test_what_is_there_already_is_nothing_to_change(box):

@@ -5,7 +5,7 @@ says is carried out cross-connect by cross-connect, in any order, by a checker t
 it; what it refuses must have a reason that the checker finds by brute force.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from testbed.fabric.change import Change, Difference, ForeignCircuit, after, plan_change
 from testbed.fabric.device import Capabilities
-from testbed.fabric.light import NO_LIMITS, LightLimits, LightRefused
 from testbed.fabric.mesh import hexagonal
 from testbed.fabric.mesh_routes import route
 
@@ -33,19 +32,9 @@ class Situation:
     ours: dict
     ports: frozenset
     can: Capabilities = CAN
-    limits: LightLimits = NO_LIMITS
-    launched: dict = field(default_factory=dict)
 
     def plan(self):
-        return plan_change(
-            self.state,
-            self.wanted,
-            self.ours,
-            self.ports,
-            self.can,
-            self.limits,
-            self.launched,
-        )
+        return plan_change(self.state, self.wanted, self.ours, self.ports, self.can)
 
 
 @st.composite
@@ -54,15 +43,6 @@ def crossings(draw, ingress=INGRESS, egress=EGRESS, least=0):
     count = draw(st.integers(least, min(len(ingress), len(egress))))
     ends = draw(st.permutations(list(egress)))
     return dict(zip(draw(st.permutations(list(ingress)))[:count], ends, strict=False))
-
-
-@st.composite
-def limited(draw):
-    """Draw limits of light, and the light that was measured at some of the ports."""
-    levels = st.none() | st.integers(-30, 10).map(float)
-    strongest = st.dictionaries(st.sampled_from(EGRESS), st.integers(-20, 5).map(float))
-    limits = LightLimits(draw(strongest), frozenset(draw(st.sets(st.sampled_from(EGRESS)))))
-    return limits, draw(st.dictionaries(st.sampled_from(INGRESS), levels))
 
 
 @st.composite
@@ -77,8 +57,7 @@ def situations(draw):
     ours = {**{i: e for i, e in stale.items() if state.get(i) != e}, **ours}
     reach = ports if draw(st.integers(0, 9)) else CAN.ingress | CAN.egress
     wanted = draw(crossings(sorted(reach & set(INGRESS)), sorted(reach & set(EGRESS))))
-    limits, launched = draw(limited()) if draw(st.booleans()) else (NO_LIMITS, {})
-    return Situation(state, wanted, ours, ports, CAN, limits, launched)
+    return Situation(state, wanted, ours, ports)
 
 
 @st.composite
@@ -112,18 +91,6 @@ def in_the_way(given):
     }
 
 
-def breaks_a_limit(given, end):
-    """Tell, by brute force, whether reaching a state would blind or burn a receiver."""
-    dark = {i for i, level in given.launched.items() if level is None}
-    for ingress, egress in pairs(end) - pairs(given.state):
-        most = given.limits.max_dbm.get(egress)
-        if most is not None and ingress not in dark and given.launched.get(ingress, 99) > most:
-            return True
-    had = {e for i, e in given.state.items() if i not in dark}
-    has = {e for i, e in end.items() if i not in dark}
-    return any(e in had and e not in has for e in given.limits.keep_alive)
-
-
 def carried_out(state, change, shuffled):
     """Do a change one cross-connect at a time: all removes, then all adds, each in any order."""
     now = dict(state)
@@ -145,15 +112,11 @@ def keeps_its_word(given, shuffled):
     except ForeignCircuit as refusal:
         assert pairs(refusal.foreign) == in_the_way(given) != set()
         return
-    except LightRefused:
-        assert breaks_a_limit(given, dict(end))
-        return
     except ValueError:
         assert not reachable
         return
     assert reachable
     assert not in_the_way(given)
-    assert not breaks_a_limit(given, dict(end))
     assert pairs(carried_out(given.state, change, shuffled)) == end
     assert pairs(after(given.state, change)) == end
     assert pairs(change.removes) <= pairs(given.ours), "something of others was removed"
@@ -231,8 +194,8 @@ def test_what_was_reached_needs_no_further_change(situation):
     assert not plan_change(reached, wanted, wanted, situation.ports, CAN)
 
 
-def plan(state, wanted, ours, ports, **more):
-    return plan_change(state, wanted, ours, frozenset(ports), CAN, **more)
+def plan(state, wanted, ours, ports):
+    return plan_change(state, wanted, ours, frozenset(ports), CAN)
 
 
 def test_a_circuit_of_ours_that_is_gone_already_is_not_removed_again():
@@ -317,29 +280,6 @@ def test_a_mesh_does_not_change_the_way_of_somebody_elses_light():
 def test_a_mesh_keeps_its_cells_when_nothing_changes():
     _, can = mesh_that_holds(HELD)
     assert not plan_change(HELD, HELD, HELD, ALL_OF_IT, can)
-
-
-def test_a_receiver_gets_no_light_that_is_too_strong_or_was_not_measured():
-    limits = LightLimits(max_dbm={6: -3.0})
-    ports = {1, 2, 6, 7}
-    with pytest.raises(LightRefused, match=r"bears -3 dBm and would get -2\.5 dBm from port 1"):
-        plan({}, {1: 6}, {}, ports, limits=limits, launched={1: -2.5})
-    with pytest.raises(LightRefused, match="what enters at port 2 cannot be measured"):
-        plan({}, {2: 6}, {}, ports, limits=limits, launched={1: -2.5})
-    assert plan({}, {1: 6}, {}, ports, limits=limits, launched={1: -3.0})
-    assert plan({}, {1: 6}, {}, ports, limits=limits, launched={1: None})
-    assert plan({}, {1: 7}, {}, ports, limits=limits)
-
-
-def test_a_receiver_that_needs_light_keeps_it_or_gets_another():
-    limits = LightLimits(keep_alive=frozenset({6}))
-    ports, state = {1, 2, 6, 7}, {1: 6}
-    with pytest.raises(LightRefused, match="port 6 is to be kept alight"):
-        plan(state, {}, state, ports, limits=limits)
-    with pytest.raises(LightRefused):
-        plan(state, {2: 6}, state, ports, limits=limits, launched={2: None})
-    assert plan(state, {2: 6}, state, ports, limits=limits)
-    assert plan(state, {}, state, ports, limits=limits, launched={1: None}), "it was dark before"
 
 
 def test_a_change_reads_as_a_person_would_write_it():

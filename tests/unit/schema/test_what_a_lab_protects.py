@@ -18,7 +18,7 @@ hosts:
     ports: {p0: {interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.5, max_dbm: -3 dBm}}
   h1:
     ssh: h1
-    ports: {p0: {interface: e, address: 10.0.0.2/8, bidi: ocs.2, max_dbm: 1 dBm}}
+    ports: {p0: {interface: e, address: 10.0.0.2/8, bidi: ocs.2, max_dbm: 1 dBm, launch: -2 dBm}}
 switches:
   ocs:
     driver: polatis
@@ -43,7 +43,7 @@ def read(tmp_path, monkeypatch):
 
 def test_the_limits_of_light_are_those_of_the_ports_that_it_leaves_by(read):
     limits = read(LAB).light_limits()
-    assert limits["ocs"] == LightLimits({5: -3.0, 2: 1.0}, frozenset({2, 5, 8}))
+    assert limits["ocs"] == LightLimits({5: -3.0, 2: 1.0}, frozenset({2, 5, 8}), {}, {2: -2.0})
     assert not limits["other"]
 
 
@@ -72,8 +72,8 @@ def test_what_is_wrong_is_said_where_it_is(read, old, new, error):
 
 
 def test_light_that_nobody_uses_rests_where_the_lab_says(read):
-    text = LAB.replace("keep_alive: [2, 5, 8]", "safe: {1: 5, 4: 8}")
-    assert read(text).light_limits()["ocs"].safe == {1: 5, 4: 8}
+    text = LAB.replace("keep_alive: [2, 5, 8]", "safe: {1: 6, 4: 8}")
+    assert read(text).light_limits()["ocs"].safe == {1: 6, 4: 8}
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,8 @@ def test_light_that_nobody_uses_rests_where_the_lab_says(read):
         ("{0: 5}", "ocs.safe"),
         ("{1: 0}", "ocs.safe.1"),
         ("[1, 5]", "ocs.safe"),
+        ("{1: 5}", "ocs.safe.1: ocs.5 bears -3 dBm, and the source of 1 does not say what it se"),
+        ("{2: 5}", "ocs.safe.2: ocs.5 bears -3 dBm, and the source of 2 sends -2 dBm; write `lau"),
     ],
 )
 def test_a_resting_place_that_cannot_be_is_told_where_it_stands(read, safe, error):

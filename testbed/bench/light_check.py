@@ -1,0 +1,95 @@
+"""The light of one switch held against its limits: before a change, after it, and while it is lit.
+
+Only what has a limit is asked for: where a change leads no light to a receiver with one, nothing is
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from testbed.bench.contracts import OpticalSwitch
+from testbed.clock import Deadline
+from testbed.errors import LabError
+from testbed.fabric.change import Change, after
+from testbed.fabric.circuits import HostPort, SwitchPort
+from testbed.fabric.device import State
+from testbed.fabric.light import LightLimits, LightRefused, Overload
+from testbed.fabric.reading import Readings
+
+Ends = Mapping[int, HostPort]
+"""The host ports behind some ports of a switch."""
+
+
+class LightCheck:
+    """What the light of one switch must respect.
+
+    `added` returns how many dB the testbed itself has an attenuator take in a fibre, to give back
+    later.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        switch: OpticalSwitch,
+        limits: LightLimits,
+        sources: Ends,
+        receivers: Ends,
+        added: Callable[[SwitchPort], float],
+    ) -> None:
+        self._name = name
+        self._switch = switch
+        self._limits = limits
+        self._sources = sources
+        self._receivers = receivers
+        self._added = added
+
+    def allow(self, state: State, change: Change, deadline: Deadline) -> None:
+        """Raise LabError when a change could break a limit, with what would settle it."""
+        there = after(state, change)
+        can = self._switch.capabilities
+        asked = self._limits.sources(state, there, can)
+        if not (change and asked):
+            return
+        readings = self._readings(asked & can.monitored & can.ingress, deadline)
+        returns = {i: self._added(SwitchPort(self._name, i)) for i in asked}
+        try:
+            self._limits.check(state, there, readings, can, returns)
+        except LightRefused as error:
+            raise self._refusal(error) from None
+
+    def look(self, state: State, deadline: Deadline) -> list[Overload]:
+        """Return the receivers of a state that get more light than they bear, as measured now."""
+        state = self._limits.limited(state)
+        can = self._switch.capabilities
+        ports = {port for pair in state.items() for port in pair} & can.monitored
+        readings = self._readings(ports, deadline)
+        return list(self._limits.overloads(state, readings, can))
+
+    def verify(self, change: Change, shown: State, deadline: Deadline) -> None:
+        """Look at the new light of receivers with a limit; raise LabError for too much.
+
+        That is no fault of the switch, so nobody tries again: whoever made the change ends it.
+        """
+        new = dict(change.adds.items() & shown.items())
+        for overload in self.look(new, deadline):
+            raise LabError(f"{self._name}: {self.words(overload)}", hint=_TOO_BRIGHT)
+
+    def words(self, overload: Overload) -> str:
+        """Return what is too much light where, with the receiver behind it."""
+        return f"{overload}; {self._receivers.get(overload.egress, _UNWIRED)} is behind it"
+
+    def _readings(self, ports: frozenset[int] | set[int], deadline: Deadline) -> Readings:
+        return self._switch.power(sorted(ports), deadline) if ports else {}
+
+    def _refusal(self, error: LightRefused) -> LabError:
+        behind = self._receivers.get(error.port, _UNWIRED)
+        hint = error.settles
+        if error.source:
+            sender = self._sources.get(error.source, "an unwired source")
+            hint = f"{sender} sends into port {error.source}: {hint}"
+        return LabError(f"{self._name}: {error}; {behind} is behind it", hint=hint)
+
+
+_UNWIRED = "an unwired receiver"
+_TOO_BRIGHT = "correct `launch` in the lab file, or put an attenuator into the fibre"
