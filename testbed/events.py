@@ -33,6 +33,8 @@ KINDS: dict[str, str] = {
     "clock.offset": "one host's clock against the orchestrator's: offset and error bound",
     "fabric.change": "cross-connects were removed and added; when commanded, read back, verified",
     "fabric.failed": "a change failed; why, and whether all of it was rolled back",
+    "light.excess": "a receiver was measured to get more light than it bears; its circuit goes",
+    "receiver.destroyed": "a receiver of the twin got more light than it bears, and is dark since",
     "circuits.asked": "a rank is through with a round and asks for the circuits of the next",
     "circuits.lit": "they are made and proved, and the ranks told so; how long that took",
     "link.good": "light and link are back on a circuit and both identities were verified",

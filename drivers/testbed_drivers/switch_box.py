@@ -62,6 +62,8 @@ class SwitchBox:
         self._attenuation: dict[int, float] = {}
         self._dim: set[int] = set()
         self._lit: dict[int, int] = {}
+        self._destroyed: set[int] = set()
+        """The egress ports whose receiver got more light than it bears."""
         site.look_again = self.refresh
         site.leaving = self._leaving
 
@@ -261,10 +263,23 @@ class SwitchBox:
 
     def _show(self) -> None:
         """Tell the site what carries light, when that changed."""
-        lit = {i: e for i, e in self._passing().items() if self._is_enough(i, e)}
+        passing = self._passing()
+        if self.site.bears:
+            passing = {i: e for i, e in passing.items() if self._bears(i, e)}
+        lit = {i: e for i, e in passing.items() if self._is_enough(i, e)}
         if lit != self._lit:
             self._lit = lit
             self.site.lit(dict(lit))
+
+    def _bears(self, ingress: int, egress: int) -> bool:
+        """Tell whether the receiver of a circuit is whole; once it got too much, it never is."""
+        level, most = self._level(ingress, egress), self.site.bears.get(egress)
+        if level is not None and most is not None and egress not in self._destroyed:
+            arrives = level - self.site.beyond(egress)
+            if arrives > most:
+                self._destroyed.add(egress)
+                self.site.destroyed(egress, arrives)
+        return egress not in self._destroyed
 
     def _is_enough(self, ingress: int, egress: int) -> bool:
         # A dark input is no matter of the switch: the circuit stands, whoever lights it.

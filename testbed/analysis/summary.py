@@ -14,6 +14,7 @@ from testbed.analysis.effect import BASELINE
 from testbed.analysis.load import busy_in_words
 from testbed.analysis.meaning import Meaning, own_metrics
 from testbed.analysis.metrics import Metric, metrics
+from testbed.analysis.receivers import destroyed_receivers
 from testbed.analysis.recovered import Recovered, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
 from testbed.analysis.sweep import with_crossings
@@ -129,7 +130,8 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
         evaluate(check, trials, found, share, own[check.arm]) for check in experiment.all_checks()
     ]
     recovered = recoveries(events)
-    outcome, reason, code = _verdict(arms(trials, share), trials, checks, end, recovered)
+    destroyed = destroyed_receivers(events)
+    outcome, reason, code = _verdict(arms(trials, share), trials, checks, end, recovered, destroyed)
     return Summary(
         run=run,
         experiment=experiment.experiment,
@@ -167,7 +169,7 @@ def _own_metrics(arm: ExperimentArm) -> dict[str, Meaning]:
 def _health(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[str]:
     """Return what was not as it should be before the run, and how busy the machine was in it."""
     said = (f"{e.subject}: {e.data['text']}" for e in events if e.kind == "health")
-    found = list(dict.fromkeys(said))
+    found = [*destroyed_receivers(events), *dict.fromkeys(said)]
     busy = busy_in_words(trials)
     return [*found, f"{busy}; times are longer than on an idle one"] if busy else found
 
@@ -192,12 +194,15 @@ def _verdict(
     checks: Sequence[CheckResult],
     end: Any,
     recovered: Sequence[Recovered],
+    destroyed: Sequence[str],
 ) -> tuple[Outcome, str, int]:
     """Return outcome, reason and exit code; clean-up that failed wins over most others.
 
     So it does over the signal that ended the run: 128 + n says that all was taken back.
     """
     outcome, reason, code = _measured(found, trials, checks, end)
+    if destroyed and end and code <= _SIGNALLED:
+        outcome, reason, code = "failed", "; ".join(destroyed), EXIT_FAILED
     if end and end.get("signals") and code <= _SIGNALLED:
         name = signal.Signals(end["signals"][0]).name
         reason, code = f"{reason}; {name} came during the clean-up", _SIGNALLED + end["signals"][0]

@@ -6,7 +6,7 @@ The driver beside each far end knows nothing of this: they meet as bytes on a wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 
@@ -95,6 +95,10 @@ class SwitchSite:
     """The least light, in dBm, that a receiver behind an egress port still understands."""
     conflict: Literal["refuse", "move", "ignore"] = "refuse"
     """What the box does when a port of a new circuit is in use."""
+    bears: Mapping[int, float] = field(default_factory=dict)
+    """By egress port, the most light that the receiver behind it bears, in dBm."""
+    destroyed: Callable[[int, float], None] = lambda port, level: None
+    """Hears which receiver got more than it bears, and how much; it understands nothing since."""
     beyond: Callable[[int], float] = lambda port: 0.0
     """Returns what the fibre behind an egress port takes from the light, in dB."""
     look_again: Callable[[], None] = never

@@ -241,6 +241,11 @@ class TwinAround:
         count: int = ask({"do": "struck", "instrument": instrument, "fault": name})
         return count
 
+    def destroyed(self) -> list[Mapping[str, Any]]:
+        """Return the receivers that too much light has destroyed since the twin started."""
+        found: list[Mapping[str, Any]] = ask({"do": "destroyed"})
+        return found
+
     def known_faults(self, instrument: str) -> list[str]:
         """Return the faults that a far end knows."""
         known: list[str] = ask({"do": "known-faults", "instrument": instrument})

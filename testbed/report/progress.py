@@ -186,6 +186,10 @@ class Progress:
                 return f"{data['because']}; {what}", "plain"
             case "collective.chosen":
                 return f"{data['because']}; {subject} suits the job", "plain"
+            case "light.excess":
+                return str(data["text"]), "bad"
+            case "receiver.destroyed":
+                return f"the receiver of {subject} was destroyed by {data['dbm']:.1f} dBm", "bad"
             case "recovery.failed":
                 return f"the recovery failed: {data['reason']}", "bad"
             case "trial.end":

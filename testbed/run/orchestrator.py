@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Timer
 from typing import TypeVar, assert_never
 
@@ -18,6 +19,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.circuits import make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Report
+from testbed.run.light_watch import LightWatch
 from testbed.run.limits import RESTORE_LIMIT, longest_restore, time_limit
 from testbed.run.load import Load
 from testbed.run.plan import (
@@ -31,6 +33,7 @@ from testbed.run.plan import (
     Step,
     VerifyPaths,
 )
+from testbed.run.receivers import Receivers
 from testbed.run.reports import record
 from testbed.run.stage import Stage
 from testbed.run.standstill import Standstill
@@ -74,6 +77,8 @@ class Orchestrator:
         self._stage = Stage(experiment, lab, around, plan.seed, twin)
         self._tenure = tenure
         self._time: Timer | None = None
+        self._light: LightWatch | None = None
+        self._receivers = Receivers(lab, twin, log)
 
     def run(self) -> None:
         """Do the steps, then restore; how it went is in the log's `run.end`."""
@@ -153,6 +158,7 @@ class Orchestrator:
         self._stage.play(trial, last=trial == self._plan.trials[-1])
         if (others := self._load.others()) is not None:
             self._log.append("load", "this machine", others=round(others, 4))
+        self._receivers.note()
         self._log.trial = None
 
     def _lease(self, step: OpenInstruments) -> None:
@@ -177,6 +183,7 @@ class Orchestrator:
             deadline,
         )
         hosts = self._stage.hosts
+        self._receivers.refuse_destroyed(hosts)
         bench.open_fabric(port for port in bench.lab.wiring() if port.host in hosts)
         circuits = self._stage.first_circuits
         self._wait("reading the switches", lambda: bench.fabric.adopt(circuits, deadline), deadline)
@@ -203,6 +210,7 @@ class Orchestrator:
             lambda: make_circuits(bench, wanted, self._log, deadline),
             deadline,
         )
+        self._light = LightWatch(bench.fabric, self._log, self._inbox.stop)
 
     def _check_circuits(self) -> None:
         """Stop the run when somebody else has moved our light since our last change."""
@@ -217,8 +225,12 @@ class Orchestrator:
         self._inbox.handler = self._record
         if self._time:
             self._time.cancel()
+        if self._light:
+            self._light.end()
         self._tenure.prepare_end(self._cleanup)
         self._cleanup.run()
+        with suppress(TestbedError):  # what it raises is in the log, or the twin is gone
+            self._receivers.note()
         self._standstill.end()
         self._load.end()
         self._journal.close()

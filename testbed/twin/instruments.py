@@ -43,6 +43,7 @@ class Instruments:
         self._budget = LightBudget(lab, light.emits)
         for name, switch in lab.switches.items():
             site = _switch_site(lab, name, partial(light.switch_is_lit, name), scheduler)
+            site.destroyed = partial(light.receiver_is_destroyed, name)
             self._switches[name] = site
             self._budget.join(name, site)
             self.far_ends[name] = _far_end_of_switch(name, switch, site)
@@ -146,6 +147,7 @@ def _switch_site(
     """Return a switch's place; its ingress ports are numbered below its egress ports."""
     switch = lab.switches[name]
     middle = max(switch.ports) // 2
+    bears = lab.light_limits()[name].max_dbm
     site = SwitchSite(
         ingress=frozenset(port for port in switch.ports if port <= middle),
         egress=frozenset(port for port in switch.ports if port > middle),
@@ -155,6 +157,7 @@ def _switch_site(
         scheduler=scheduler,
         lit=lit,
         sensitivity=lab.twin.sensitivity,
+        bears=bears,
     )
     if name in lab.twin.cards:
         follow(card_of(lab, name), site)

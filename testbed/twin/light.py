@@ -34,6 +34,15 @@ class LightEvent:
     """`dark`, `lit`, `carrier-lost` or `carrier`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Destroyed:
+    """A receiver that got more light than it bears: when, by the scheduler, and how much."""
+
+    t: float
+    port: HostPort
+    dbm: float
+
+
 class Light:
     """The state of light in the twin's fabric; every method may be called from any thread."""
 
@@ -61,6 +70,8 @@ class Light:
         self._epoch: dict[HostPort, int] = dict.fromkeys(wiring, 0)
         self.history: deque[LightEvent] = deque(maxlen=_REMEMBERED)
         """What happened to the light last; a twin may be up for weeks."""
+        self.destroyed: list[Destroyed] = []
+        """The receivers that got more light than they bear; each is in it once."""
         self.host_emits: Callable[[], None] = never
         """Called, with no lock held, when a host has begun to send light."""
 
@@ -71,6 +82,12 @@ class Light:
     def delay_by(self, loss_of_signal: float, link_up: float) -> None:
         """Let carriers follow later changes of the light after these delays."""
         self._delay = {"dark": loss_of_signal, "lit": link_up}
+
+    def receiver_is_destroyed(self, switch: str, egress: int, level: float) -> None:
+        """Note, for good, that the receiver behind an egress port got more light than it bears."""
+        end = SwitchPort(switch, egress)
+        port = next(port for port, fibres in self._wiring.items() if fibres.rx == end)
+        self.destroyed.append(Destroyed(self._scheduler.now(), port, level))
 
     def switch_is_lit(self, switch: str, lit: Mapping[int, int]) -> None:
         """Take the cross-connects of one switch that carry light now, ingress to egress."""

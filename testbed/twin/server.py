@@ -114,6 +114,9 @@ def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
             return None
         case {"do": "light"}:
             return [[event.t, str(event.port), event.what] for event in list(twin.light.history)]
+        case {"do": "destroyed"}:
+            found = list(twin.light.destroyed)
+            return [{"at": one.t, "port": str(one.port), "dbm": one.dbm} for one in found]
         case {"do": "fault", "instrument": instrument, "fault": fault, "scope": scope}:
             twin.instruments.far_end(instrument).fault(fault, **scope)
             return None

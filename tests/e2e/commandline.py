@@ -88,12 +88,12 @@ class CommandLine:
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 
-    def inside(self, lab: str, script: Path) -> Finished:
+    def inside(self, lab: str, script: Path, *arguments: str) -> Finished:
         """Run a script of ours inside a new twin of a lab."""
         program = (
             "import sys\nfrom pathlib import Path\nfrom testbed.twin import sandbox\n"
             f"box = sandbox.start('inside', Path('configs/{lab}.yaml'), [])\n"
-            f"sys.exit(box.run([sys.executable, {str(script)!r}]))\n"
+            f"sys.exit(box.run([sys.executable, {str(script)!r}, *{arguments!r}]))\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60

@@ -242,6 +242,21 @@ def test_a_busy_machine_is_told_with_the_health_of_the_lab(experiment):
     assert summarise("run", experiment(MISSED), [*GOOD, idle, run_end()]).health == []
 
 
+def test_a_receiver_that_was_destroyed_fails_whatever_else_came_of_the_run(experiment):
+    data = {"dbm": 3.04, "max_dbm": -3.0}
+    burnt = [
+        Event(902, 4.6, "receiver.destroyed", "h2.p1", 0, data),
+        Event(901, 4.5, "receiver.destroyed", "h1.p0", 0, data),
+    ]
+    words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and bears -3 dBm"
+    for end in (run_end(), run_end(4, error="no light"), run_end(0, cleanup="failed")):
+        found = summarise("run", experiment(MET), [*GOOD, *burnt, end])
+        assert found.outcome == "failed"
+        assert found.reason == f"{words}; {words.replace('h1.p0', 'h2.p1')}"
+        assert found.health == found.reason.split("; ")
+        assert found.exit_code == (6 if end.data["cleanup"] == "failed" else 1)
+
+
 def test_two_of_three_valid_trials_are_enough(experiment):
     events = [*GOOD, *copies(2), run_end()]
     assert summarise("run", experiment(), events).outcome == "passed"

@@ -20,6 +20,7 @@ class Box:
         self.lit = {}
         self.history = []
         self.launched = dict.fromkeys(range(1, 5), 0.0)
+        self.destroyed = []
         site = SwitchSite(
             ingress=frozenset(range(1, 5)),
             egress=frozenset(range(5, 9)),
@@ -29,7 +30,10 @@ class Box:
             scheduler=self.time,
             lit=self._hear,
             launched=lambda port: self.launched.get(port),
+            bears={7: -3.0},
+            destroyed=lambda port, level: self.destroyed.append((port, level)),
         )
+        self.site = site
         self.far_end = PolatisFarEnd(site, PolatisOptions(**options))
         self._said = []
         self._line = self.far_end.session(self._said.append)
@@ -319,3 +323,40 @@ def test_monitors_show_what_enters_what_leaves_and_nothing_while_it_settles():
     assert levels[0] == -3.0
     assert -4.7 < levels[1] < -3.5
     assert levels[2] == -60.0
+
+
+@pytest.mark.parametrize(("side", "there", "missing"), [("outputs", 5, 4), ("inputs", 4, 5)])
+def test_a_port_without_a_monitor_is_refused(side, there, missing):
+    box = Box(monitors=side)
+    assert box.say(f":PMON:POW? (@{there});:SYST:ERR?").endswith('0, "No error"')
+    refused = f'-241, "Hardware missing; no monitor at port {missing}"'
+    assert box.say(f":PMON:POW? (@{there},{missing});:SYST:ERR?") == refused
+
+
+def test_a_receiver_that_gets_more_than_it_bears_is_destroyed_once_and_for_good(box):
+    box.launched = {1: -3.0, 2: 0.0, 3: 9.0}
+    box.say(":OXC:SWIT:CONN:ADD (@1,3),(@7,6)")
+    assert box.destroyed == [], "the mirrors still move"
+    box.time.advance(SETTLE)
+    assert box.lit == {1: 7, 3: 6}
+    assert box.destroyed == [], "a switch takes a little, and other receivers bear anything"
+    box.launched[1] = 0.0
+    box.site.look_again()
+    ((port, level),) = box.destroyed
+    assert port == 7
+    assert -1.7 < level < -0.5
+    assert box.lit == {3: 6}
+    box.launched[1] = -20.0
+    box.site.look_again()
+    box.say(":OXC:SWIT:CONN:SUB (@1),(@7);:OXC:SWIT:CONN:ADD (@2),(@7)")
+    box.time.advance(SETTLE)
+    assert box.lit == {3: 6}, "it never understands light again"
+    assert len(box.destroyed) == 1
+
+
+def test_a_fibre_behind_the_switch_may_save_a_receiver(box):
+    box.site.beyond = {7: 5.0}.get
+    box.say(":OXC:SWIT:CONN:ADD (@1),(@7)")
+    box.time.advance(SETTLE)
+    assert box.destroyed == []
+    assert box.lit == {1: 7}

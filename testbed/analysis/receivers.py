@@ -1,0 +1,17 @@
+"""Which receivers of a run's twin got more light than they bear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.events import Event
+
+
+def destroyed_receivers(events: Sequence[Event]) -> list[str]:
+    """Return each receiver that too much light has destroyed, in words, in the order of time."""
+    found = [event for event in events if event.kind == "receiver.destroyed"]
+    return [
+        f"the receiver of {e.subject} was destroyed: it got {e.data['dbm']:.1f} dBm and bears "
+        f"{e.data['max_dbm']:g} dBm"
+        for e in sorted(found, key=lambda event: event.t)
+    ]

@@ -1,0 +1,90 @@
+"""Looks at the light of receivers with a limit for as long as a run has them lit.
+
+A plan passes by what is known when it is made. A source may come on later, or grow stronger: it is
+looked at again and again, and what is too much for a receiver is taken away and ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+
+from testbed.bench.fabric import Fabric
+from testbed.clock import Deadline
+from testbed.errors import LabError, TestbedError
+from testbed.record.log import EventLog
+
+EACH = 1.0
+"""Seconds between two looks."""
+_LOOK_LIMIT = 0.5
+_DARKEN_LIMIT = 10.0
+
+
+class LightWatch:
+    """A watch over a fabric, from now until `end`; none where no receiver has a limit.
+
+    `stop` hears why the run must end.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        log: EventLog,
+        stop: Callable[[TestbedError], None],
+        each: float = EACH,
+    ) -> None:
+        self._fabric = fabric
+        self._log = log
+        self._stop = stop
+        self._each = each
+        self._over = Event()
+        self._is_blind = False
+        self._thread: Thread | None = None
+        if fabric.has_limited:
+            self._thread = Thread(target=self._watch, name="light", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Watch no longer, and see a look that is under way end. Safe to call twice."""
+        self._over.set()
+        if self._thread:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            try:
+                if self._look():
+                    return
+                self._is_blind = False
+            except TestbedError as problem:
+                self._note(problem)
+            self._over.wait(self._each)
+
+    def _note(self, problem: TestbedError) -> None:
+        """Say that nothing could be measured, once until it can be again."""
+        if not self._is_blind:
+            text = f"the light of receivers with a limit cannot be measured: {problem}"
+            with suppress(TestbedError):  # a full disk is told by whoever must keep a record
+                self._log.append("note", "light", text=text)
+        self._is_blind = True
+
+    def _look(self) -> bool:
+        """Look once; tell whether there was too much light, which ends the run."""
+        found = self._fabric.overloads(Deadline.after(_LOOK_LIMIT))
+        if not found:
+            return False
+        taken = "its circuit was taken down"
+        try:
+            found = self._fabric.darken_overloads(Deadline.after(_DARKEN_LIMIT))
+        except TestbedError as error:
+            taken = f"its circuit could not be taken down: {error}"
+        if not found:  # the circuit had gone already
+            return False
+        self._stop(LabError(f"{'; '.join(found.values())}; {taken}", hint=_SETTLES))
+        for cross, text in found.items():
+            self._log.append("light.excess", str(cross), text=text)
+        return True
+
+
+_SETTLES = "correct `launch` in the lab file, or put an attenuator into the fibre"

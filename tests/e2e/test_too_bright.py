@@ -1,0 +1,71 @@
+"""Light that is too strong for a receiver: refused, and where it comes all the same, told."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from commandline import ROOT, CommandLine
+
+HERE = Path(__file__).parent
+
+
+def test_a_source_that_is_too_bright_is_refused_and_one_that_becomes_so_fails_the_run(
+    testbed: CommandLine,
+) -> None:
+    script = HERE / "inside" / "too_bright.py"
+    done = testbed.inside("../tests/e2e/bright/lab", script, str(testbed.results))
+    found = json.loads(done.out)
+    refused = found["refused"]
+    assert refused["code"] == 4
+    assert (
+        "port 11 bears 0 dBm and could get 6.5 dBm from port 2 (6.0 dBm measured)"
+        in (refused["summary"]["reason"])
+    )
+    before, after = found["destroyed"]
+    assert before == []
+    assert [one["port"] for one in after] == ["h1.p0"], (
+        "in the light that was refused nothing burnt"
+    )
+    assert 0.0 < after[0]["dbm"] < 6.0
+    burnt = found["burnt"]
+    assert (burnt["code"], burnt["summary"]["outcome"]) == (1, "failed")
+    assert burnt["summary"]["reason"].startswith("the receiver of h1.p0 was destroyed: it got ")
+    assert burnt["summary"]["health"][0] == burnt["summary"]["reason"]
+    assert burnt["summary"]["cleanup"] == "verified"
+    rows = {row["kind"]: row for row in found["events"]}
+    assert rows["receiver.destroyed"]["subject"] == "h1.p0"
+    assert rows["receiver.destroyed"]["t"] < rows["light.excess"]["t"]
+    assert rows["light.excess"]["subject"] == "ocs.2→11"
+    assert found["again"]["code"] == 4
+    assert "the receiver of h1.p0 was destroyed in this twin" in found["again"]["summary"]["reason"]
+
+
+SHIPPED = ("allreduce", "faults", "lumion", "reconfigure", "resume", "unpleasant-switch")
+"""The experiments on circuits, whose labs have one switch with ports of two fibres each."""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("experiment", SHIPPED)
+def test_no_shipped_experiment_destroys_a_receiver_or_needs_more_light_than_it_bears(
+    testbed: CommandLine, tmp_path: Path, experiment: str
+) -> None:
+    """Every receiver bears 1 dBm, a half more than every source may be by what is measured."""
+    text = (ROOT / "experiments" / f"{experiment}.yaml").read_text()
+    name = re.search(r"^lab: (\S+)", text, re.MULTILINE)
+    assert name
+    lab = (ROOT / "configs" / f"{name[1]}.yaml").read_text()
+    lab = re.sub(r"(rx: ocs\.\d+)\}", r"\1, max_dbm: 1 dBm}", lab)
+    lab = lab.replace("driver: polatis,", "driver: polatis, monitors: true,")
+    assert lab.count("max_dbm") >= 8 and "monitors" in lab
+    (tmp_path / "lab.yaml").write_text(lab)
+    limited = ["--lab", str(tmp_path / "lab.yaml"), "-S", "trials=1"]
+    done = testbed.run(experiment, *limited, limit=550.0)
+    summary = done.json()
+    assert summary["outcome"] in ("passed", "failed", "inconclusive"), (summary, done.err)
+    assert all(trial["valid"] for trial in summary["trials"]), summary["trials"]
+    assert "bears" not in summary["reason"]
+    assert not [line for line in summary["health"] if "destroyed" in line]
