@@ -59,6 +59,10 @@ class Kind:
     """For a driver of a switch: by its options, how many inputs it has, which are its ports 1…N,
     and how many outputs, which follow; 0 where only the box knows. None: numbered otherwise."""
 
+    outlets: Callable[[Any], int] | None = None
+    """For a driver of a power unit: by its options, how many outlets it has, with the ids 1…N; 0
+    where only the box knows. None: named otherwise."""
+
     def load(self) -> Any:
         """Import and return the implementation; raise TestbedError when it cannot be had."""
         module, _, name = self.implementation.partition(":")

@@ -103,7 +103,7 @@ _SPACES = " \u00a0\u2009\u202f"
 """What may be between a number and its unit: spaces, as type is set too; no tab and no line end."""
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    rf"[{_SPACES}]*(?P<unit>[A-Za-zµμ%/]+)"
+    rf"[{_SPACES}]*(?P<unit>1/s|[A-Za-zµμ%/]+)"
 )
 _INPUT_ONLY = {"ppm", "μs", "us", "min", "h", "kB", "MB", "GB", "B/s", "kB/s", "MB/s", "GB/s"}
 
@@ -125,6 +125,7 @@ SIZE = Dimension(
     "16 MiB",
     whole=True,
 )
+FREQUENCY = Dimension("frequency", {"1/s": 1.0}, "5 1/s")
 POWER = Dimension("power level", {"dBm": 1.0}, "-3 dBm", signed=True)
 LOSS = Dimension("loss", {"dB": 1.0}, "1.5 dB", signed=True)
 SHARE = Dimension("share", {"%": 0.01, "ppm": 1e-6}, "95 %")
@@ -136,4 +137,21 @@ PowerLevel = Annotated[float, POWER]
 Loss = Annotated[float, LOSS]
 Share = Annotated[float, SHARE]
 
-DIMENSIONS = (TIME, RATE, SIZE, POWER, LOSS, SHARE)
+DIMENSIONS = (TIME, RATE, SIZE, FREQUENCY, POWER, LOSS, SHARE)
+
+
+def written_alike(value: object, text: object) -> object:
+    """Return a value in base units as `text` writes one: in its unit; else as it is."""
+    match = _QUANTITY.fullmatch(text.strip(_SPACES)) if isinstance(text, str) else None
+    if match is None or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    factors = (one.units[match["unit"]] for one in DIMENSIONS if match["unit"] in one.units)
+    factor = next(factors, None)
+    return value if factor is None else f"{round(value / factor, 9):g} {match['unit']}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of something: `1 switch`, `2 switches`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"

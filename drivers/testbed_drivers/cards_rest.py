@@ -53,6 +53,19 @@ class CalientRestOptions(HttpOptions):
     settle_max: Seconds = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class RedfishOptions(HttpOptions):
+    """How the web service of a rack power unit is reached, and how large the unit is."""
+
+    outlets: int = 0
+    """How many outlets it has, whose ids are 1 to that; 0 where only the unit knows."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of outlets."""
+        if self.outlets < 0:
+            raise ValueError(f"outlets must be at least 0, not {self.outlets}")
+
+
 POLATIS_RESTCONF = Kind(
     "Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
     "testbed_drivers.polatis_restconf:PolatisRestconf",
@@ -76,11 +89,12 @@ CALIENT_REST = Kind(
 REDFISH = Kind(
     "rack power unit with switched outlets, Redfish over HTTP(S)",
     "testbed_drivers.redfish:Redfish",
-    options=HttpOptions,
+    options=RedfishOptions,
     role="power",
     far_end="redfish",
     resource="https://{host}",
     ways=("http",),
+    outlets=lambda options: options.outlets,
 )
 REDFISH_HOST = Kind(
     "power of hosts through their management controller (BMC), Redfish over HTTP(S)",
@@ -104,7 +118,7 @@ CALIENT_REST_FAR_END = Kind(
 REDFISH_FAR_END = Kind(
     "rack power unit, device side of its Redfish",
     "testbed_drivers.redfish_far_end:RedfishFarEnd",
-    options=HttpOptions,
+    options=RedfishOptions,
 )
 REDFISH_HOST_FAR_END = Kind(
     "management controller of hosts, device side of its Redfish",

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 from testbed.errors import FileError
 from testbed.plugins import nearest
 from testbed.schema.source import Place, Source, Steps
+from testbed.units import written_alike
 
 MAX_PROBLEMS = 20
 """Problems of one file that are told at once; wording each of thousands would take minutes."""
@@ -221,10 +222,15 @@ def _mismatch(steps: Steps, error: Mapping[str, Any]) -> Problem:
         known = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
         return Problem(steps, f"unknown word {shown(value)}", nearest(value, known))
     default = error["msg"].removeprefix("Input should be ")
-    expected = _EXPECTED.get(error["type"], default).format(**context)
+    expected = _EXPECTED.get(error["type"], default).format(**_in_its_unit(context, value))
     quoted = error["type"] == "string_type" and isinstance(value, (int, float))
     hint = "put it in quotes" if quoted else ""
     return Problem(steps, f"expected {expected}, got {shown(value)}", hint)
+
+
+def _in_its_unit(context: Mapping[str, Any], value: object) -> dict[str, Any]:
+    """Return bounds in the unit that the value itself was written in."""
+    return {key: written_alike(bound, value) for key, bound in context.items()}
 
 
 def _known_keys(model: type[Checked], steps: Steps, hidden: str) -> list[str]:

@@ -11,11 +11,13 @@ from pydantic import Field, PrivateAttr
 
 from testbed.errors import FileError
 from testbed.plugins import nearest
+from testbed.schema.arm_names import arms_by_name
 from testbed.schema.arms import ONLY, ArmKey, Draft, drafts
+from testbed.schema.changes import check_changes
 from testbed.schema.check import Checked, Document, Problem, SchemaError, schema_error
 from testbed.schema.condition import Condition, Statistic, Statistics
 from testbed.schema.kinds import Described, OfKind
-from testbed.schema.lab import Lab, check_changes
+from testbed.schema.lab import Lab
 from testbed.schema.override import Override
 from testbed.schema.source import Source
 from testbed.schema.text import Name, Sentence, Text, spelling
@@ -191,11 +193,19 @@ class Experiment(Document):
 
     def all_checks(self) -> Iterator[Check]:
         """Return every check that the file states, with its arm."""
+        names = self.arm_names()
         for key, statistics in self.checks.items():
             arm, _, metric = key.rpartition(".")
-            of = arm or self.arms()[0].name
             for statistic, condition in statistics.conditions().items():
-                yield Check(of, metric, statistic, condition)
+                if isinstance(condition, str):
+                    other, _, name = condition.rpartition(".")
+                    condition = f"{names[other]}.{name}"
+                yield Check(names[arm], metric, statistic, condition)
+
+    def arm_names(self) -> dict[str, str]:
+        """Return each arm by all that a check may call it: its name, its short one, none at all."""
+        arms = [arm.name for arm in self.arms()]
+        return arms_by_name(arms) | {"": arms[0]}
 
     def inconsistencies(self) -> Iterator[Problem]:
         """Find what is wrong between the parts of the experiment."""
@@ -212,7 +222,7 @@ class Experiment(Document):
                 yield Problem(("faults", index, "job"), f"{fault.job!r} is no job here", hint)
 
     def _check_problems(self) -> Iterator[Problem]:
-        arms = [arm.name for arm in self.arms()]
+        arms, names = [arm.name for arm in self.arms()], self.arm_names()
         if len(arms) * self.trials > MAX_TRIALS:
             message = f"{len(arms)} arms make more than {MAX_TRIALS} trials together"
             yield Problem(("trials",), message)
@@ -221,10 +231,10 @@ class Experiment(Document):
             if not arm and len(arms) > 1:
                 hint = f"write '{arms[0]}.{metric}'"
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
-            if arm and arm not in arms:
+            if arm not in names:
                 yield Problem(("checks", key), f"{arm!r} is no arm here", nearest(arm, arms), True)
             other = (statistics.same_as or "").rpartition(".")[0]
-            if other and other not in arms:
+            if other not in names:
                 hint = nearest(other, arms)
                 yield Problem(("checks", key, "same_as"), f"{other!r} is no arm here", hint)
             if not statistics.conditions() and not other:

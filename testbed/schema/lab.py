@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Self
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Annotated, Self
 
 from pydantic import Field
 
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kinds, nearest
+from testbed.schema.addresses import mask_problems
+from testbed.schema.changes import changed
 from testbed.schema.check import Checked, Document, Problem
 from testbed.schema.groups import Defaults, expanded
 from testbed.schema.hosts import Host, Port
@@ -25,10 +27,16 @@ from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
-from testbed.schema.sides import light_kept_problems, resting_problems, side_problems
+from testbed.schema.sides import (
+    has_outlet,
+    has_port,
+    light_kept_problems,
+    resting_problems,
+    side_problems,
+)
 from testbed.schema.source import Source, Steps
 from testbed.schema.text import Name, ServerUrl
-from testbed.schema.twin import TwinSettings
+from testbed.schema.twin import TwinSettings, sensitivity_problems
 
 
 class SharedLeases(Checked):
@@ -137,7 +145,7 @@ class Lab(Document):
 
     def overridden(self, overrides: Iterable[Override]) -> Lab:
         """Return the lab with `lab.…` overrides applied; raise FileError at a wrong one."""
-        return Lab.read(_overridden(self.source, overrides))
+        return Lab.read(changed(self.source, overrides))
 
     def inconsistencies(self) -> Iterator[Problem]:
         """Find what is wrong between the parts of the lab."""
@@ -151,10 +159,7 @@ class Lab(Document):
         yield from self._power_problems()
         yield from self._permission_problems()
         yield from quarantine_problems(self)
-        for name in self.twin.cards:
-            if name not in self.switches:
-                hint = nearest(name, list(self.switches))
-                yield Problem(("twin", "cards", name), f"{name!r} is no switch here", hint, True)
+        yield from self._twin_problems()
 
     def _instrument_problems(self) -> Iterator[Problem]:
         # Locks go by resource, transcripts and far ends by name.
@@ -198,7 +203,7 @@ class Lab(Document):
         ends = [
             ((*steps, key), end)
             for steps, port in self._ports_with_steps()
-            for key in ("tx", "rx")
+            for key in ("tx", "rx", "bidi")
             if (end := getattr(port, key)) is not None
         ]
         yield from side_problems(self.switches, ends)
@@ -224,7 +229,10 @@ class Lab(Document):
             hint = nearest(end.switch, list(self.switches))
             yield Problem(steps, f"{end} is on no switch of this lab", hint)
         elif end.number not in self.switches[end.switch].ports:
+            switch = self.switches[end.switch]
             hint = f"add it to switches.{end.switch}.ports"
+            if not has_port(switch, end.number):
+                hint = f"a {switch.driver} of this size has no such port"
             yield Problem(steps, f"{end} is none of the switch's ports", hint)
         elif end.number in self.switches[end.switch].protected:
             hint = f"see switches.{end.switch}.protected"
@@ -238,6 +246,8 @@ class Lab(Document):
         addresses = [((*at, "address"), port.address.ip) for at, port in ports]
         yield from self._repeats(interfaces, "is used twice")
         yield from self._repeats(addresses, "is used twice")
+        masks = [((*at, "address"), port.address) for at, port in ports]
+        yield from mask_problems(self.source, masks)
 
     def _power_problems(self) -> Iterator[Problem]:
         outlets = [
@@ -249,7 +259,18 @@ class Lab(Document):
             if outlet.unit not in self.power:
                 hint = nearest(outlet.unit, list(self.power))
                 yield Problem(steps, f"{outlet} is on no power unit of this lab", hint)
+            elif not has_outlet(self.power[outlet.unit], outlet.outlet):
+                hint = f"see power.{outlet.unit}.outlets"
+                yield Problem(steps, f"{outlet.unit} has no outlet {outlet.outlet}", hint)
         yield from self._repeats(outlets, "feeds two hosts")
+
+    def _twin_problems(self) -> Iterator[Problem]:
+        for name in self.twin.cards:
+            if name not in self.switches:
+                hint = nearest(name, list(self.switches))
+                yield Problem(("twin", "cards", name), f"{name!r} is no switch here", hint, True)
+        if "sensitivity" in self.twin.model_fields_set:
+            yield from sensitivity_problems(self.twin.sensitivity, self._ports_with_steps())
 
     def _permission_problems(self) -> Iterator[Problem]:
         faults = list(kinds("faults"))
@@ -276,23 +297,3 @@ class Lab(Document):
             if earlier != steps:
                 hint = f"first at {self.source.where(*earlier)}"
                 yield Problem(steps, f"{used} {what}", hint)
-
-
-class _Changes(Document):
-    """What an arm may change in a lab that is not known yet."""
-
-    twin: TwinSettings = Field(default_factory=TwinSettings)
-    switches: Mapping[Name, Any] = {}
-
-
-def check_changes(overrides: Sequence[Override]) -> None:
-    """Check `lab.…` overrides as far as that goes without the lab; raise FileError."""
-    if overrides:
-        source = Source("", {}, {(): overrides[0].marks[()]})
-        _Changes.read(_overridden(source, overrides))
-
-
-def _overridden(source: Source, overrides: Iterable[Override]) -> Source:
-    for override in overrides:
-        source = override.within("lab").applied(source)
-    return source

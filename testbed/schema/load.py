@@ -9,6 +9,7 @@ from pathlib import Path
 
 from testbed.errors import FileError, UsageError
 from testbed.files import read_file
+from testbed.schema.changes import changed
 from testbed.schema.check import shown
 from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
@@ -55,10 +56,7 @@ def split_overrides(overrides: Iterable[str]) -> tuple[list[str], list[str]]:
 
 def lab_source(path: str | Path, overrides: Iterable[str] = ()) -> Source:
     """Return the data of a lab file with the `lab.…` overrides of `-S`, unchecked."""
-    source = read_source(path)
-    for text in overrides:
-        source = Override.parse(text).within("lab").applied(source)
-    return source
+    return changed(read_source(path), map(Override.parse, overrides))
 
 
 def experiment_source(path: str | Path, overrides: Iterable[str] = ()) -> Source:

@@ -9,11 +9,12 @@ from testbed.fabric.circuits import SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kind
 from testbed.schema.check import Problem
-from testbed.schema.instruments import Switch
+from testbed.schema.instruments import PowerUnit, Switch
 from testbed.schema.source import Steps
+from testbed.schema.text import MAX_PORT
 
 End = tuple[Steps, SwitchPort]
-"""A switch port that a lab file names, and where it does: under `tx` or `rx` of a host's port."""
+"""A switch port that a lab file names, and where: under `tx`, `rx` or `bidi` of a host's port."""
 
 
 def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:
@@ -29,12 +30,32 @@ def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterat
         if inputs and outputs:
             yield from _shape_problems(name, switch, inputs, outputs)
         ours = [end for end in ends if end[1].switch == name]
-        entering = [end for end in ours if end[0][-1] == "tx"]
-        leaving = [end for end in ours if end[0][-1] == "rx"]
+        entering, leaving, both = ([e for e in ours if e[0][-1] == k] for k in _KEYS)
+        for steps, end in both:
+            message = f"{end} carries light one way only: {switch.driver} has inputs and outputs"
+            yield Problem(steps, message, "give the port tx and rx, each a switch port of its own")
         if inputs:
             yield from _known_problems(name, switch, inputs, entering, leaving)
         else:
             yield from _order_problems(entering, leaving)
+            yield from _resting_order_problems(name, switch, entering, leaving)
+
+
+def has_port(switch: Switch, number: int) -> bool:
+    """Tell whether a switch may have a port, as far as the driver's options in the file say."""
+    count = kind("drivers", switch.driver).sides
+    inputs, outputs = count(switch.options) if count else (0, 0)
+    return not (inputs and outputs) or number <= inputs + outputs
+
+
+def has_outlet(unit: PowerUnit, outlet: str) -> bool:
+    """Tell whether a power unit may have an outlet, as far as its options in the file say."""
+    count = kind("drivers", unit.driver).outlets
+    last = count(unit.options) if count else 0
+    return not last or outlet in map(str, range(1, last + 1))
+
+
+_KEYS = ("tx", "rx", "bidi")
 
 
 def _shape_problems(name: str, switch: Switch, inputs: int, outputs: int) -> Iterator[Problem]:
@@ -80,6 +101,19 @@ def _order_problems(entering: list[End], leaving: list[End]) -> Iterator[Problem
             message = f"light enters the switch at {end}, beyond {first} where it leaves"
             hint = f"inputs come before outputs; see {'.'.join(map(str, first_steps))}"
             yield Problem(steps, message, hint)
+
+
+def _resting_order_problems(
+    name: str, switch: Switch, entering: list[End], leaving: list[End]
+) -> Iterator[Problem]:
+    """Compare where light rests with itself and with the ports of hosts."""
+    last_input = max((end.number for _, end in entering), default=0)
+    first_output = min((end.number for _, end in leaving), default=MAX_PORT + 1)
+    for ingress, egress in switch.safe.items():
+        if ingress >= min(egress, first_output) or egress <= last_input:
+            hint = "inputs come before outputs; write it as {ingress: egress}"
+            steps = ("switches", name, "safe", str(ingress))
+            yield Problem(steps, f"no light goes from {ingress} to {egress}", hint)
 
 
 def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:

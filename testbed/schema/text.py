@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator, Tag
@@ -114,11 +114,15 @@ _SERVER = re.compile(r"postgres(ql)?://(?!\S*[?&]\w*(password|secret)=)([^\s:@/]
 """With no password before the host, and none among the parameters after it."""
 
 
+MAX_PORT = 4096
+"""The highest number that a port of a switch may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class PortNumbers:
     """Say of a field that a file gives it as a list of port numbers and ranges: `[1, 2, 5-8]`."""
 
-    largest: int = 4096
+    largest: int = MAX_PORT
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -160,6 +164,10 @@ class PortNumbers:
         return range(first, last + 1)
 
 
+_POINT_TO_POINT = 31
+"""The prefix length from which on all addresses are those of hosts (RFC 3021)."""
+_THIS_NETWORK = IPv4Network("0.0.0.0/8")
+
 _SPAN = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
 
 
@@ -167,9 +175,35 @@ def _address(text: str) -> IPv4Interface:
     if "/" not in text:
         raise ValueError(f"{text!r} has no prefix length; write it as '10.0.0.1/24'")
     try:
-        return IPv4Interface(text)
+        address = IPv4Interface(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is not an IPv4 address, as '10.0.0.1/24'") from error
+    if what := _other_than_a_host(address):
+        raise ValueError(f"{text!r} is {what}; a port needs an address of a host")
+    return address
+
+
+def _other_than_a_host(address: IPv4Interface) -> str:
+    """Return what an address stands for that no interface can have, or nothing."""
+    ip, network = address.ip, address.network
+    if ip.is_multicast:
+        return "a multicast address"
+    if ip.is_reserved or ip in _THIS_NETWORK:
+        return "a reserved address"
+    if network.prefixlen >= _POINT_TO_POINT:
+        return ""
+    ends = {
+        network.network_address: "address of the network",
+        network.broadcast_address: "broadcast address",
+    }
+    return f"the {ends[ip]} of {network}" if ip in ends else ""
+
+
+def _lit_port(text: str) -> SwitchPort:
+    port = SwitchPort.parse(text)
+    if not 1 <= port.number <= MAX_PORT:
+        raise ValueError(f"{text!r} is no switch port: their numbers are 1 to {MAX_PORT}")
+    return port
 
 
 def _channel(text: str) -> int:
@@ -213,7 +247,7 @@ RdmaDevice = Annotated[
     str, spelling(r"[A-Za-z0-9_.-]{1,63}(:[1-9][0-9]?)?", "the name of an RDMA device, as 'mlx5_0'")
 ]
 SshTarget = Annotated[str, Text(_ssh_target, _SSH_TARGET.pattern)]
-LitPort = Annotated[SwitchPort, Text(SwitchPort.parse, r"^.+\.[0-9]+$")]
+LitPort = Annotated[SwitchPort, Text(_lit_port, r"^.+\.[0-9]+$")]
 Address = Annotated[IPv4Interface, Text(_address, r"^[0-9.]+/[0-9]+$")]
 Channel = Annotated[int, Text(_channel, r"^[1-9][0-9]{0,2}$")]
 FedBy = Annotated[Outlet, Text(Outlet.parse, r"^[^.]+\..+$")]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from testbed.errors import FileError
-from testbed.schema.check import Checked, SchemaError
+from testbed.schema.check import Checked, Problem, SchemaError
+from testbed.schema.hosts import Port
 from testbed.schema.override import Override
+from testbed.schema.source import Steps
 from testbed.schema.text import Name
-from testbed.units import BitRate, PowerLevel, Seconds, Share
+from testbed.units import POWER, BitRate, PowerLevel, Seconds, Share
+
+
+LAUNCH = 0.0
+"""dBm that a port of a twin sends where the lab file does not say it."""
 
 
 class TwinSettings(Checked):
@@ -38,6 +44,24 @@ class TwinSettings(Checked):
 
 TUNABLE = frozenset({"settle", "loss_of_signal", "link_up", "sensitivity"})
 """What a twin can change while it runs, from one trial to the next."""
+
+
+def sensitivity_problems(
+    sensitivity: float, ports: Iterable[tuple[Steps, Port]]
+) -> Iterator[Problem]:
+    """Find receivers that would be dark for ever: no light is both enough and not too much."""
+    lit = [(steps, port) for steps, port in ports if port.fibres is not None]
+    sent = (LAUNCH if port.launch is None else port.launch for _, port in lit)
+    launched = max(sent, default=None)
+    at, least = ("twin", "sensitivity"), POWER.format(sensitivity)
+    if launched is not None and sensitivity > launched:
+        message = f"a receiver that needs {least} is dark: no port sends more than"
+        yield Problem(at, f"{message} {POWER.format(launched)}", "see `launch` of the ports")
+    for steps, port in lit:
+        if port.max_dbm is not None and port.max_dbm < sensitivity:
+            name, most = ".".join(map(str, steps)), POWER.format(port.max_dbm)
+            message = f"{name} bears {most} at most and would need {least}"
+            yield Problem(at, message, f"set it below {most}")
 
 
 def check_lasting(arms: Iterable[Iterable[Override]]) -> None:

@@ -12,9 +12,7 @@ from collections.abc import Callable
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import Lab
-
-LAUNCH = 0.0
-"""dBm that a port sends of which the lab file does not say it."""
+from testbed.schema.twin import LAUNCH
 
 
 class LightBudget:

@@ -49,7 +49,6 @@ def test_a_host_that_does_not_answer_does_not_hide_a_switch_that_does(examined):
     ("fibres", "words"),
     [
         ("tx: ocs.9, rx: ocs.10", "h0.p0 sends into ocs.9, but light enters this switch at 1-8"),
-        ("bidi: ocs.1", "h0.p0 hears from ocs.1, but light leaves this switch at 9-16"),
         ("tx: ocs.1, rx: ocs.2", "h0.p0 hears from ocs.2, but light leaves this switch at 9-16"),
     ],
 )

@@ -126,5 +126,22 @@ def test_the_same_mistake_in_many_arms_is_reported_once(read):
 
 def test_a_switch_that_the_lab_does_not_have_is_refused_where_the_arm_names_it(read, lab):
     (arm,) = read("variants: {a: {lab.switches.osc.settle: 1 ms}}\n").arms()
-    with pytest.raises(FileError, match=r"f:11:16: switches\.osc: the key 'driver' is missing"):
+    words = r"f:11:16: .*the lab has no switch 'osc'; did you mean 'ocs'\?"
+    with pytest.raises(FileError, match=words):
         arm.of(lab)
+
+
+def test_a_check_may_call_an_arm_by_the_short_name_that_pages_print(read):
+    text = "matrix: {policy.standby: [warm, cold], jobs.main.ranks: [2]}\n"
+    checks = "checks: {'standby=warm,ranks=2.loss': {same_as: 'standby=cold,ranks=2.loss'}}\n"
+    (check,) = read(text + checks).all_checks()
+    assert check.arm == "policy.standby=warm,jobs.main.ranks=2"
+    assert check.condition == "policy.standby=cold,jobs.main.ranks=2.loss"
+
+
+def test_a_name_that_leaves_out_too_much_names_no_arm(read):
+    keys = "matrix: {faults.0.hold: [1 s, 2 s], faults.1.hold: [1 s]}\n"
+    (check,) = read(f"{keys}checks: {{'0.hold=2 s,1.hold=1 s.loss': {{max: < 2}}}}\n").all_checks()
+    assert check.arm == "faults.0.hold=2 s,faults.1.hold=1 s"
+    with pytest.raises(FileError, match="'hold=2 s,hold=1 s' is no arm here"):
+        read(f"{keys}checks: {{'hold=2 s,hold=1 s.loss': {{max: < 2}}}}\n")

@@ -109,7 +109,7 @@ def test_no_secret_is_in_anything_printed(lab, monkeypatch):
         ),
         (
             "10.0.0.2/24",
-            "10.0.0.1/16",
+            "10.0.0.1/24",
             "15:38: hosts.h1.ports.p0.address: 10.0.0.1 is used twice; first at f:9:38",
         ),
         ("10.0.0.2/24", "10.0.0.2", "15:38: hosts.h1.ports.p0.address: '10.0.0.2' has no prefix"),
@@ -154,7 +154,7 @@ def test_no_secret_is_in_anything_printed(lab, monkeypatch):
         ("[1-16, 17, 18-32]", "[1-999999999]", "21:13: switches.ocs.ports.0: '1-999999999' is"),
         ("[1-16, 17, 18-32]", "1-32", "21:12: switches.ocs.ports: expected a list of ports"),
         ("settle: 20 ms", "settle: soon", "27:16: twin.settle: 'soon' is not a time"),
-        ("400 Mbit/s", "0 bit/s", "27:29: twin.rate: expected more than 0, got '0 bit/s'"),
+        ("400 Mbit/s", "0 bit/s", "27:29: twin.rate: expected more than 0 bit/s, got '0 bit/s'"),
         ("lab: bench\n", "", "1:1: the key 'lab' is missing"),
         ("lab: bench", "lab: bench\ntwn: {}", "2:1: twn: no such key; did you mean 'twin'?"),
     ],

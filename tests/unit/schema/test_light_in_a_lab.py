@@ -83,6 +83,27 @@ def test_what_is_wrong_is_said_where_it_is(read, old, new, error):
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 
+@pytest.mark.parametrize(
+    ("twin", "error"),
+    [
+        (
+            "{sensitivity: 20 dBm}",
+            "twin.sensitivity: a receiver that needs 20 dBm is dark: no port sends more than 1 dBm",
+        ),
+        (
+            "{sensitivity: -2 dBm}",
+            "twin.sensitivity: hosts.h0.ports.p0 bears -3 dBm at most and would need -2 dBm; set",
+        ),
+        ("{clock_drift: 900 ppm}", "twin.clock_drift: expected at most 500 ppm, got '900 ppm'"),
+    ],
+)
+def test_a_twin_in_which_nothing_can_be_received_is_refused(read, twin, error):
+    text = LAB.replace("launch: -2 dBm", "launch: 1 dBm, max_dbm: -3 dBm")
+    with pytest.raises(FileError) as caught:
+        read(text.replace("{sensitivity: -20 dBm}", twin))
+    assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
+
+
 def test_the_schema_offers_drivers_and_channels():
     sections = json_schema("lab")["properties"]
     for section, mapping, driver in (

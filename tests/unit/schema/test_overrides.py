@@ -78,3 +78,28 @@ def test_a_key_of_the_experiment_is_refused_for_the_lab(tmp_path, lab_text):
     (tmp_path / "lab").write_text(lab_text)
     with pytest.raises(FileError, match=r"'twin\.settle' is no key of a lab; write lab\.twin"):
         load_lab(tmp_path / "lab", ["twin.settle=5 ms"])
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("lab.hosts.h9.ssh=x", "the lab has no host 'h9'; known: h0, h1"),
+        ("lab.hosts.h9={ssh: x}", "the lab has no host 'h9'; known: h0, h1"),
+        ("lab.switches.osc.identity=x", "the lab has no switch 'osc'; did you mean 'ocs'?"),
+        ("lab.power.pud.identity=x", "the lab has no power unit 'pud'; did you mean 'pdu'?"),
+        ("lab.meters.opm.identity=x", "the lab has no power meter 'opm'; known: none"),
+    ],
+)
+def test_an_override_makes_no_host_and_no_instrument(tmp_path, lab_text, override, words):
+    (tmp_path / "lab").write_text(lab_text)
+    with pytest.raises(FileError) as refusal:
+        load_lab(tmp_path / "lab", [override])
+    key = override.partition("=")[0]
+    assert str(refusal.value).startswith(f"-S {key}:1:1: {key}: {words}")
+
+
+def test_an_override_adds_to_what_is_free_to_name(tmp_path, lab_text):
+    (tmp_path / "lab").write_text(lab_text)
+    given = ["lab.hosts.h1.env.NCCL_DEBUG=INFO", "lab.hosts.h1.env={A: b}"]
+    lab = load_lab(tmp_path / "lab", given)
+    assert lab.hosts["h1"].env == {"A": "b"}

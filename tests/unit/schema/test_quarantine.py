@@ -13,7 +13,7 @@ hosts:
   h0: {ssh: h0, ports: {p0: {interface: eth1, address: 10.0.0.1/24, tx: ocs.1, rx: ocs.17}}}
   h1: {ssh: h1, ports: {p0: {interface: eth1, address: 10.0.0.2/24, tx: ocs.2, rx: ocs.18}}}
   h2: {ssh: h2, ports: {p0: {interface: eth1, address: 10.0.0.3/24, bidi: ocs.3}}}
-switches: {ocs: {driver: polatis, resource: "TCPIP::192.0.2.10::5025::SOCKET", ports: [1-32]}}
+switches: {ocs: {driver: toy-ocs, resource: "TCPIP::192.0.2.10::5025::SOCKET", ports: [1-32]}}
 quarantine:
 """
 DAY = date(2026, 12, 24)

@@ -21,7 +21,7 @@ hosts:
     ports: {p0: {interface: e, address: 10.0.0.2/8, bidi: ocs.2, max_dbm: 1 dBm, launch: -2 dBm}}
 switches:
   ocs:
-    driver: polatis
+    driver: toy-ocs
     resource: "tcp://192.0.2.10:5025"
     ports: [1-8]
     protected: [3, 7]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from testbed.errors import FileError
@@ -88,6 +90,55 @@ def test_a_place_to_rest_that_no_light_reaches_is_refused(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("safe", "reason"),
+    [
+        ("{18: 2}", "no light goes from 18 to 2"),
+        ("{19: 20}", "no light goes from 19 to 20"),
+        ("{1: 2}", "no light goes from 1 to 2"),
+    ],
+)
+def test_a_reversed_place_to_rest_is_refused_where_only_the_box_knows_its_size(
+    tmp_path, safe, reason
+):
+    (said,) = problems(tmp_path, f"{POLATIS}, safe: {safe}")
+    assert said.startswith("10:")
+    assert f"switches.ocs.safe.{safe[1:].partition(':')[0]}: {reason}; inputs come before" in said
+
+
+def test_a_place_to_rest_between_the_sides_is_taken_where_only_the_box_knows_its_size(tmp_path):
+    assert load_lab(written(tmp_path, f"{POLATIS}, safe: {{3: 19, 16: 20}}")).lab == "bench"
+
+
+@pytest.mark.parametrize("switch", [POLATIS, "driver: dicon-mxs, ports: [1-16], size: [8, 8]"])
+def test_one_port_for_both_directions_is_refused_of_a_driver_with_inputs_and_outputs(
+    tmp_path, switch
+):
+    driver = switch.split()[1].rstrip(",")
+    said = problems(tmp_path, switch, one="bidi: ocs.1", other="packet: tor.1")
+    assert (
+        "5:63: hosts.h0.ports.p0.bidi: ocs.1 carries light one way only: "
+        f"{driver} has inputs and outputs; give the port tx and rx, each a switch port of its own"
+    ) in said
+
+
+@pytest.mark.parametrize("port", ["ocs.0", "ocs.4097"])
+def test_a_number_that_no_port_has_is_refused_without_a_hint_that_is_refused_too(tmp_path, port):
+    (said,) = problems(tmp_path, POLATIS, one=f"tx: {port}, rx: ocs.17")
+    assert said == (
+        f"5:61: hosts.h0.ports.p0.tx: '{port}' is no switch port: their numbers are 1 to 4096"
+    )
+
+
+def test_a_port_beyond_a_known_size_is_not_told_to_be_listed(tmp_path):
+    sized = "driver: polatis, size: [16, 16], ports: [1-32]"
+    said = problems(tmp_path, sized, one="tx: ocs.1, rx: ocs.40")
+    assert said == [
+        "5:72: hosts.h0.ports.p0.rx: ocs.40 is none of the switch's ports; "
+        "a polatis of this size has no such port"
+    ]
+
+
 @pytest.mark.parametrize("ssh", ["h0", "you@H0", "h0:22"])
 def test_two_hosts_at_one_place_are_refused(tmp_path, ssh):
     (said,) = problems(tmp_path, POLATIS, ssh=ssh)
@@ -118,3 +169,18 @@ def test_arms_that_differ_in_what_no_running_twin_can_change_are_refused_without
     assert str(refused.value).startswith(
         f"{file}:5:10: lab.twin.rate cannot change from one trial to the next; set it for the whole"
     )
+
+
+RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
+
+
+def test_an_outlet_beyond_the_size_of_its_unit_is_refused(tmp_path):
+    sized = RACK.read_text().replace("driver: redfish,", "driver: redfish, outlets: 5,")
+    (tmp_path / "lab.yaml").write_text(sized)
+    with pytest.raises(FileError) as refused:
+        load_lab(tmp_path / "lab.yaml")
+    assert str(refused.value).split("lab.yaml:")[1] == (
+        "40:12: hosts.h5.power: pdu has no outlet 6; see power.pdu.outlets"
+    )
+    (tmp_path / "lab.yaml").write_text(sized.replace("outlets: 5", "outlets: 6"))
+    assert load_lab(tmp_path / "lab.yaml").power["pdu"].options.outlets == 6

@@ -7,7 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from testbed.units import DIMENSIONS, LOSS, POWER, RATE, SHARE, SIZE, TIME, Seconds
+from testbed.units import (
+    DIMENSIONS,
+    FREQUENCY,
+    LOSS,
+    POWER,
+    RATE,
+    SHARE,
+    SIZE,
+    TIME,
+    Seconds,
+    counted,
+    written_alike,
+)
 
 SIGNED = [POWER, LOSS]
 UNSIGNED = [dimension for dimension in DIMENSIONS if not dimension.signed]
@@ -44,6 +56,7 @@ values = st.floats(1e-9, 1e15)
         (SIZE, "1.001 kB", 1001),
         (SIZE, "1 MB", 10**6),
         (SIZE, "2 GB", 2 * 10**9),
+        (FREQUENCY, "5 1/s", 5),
         (POWER, "-3 dBm", -3),
         (LOSS, "1.5 dB", 1.5),
         (SHARE, "95 %", 0.95),
@@ -156,3 +169,24 @@ def test_any_text_is_read_or_refused_and_never_anything_else(dimension, text):
     except ValueError:
         return
     assert math.isfinite(value)
+
+
+def test_one_of_something_is_no_plural():
+    said = [counted(n, noun) for noun in ("cross-connect", "switch") for n in (0, 1, 2)]
+    assert said[:3] == ["0 cross-connects", "1 cross-connect", "2 cross-connects"]
+    assert said[3:] == ["0 switches", "1 switch", "2 switches"]
+
+
+@pytest.mark.parametrize(
+    ("bound", "text", "shown"),
+    [
+        (0.0005, "900 ppm", "500 ppm"),
+        (1, "150 %", "100 %"),
+        (0, "-5 ms", "0 ms"),
+        (5, "7", 5),
+        (5, 7, 5),
+        (5, "7 furlongs", 5),
+    ],
+)
+def test_a_bound_is_written_as_what_it_bounds(bound, text, shown):
+    assert written_alike(bound, text) == shown
