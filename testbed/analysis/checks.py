@@ -85,9 +85,22 @@ def evaluate(
     of = _meaning(check, check.condition, mine, own)
     one = _One(check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
     found = _held(one, valid_share)
-    if found.verdict == "passed" or not (busy := busy_in_words(mine)):
+    if found.verdict == "passed":
         return found
-    return replace(found, reason="; ".join(part for part in (found.reason, busy) if part))
+    unread = _unread(check.metric, mine, own)
+    # Whatever else the machine did, it is not why a pattern matched nothing.
+    busy = "" if unread and found.value is None else busy_in_words(mine)
+    return replace(found, reason="; ".join(part for part in (found.reason, unread, busy) if part))
+
+
+def _unread(metric: str, trials: Sequence[TrialResult], own: Mapping[str, Meaning]) -> str:
+    """Return that programs that ended well printed nothing of a metric, and where to look."""
+    if metric not in own or all(metric in trial.values for trial in trials if trial.counts):
+        return ""
+    return (
+        f"no line that its programs printed was {own[metric].what}; what they printed is in "
+        "logs/*/program.stdout of the run"
+    )
 
 
 def _held(one: _One, valid_share: float) -> CheckResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed.analysis.meaning import DIMENSIONS, Meaning
 from testbed.schema import Condition, Statistic
-from testbed.units import LOSS, POWER, SHARE, Dimension
+from testbed.units import FREQUENCY, LOSS, POWER, SHARE, Dimension
 
 NEAR = "near_prediction"
 _KINDS = {SHARE: "a percentage"}
@@ -29,7 +29,8 @@ def in_unit(limit: Condition) -> float:
 
 def _permitted(mine: Dimension | None, statistic: Statistic) -> tuple[Dimension | None, ...]:
     if statistic != NEAR:
-        return (mine,)
+        # A number of events in a second has no other unit that a bare number could be in.
+        return (mine, None) if mine is FREQUENCY else (mine,)
     if mine in (POWER, LOSS):  # on a logarithmic scale a share of a value means nothing
         return (LOSS,)
     return (SHARE,) if mine is SHARE else (mine, SHARE)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.units import LOSS, POWER, RATE, SHARE, SIZE, TIME, Dimension
+from testbed.units import FREQUENCY, LOSS, POWER, RATE, SHARE, SIZE, TIME, Dimension
 
 Better = Literal["lower", "higher", "neither"]
 
@@ -28,6 +28,7 @@ DIMENSIONS: dict[str, Dimension] = {
     "s": TIME,
     "bit/s": RATE,
     "B": SIZE,
+    "1/s": FREQUENCY,
     "dBm": POWER,
     "dB": LOSS,
     "%": SHARE,
@@ -92,6 +93,16 @@ METRICS: dict[str, Meaning] = {
     "digest": Meaning("", "neither", "SHA-256 of model, optimiser, step and data position"),
 }
 """Every metric by name; those of single message sizes are found by `meaning`."""
+
+PREDICTED = {
+    "recovery_time": "total",
+    "detection": "noticing",
+    "reconfiguration": "reconfiguration",
+    "waiting": "waiting_for_spare",
+    "restoring": "state",
+    "first_step": "step",
+}
+"""Values that the prediction names, and the term of it that is about each."""
 
 _BY_SIZE = {
     "time": Meaning("s", "lower", "time of one collective of this size"),

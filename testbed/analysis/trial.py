@@ -14,7 +14,7 @@ from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.collectives import beside_the_model, collective_values
 from testbed.analysis.effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
-from testbed.analysis.meaning import METRICS, Meaning
+from testbed.analysis.meaning import METRICS, PREDICTED, Meaning
 from testbed.analysis.samples import bandwidths
 from testbed.analysis.steps import (
     Step,
@@ -40,16 +40,6 @@ _SPANS = {
     "first_step": ("t9", "t10"),
 }
 """Values that are the time from one mark to another."""
-
-_PREDICTED = {
-    "recovery_time": "total",
-    "detection": "noticing",
-    "reconfiguration": "reconfiguration",
-    "waiting": "waiting_for_spare",
-    "restoring": "state",
-    "first_step": "step",
-}
-"""Values that the prediction names, and the term of it that is about each."""
 
 NO_RESULT = ("failed", "invalid", "not recovered")
 """Outcomes of trials whose values are no results."""
@@ -192,7 +182,7 @@ def _predictions(events: Sequence[Event]) -> dict[str, float]:
         if event.kind == "prediction":
             terms |= event.data
             values |= event.data.get("values", {})
-    return values | {name: terms[term] for name, term in _PREDICTED.items() if term in terms}
+    return values | {name: terms[term] for name, term in PREDICTED.items() if term in terms}
 
 
 def _recovery_values(finder: MarkFinder, steps: Sequence[Step], marks: Marks) -> dict[str, float]:

@@ -14,29 +14,27 @@ from typing import Any
 
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.crossbar import Crossbar
+from testbed.bench.ends import ports_of
 from testbed.bench.moves import Move, Moved, move_all
 from testbed.bench.needs import is_exclusive, part_of
 from testbed.bench.probe import Probe, spare_ports
 from testbed.bench.promise import CircuitsPromise
 from testbed.clock import Deadline, now
-from testbed.errors import FileError, TestbedError, UnsafeError, UsageError
+from testbed.errors import TestbedError, UnsafeError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
 from testbed.fabric.circuits import (
-    Circuit,
     CrossConnect,
-    HostPort,
     SwitchPort,
-    cross_connects,
 )
 from testbed.fabric.device import State
 from testbed.fabric.reading import NOT_MEASURED, Reading
-from testbed.plugins import kind, nearest
+from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
-from testbed.schema import CircuitList, Lab
+from testbed.schema import Lab
 
 _LIMIT = 10.0
 
@@ -153,7 +151,7 @@ class SwitchByHand:
         What joins two named ports and is not listed is taken down. Raise BusyError when a named
         port is joined to one that is not named, and else what `connect` raises.
         """
-        with self._held(_ports(cross), run) as journal:
+        with self._held(ports_of(cross), run) as journal:
             deadline = Deadline.after(_LIMIT)
             return self._made(self._as_listed(cross, deadline), journal, deadline)
 
@@ -168,7 +166,7 @@ class SwitchByHand:
         self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
     ) -> Moved | None:
         pairs = {c.ingress: c.egress for c in cross}
-        with self._held(_ports(cross), run) as journal:
+        with self._held(ports_of(cross), run) as journal:
             deadline = Deadline.after(_LIMIT)
             present = self._switch.state(deadline)
             ours = {i: e for i, e in present.items() if pairs.get(i) == e}
@@ -236,62 +234,6 @@ def switch_by_hand(lab: Lab, name: str, leases: Leases, *, force: bool) -> Itera
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(_LIMIT))
         yield SwitchByHand(lab, name, identity, switch, None if force else leases)
-
-
-def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
-    """Return what two words mean: two host ports (both directions), or an ingress and an egress.
-
-    Raise UsageError with the forms there are, or for a port that the lab does not let be used.
-    """
-    try:
-        if len(ends) != 2:
-            raise ValueError(f"it has two ends, not {len(ends)}")
-        found = _joining(lab, name, *ends)
-    except ValueError as error:
-        raise UsageError(
-            f"{' '.join(ends) or 'nothing'} names no circuit of {name}: {error}",
-            hint="name two host ports (h0.p1 h1.p0), or an ingress and an egress (2 19)",
-        ) from None
-    if outside := sorted(_ports(found) - lab.switches[name].usable):
-        raise UsageError(
-            f"port {outside[0]} is none of those that lab {lab.lab} lets be used",
-            hint=f"see switches.{name}.ports and .protected in its file",
-        )
-    return found
-
-
-def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[CrossConnect]:
-    """Return the cross-connects of a list; raise FileError at one that cannot be or comes twice."""
-    found: dict[int, int] = {}
-    for index, ends in enumerate(listed.circuits):
-        where = listed.source.where("circuits", index)
-        try:
-            cross = {c.ingress: c.egress for c in parse_ends(lab, name, list(ends))}
-        except UsageError as error:
-            raise FileError(where, str(error.args[0]), hint=error.hint) from None
-        if cross.keys() & found.keys() or set(cross.values()) & set(found.values()):
-            raise FileError(where, f"{' '.join(ends)} uses a port that is listed before")
-        found |= cross
-    return frozenset(CrossConnect(name, i, e) for i, e in found.items())
-
-
-def _ports(cross: frozenset[CrossConnect]) -> frozenset[int]:
-    return frozenset(port for c in cross for port in (c.ingress, c.egress))
-
-
-def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnect]:
-    if one.isdecimal() and other.isdecimal():
-        return frozenset({CrossConnect(name, int(one), int(other))})
-    ends = HostPort.parse(one), HostPort.parse(other)
-    for host, port in ((end.host, end.port) for end in ends):
-        if host not in lab.hosts:
-            raise ValueError(f"there is no host {host}, {nearest(host, list(lab.hosts))}")
-        if port not in (ports := lab.hosts[host].ports):
-            raise ValueError(f"host {host} has no port {port}, {nearest(port, list(ports))}")
-    found = cross_connects([Circuit.between(*ends)], lab.wiring())
-    if any(cross.switch != name for cross in found):
-        raise ValueError(f"its fibres end on {next(iter(found)).switch}")
-    return found
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

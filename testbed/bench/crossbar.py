@@ -97,7 +97,7 @@ class Crossbar:
                 f"{self.name} holds circuits already on ports that are wanted: "
                 f"{self._named(foreign)}",
                 hint="wait for whoever made them, or take them down with "
-                f"`{typed('switch', self.name, 'disconnect', *_first(foreign))}`",
+                f"`{typed('switch', self.name, 'disconnect', *_all(foreign))}`",
             )
         self.start = self._shown = found
         self._made = set(found.items())
@@ -342,9 +342,9 @@ class Crossbar:
         )
 
 
-def _first(cross: State) -> list[str]:
-    """Return the first of some cross-connects as the words of a command line."""
-    return [str(port) for port in min(cross.items())]
+def _all(cross: State) -> list[str]:
+    """Return cross-connects as the words of a command line."""
+    return [str(port) for pair in sorted(cross.items()) for port in pair]
 
 
 def _astray(state: State, change: Change, applied: Applied) -> CrossPairs:

@@ -15,6 +15,7 @@ from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError
 from testbed.fabric.device import Capabilities, spans
 from testbed.schema import Host, Lab, avoided
+from testbed.units import counted
 
 _LIMIT = 10.0
 
@@ -79,7 +80,7 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
     """Say what an instrument does to light, or sees of it."""
     if name in lab.switches:
         _check_fibres(lab, name, instrument.capabilities)
-        yield f"{len(instrument.state(deadline))} cross-connects"
+        yield counted(len(instrument.state(deadline)), "cross-connect")
     elif name in lab.attenuators:
         for channel, fibre in lab.attenuators[name].fibres.items():
             shut = "" if instrument.is_open(channel, deadline) else ", shutter closed"

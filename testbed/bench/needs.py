@@ -7,6 +7,7 @@ line carries one conversation at a time, or when a change of one circuit may mov
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from testbed.errors import BusyError, UsageError
@@ -64,26 +65,36 @@ def is_exclusive(lab: Lab, name: str) -> bool:
 
 
 def named(lab: Lab, words: Iterable[str]) -> frozenset[Resource]:
-    """Return what a person names: a host, an instrument, a port or an outlet as `ocs.1`."""
-    return frozenset(_named(lab, word) for word in words)
+    """Return what a person names: hosts, instruments, ports or outlets as `ocs.1`, `ocs.1-5`."""
+    return frozenset(resource for word in words for resource in _named(lab, word))
 
 
-def _named(lab: Lab, word: str) -> Resource:
+def _named(lab: Lab, word: str) -> list[Resource]:
     name, dot, part = word.partition(".")
     if not dot and word in lab.hosts:
-        return host_of(lab, word)
+        return [host_of(lab, word)]
     if name not in lab.instruments():
         raise UsageError(
             f"{word!r} is nothing that can be leased in lab {lab.lab}",
             hint=nearest(name, [*lab.hosts, *lab.instruments()]),
         )
     if not dot:
-        return whole_of(lab, word)
+        return [whole_of(lab, word)]
     usable = sorted(lab.switches[name].usable) if name in lab.switches else ()
     outlets = [h.power.outlet for h in lab.hosts.values() if h.power and h.power.unit == name]
-    if part not in (known := [*map(str, usable), *outlets]):
-        raise UsageError(f"{name} has no {part!r} in lab {lab.lab}", hint=nearest(part, known))
-    return part_of(lab, name, part)
+    known = [*map(str, usable), *outlets]
+    parts = [part] if part in known else _in_range(part)
+    for one in parts:
+        if one not in known:
+            raise UsageError(f"{name} has no {one!r} in lab {lab.lab}", hint=nearest(one, known))
+    return [part_of(lab, name, one) for one in parts]
+
+
+def _in_range(part: str) -> list[str]:
+    """Return the numbers that `1-5` stands for; what is no range stands for itself."""
+    match = re.fullmatch(r"([0-9]{1,4})-([0-9]{1,4})", part)
+    numbers = range(int(match[1]), int(match[2]) + 1) if match else ()
+    return [str(number) for number in numbers] or [part]
 
 
 def _has_parts(lab: Lab, name: str) -> bool:

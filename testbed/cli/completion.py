@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from testbed.record.rundir import RunDirectory
+
 COMPLETE_VARIABLE = "_TESTBED_COMPLETE"
 """Set by a shell that asks for completions."""
+
+_MOST_PORTS = 4096
+"""That a switch has, whatever a file says that nobody has checked yet."""
 
 Names = Callable[[typer.Context, str], list[str]]
 
@@ -74,13 +80,16 @@ def twins(ctx: typer.Context) -> Iterator[str]:
 @_names
 def run_names(ctx: typer.Context) -> Iterator[str]:
     """Complete the runs by the whole name and by its end."""
+    yield "latest"
+    for run in _runs(ctx):
+        yield from (run.id, run.id.rpartition("-")[2])
+
+
+def _runs(ctx: typer.Context) -> list[RunDirectory]:
     from testbed.cli.finding import RESULTS, results_to_read
     from testbed.record.rundir import runs
 
-    results = results_to_read(Path(ctx.params.get("results") or RESULTS))
-    yield "latest"
-    for run in runs(results):
-        yield from (run.id, run.id.rpartition("-")[2])
+    return list(runs(results_to_read(Path(_said(ctx, "results") or RESULTS))))
 
 
 @_names
@@ -98,12 +107,64 @@ def instruments(ctx: typer.Context) -> Iterator[str]:
             yield from lab.get(section, ())
 
 
+def resources(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete what can be leased: hosts and instruments, and behind a dot ports and outlets."""
+    return (_parts if "." in incomplete else _whole)(ctx, incomplete)
+
+
 @_names
-def resources(ctx: typer.Context) -> Iterator[str]:
-    """Complete what can be leased: hosts and instruments."""
+def _whole(ctx: typer.Context) -> Iterator[str]:
     for lab in _labs_meant(ctx):
         for section in ("hosts", "switches", "power", "attenuators", "meters"):
             yield from lab.get(section, ())
+
+
+@_names
+def _parts(ctx: typer.Context) -> Iterator[str]:
+    for lab in _labs_meant(ctx):
+        for name, switch in lab.get("switches", {}).items():
+            yield from (f"{name}.{part}" for part in switch.get("ports", ()))
+            for first, last in _ranges(switch.get("ports", ())):
+                yield from (f"{name}.{port}" for port in range(first, last + 1))
+        outlets = (host.get("power") for host in lab.get("hosts", {}).values())
+        yield from (outlet for outlet in outlets if outlet)
+
+
+def _ranges(ports: Iterable[Any]) -> Iterator[tuple[int, int]]:
+    for part in ports:
+        first, _, last = str(part).partition("-")
+        yield int(first), min(int(last or first), _MOST_PORTS)
+
+
+@_names
+def circuit_ends(ctx: typer.Context) -> Iterator[str]:
+    """Complete the host ports whose fibres lead to the switch that was named."""
+    name = _said(ctx, "name")
+    for lab in _labs_meant(ctx):
+        for host, spec in lab.get("hosts", {}).items():
+            for port, found in spec.get("ports", {}).items():
+                ends = (str(found.get(key, "")) for key in ("tx", "rx", "bidi"))
+                if name in {end.rpartition(".")[0] for end in ends}:
+                    yield f"{host}.{port}"
+
+
+@_names
+def run_experiments(ctx: typer.Context) -> Iterator[str]:
+    """Complete the experiments that there are runs of."""
+    from testbed.cli.listing import row_of
+
+    yield from (row_of(run)["experiment"] for run in _runs(ctx))
+
+
+@_names
+def run_metrics(ctx: typer.Context) -> Iterator[str]:
+    """Complete the metrics of runs, of the experiment that was named where one was."""
+    from testbed.cli.listing import metrics_of, row_of
+
+    wanted = _said(ctx, "experiment")
+    for run in _runs(ctx):
+        if wanted in ("", row_of(run)["experiment"]):
+            yield from metrics_of(run.path)
 
 
 @_names
@@ -154,11 +215,11 @@ def _said(ctx: typer.Context, name: str) -> str:
     if found := ctx.params.get(name):
         return str(found)
     shell = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    words = shell.split()
-    if name == "experiment":
-        return words[2] if len(words) > 2 and not words[2].startswith("-") else ""
-    option = f"--{name}"
-    return words[words.index(option) + 1] if option in words[:-1] else ""
+    words, option = shell.split(), f"--{name}"
+    if option in words[:-1]:
+        return words[words.index(option) + 1]
+    is_first = name == "experiment" and words[1:2] in (["run"], ["plan"]) and len(words) > 2
+    return words[2] if is_first and not words[2].startswith("-") else ""
 
 
 def _is_of_twin(ctx: typer.Context) -> bool:

@@ -115,7 +115,8 @@ def plan(
         from testbed.report.plan_page import print_planned
 
         settings = planned_settings(inputs.experiment, inputs.lab)
-        print_planned(settings, planned_profiles(inputs.lab), sys.stdout, page_width())
+        profiles = planned_profiles(inputs.experiment, inputs.lab)
+        print_planned(settings, profiles, sys.stdout, page_width())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import testbed
@@ -87,7 +88,10 @@ def _spellings(path: Path) -> list[Path]:
 
 
 def _names(directories: list[Path]) -> list[str]:
-    files = (file for place in directories if is_directory(place) for file in place.iterdir())
+    files: list[Path] = []
+    for place in directories:
+        with suppress(OSError):  # nobody's to read, or gone: it names nothing
+            files += place.iterdir()
     return sorted({file.stem for file in files if file.suffix in _SUFFIXES})
 
 

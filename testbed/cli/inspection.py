@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
-from testbed.cli.completion import run_names
+from testbed.cli.completion import run_experiments, run_metrics, run_names
 from testbed.cli.finding import EXPERIMENTS, LABS, places
 from testbed.cli.listing import Wanted, print_runs, row_of
 from testbed.cli.record import read_again
@@ -18,6 +18,7 @@ from testbed.plugins import kinds
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
 from testbed.schema import Experiment, Lab, load
+from testbed.units import counted
 
 if TYPE_CHECKING:
     from testbed.analysis.summary import Summary
@@ -40,8 +41,13 @@ What = Literal["experiments", "labs", "runs", "drivers", "faults", "jobs", "poli
 )
 def list_(
     what: Annotated[What, typer.Argument(help="What to list.")],
-    experiment: Annotated[str, typer.Option(help="Only runs of this experiment.")] = "",
-    metric: Annotated[str, typer.Option(help="Besides, this metric of each run.")] = "",
+    experiment: Annotated[
+        str,
+        typer.Option(help="Only runs of this experiment.", autocompletion=run_experiments),
+    ] = "",
+    metric: Annotated[
+        str, typer.Option(help="Besides, this metric of each run.", autocompletion=run_metrics)
+    ] = "",
     last: Annotated[
         int | None, typer.Option(min=0, help="Only so many of the newest runs.")
     ] = None,
@@ -85,7 +91,9 @@ def _files(what: str) -> list[dict[str, Any]]:
         if isinstance(file, Experiment) and what == "experiments":
             rows.append({"file": str(path), "name": file.experiment, "question": file.question})
         elif isinstance(file, Lab) and what == "labs":
-            what_is_there = f"{len(file.hosts)} hosts, {len(file.switches)} switches"
+            what_is_there = ", ".join(
+                (counted(len(file.hosts), "host"), counted(len(file.switches), "switch"))
+            )
             rows.append({"file": str(path), "name": file.lab, "summary": what_is_there})
     return rows
 

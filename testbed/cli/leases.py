@@ -31,7 +31,7 @@ Resources = Annotated[
     list[str],
     typer.Argument(
         metavar="RESOURCE",
-        help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 pdu.3",
+        help="Hosts, instruments, ports or outlets: h0 ocs ocs.1 ocs.5-8 pdu.3",
         autocompletion=resources,
     ),
 ]

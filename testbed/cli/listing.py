@@ -17,6 +17,7 @@ from testbed.plugins import nearest
 from testbed.record.journal import is_held, owes
 from testbed.record.lines import MAX_LOG
 from testbed.record.rundir import RunDirectory, runs
+from testbed.schema.arm_names import short_names
 
 _TAIL = 64 << 10
 """Bytes at the end of an event log in which a run, or a `recover`, says that it is over."""
@@ -52,9 +53,10 @@ class Wanted:
     def _measured(self, rows: list[dict[str, Any]], results: Path) -> list[dict[str, Any]]:
         if not self.metric:
             raise UsageError("--best needs a metric", hint="name one with --metric")
-        metrics = {row["run"]: _metrics(results / row["run"]) for row in rows}
+        metrics = {row["run"]: metrics_of(results / row["run"]) for row in rows}
         name = self.metric
         known = sorted({one for found in metrics.values() for one in found})
+        metrics = {run: found | _by_short_name(found) for run, found in metrics.items()}
         if not any(name in found for found in metrics.values()):
             ends = [one for one in known if one.partition(".")[2] == name]
             hint = "known: " + ", ".join(ends) if ends else nearest(name, known)
@@ -133,7 +135,14 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _metrics(path: Path) -> dict[str, Any]:
+def _by_short_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics by the short names of their arms, which pages print."""
+    short = short_names(name.rpartition(".")[0] for name in metrics)
+    parts = ((*name.rpartition("."), found) for name, found in metrics.items())
+    return {f"{short[arm]}.{what}": found for arm, _, what, found in parts}
+
+
+def metrics_of(path: Path) -> dict[str, Any]:
     """Return the metrics of a run that have a number, or say that there is none."""
     try:
         found = RunDirectory(path).read_json("summary.json").get("metrics", {})

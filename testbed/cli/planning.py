@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from testbed.analysis.settings import Profile, Settings
+from testbed.plugins import kind
 from testbed.run.prediction import Physics
 from testbed.run.profiles import PROFILES, settings
 from testbed.schema import Experiment, Lab
@@ -16,9 +17,14 @@ def planned_settings(experiment: Experiment, lab: Lab) -> dict[str, Settings]:
     }
 
 
-def planned_profiles(lab: Lab) -> list[Profile]:
-    """Return each profile with what its light takes in any recovery: dark, settled, up again."""
-    found = []
+def planned_profiles(experiment: Experiment, lab: Lab) -> list[Profile]:
+    """Return each profile with what its light takes in any recovery: dark, settled, up again.
+
+    Nothing where no trial can have a recovery.
+    """
+    found: list[Profile] = []
+    if not any(_can_recover(arm.experiment) for arm in experiment.arms()):
+        return found
     for profile in PROFILES:
         own = profile.of(_physics(lab))
         light = own.loss_of_signal + own.settle + own.link_up
@@ -27,6 +33,19 @@ def planned_profiles(lab: Lab) -> list[Profile]:
             Profile(profile.name, own.settle, own.link_up, known, profile.source, {"": light})
         )
     return found
+
+
+_IN_PLACE = ("attenuate", "dark-circuit")
+"""Faults after which the same hosts go on."""
+
+
+def _can_recover(experiment: Experiment) -> bool:
+    """Tell whether something is broken that ends, or that the same hosts or a spare get over."""
+    fault = next(iter(experiment.faults), None)
+    if fault is None or kind("faults", fault.kind).role:
+        return False
+    has_spare = any(getattr(job.options, "spares", 0) for job in experiment.jobs.values())
+    return has_spare or fault.hold is not None or fault.kind in _IN_PLACE
 
 
 def _physics(lab: Lab) -> Physics:

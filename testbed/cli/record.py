@@ -192,14 +192,28 @@ def read_again(directory: RunDirectory, *, show: bool) -> Summary:
         return finish(directory, show=show)
 
 
+_OF_VALUES = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
+"""What code raises that meets a value which it was not written for."""
+
+_JSON = (dict, list, tuple, str, int, float, type(None))
+"""What a record holds; whatever else lacks an attribute is an object of ours."""
+
+
 @contextmanager
 def telling_damage(*directories: RunDirectory) -> Iterator[None]:
-    """Have whatever a record makes fail inside told as damage to it: records may hold anything."""
+    """Have what values of another type or range make fail inside told as damage to the record.
+
+    Records may hold any JSON. Other errors are ours, whatever the record holds: they go on.
+    """
     try:
         yield
     except (TestbedError, OSError):
         raise
-    except Exception as error:
+    except _OF_VALUES as error:
+        if isinstance(error, AttributeError) and not isinstance(error.obj, _JSON):
+            raise
         names = " or ".join(str(directory.path) for directory in directories)
         raise UsageError(
             f"the record in {names} is not as a run writes it: {_told(error)}",

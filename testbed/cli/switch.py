@@ -21,7 +21,7 @@ from testbed.cli.app import (
     app,
     print_json,
 )
-from testbed.cli.completion import switches
+from testbed.cli.completion import circuit_ends, switches
 from testbed.cli.ending import finishing_first
 from testbed.cli.finding import chosen_lab
 from testbed.cli.leases import leases_of
@@ -32,6 +32,7 @@ from testbed.commands import typed
 from testbed.errors import InstrumentError, UsageError
 from testbed.fabric.reading import NOT_MEASURED, Reading
 from testbed.schema import Lab, load_circuits, load_lab, split_overrides
+from testbed.units import counted
 
 if TYPE_CHECKING:
     from testbed.bench.byhand import Row, SwitchByHand
@@ -63,8 +64,9 @@ def switch(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[A B | FILE]",
-            help="Two host ports, or an ingress and an egress; or a list of circuits.",
+            metavar="[A B… | FILE]",
+            help="Two host ports, or an ingress and an egress, or several such pairs; or a list.",
+            autocompletion=circuit_ends,
         ),
     ] = None,
     lab: LabOption = "",
@@ -112,7 +114,7 @@ def switch(
 
 def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset[CrossConnect]:
     """Return the cross-connects that the words or the file name; none to show or watch."""
-    from testbed.bench.byhand import listed_circuits, parse_ends
+    from testbed.bench.ends import listed_circuits, parse_all_ends
 
     if action in ("show", "watch"):
         if what:
@@ -121,7 +123,7 @@ def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset
             )
         return frozenset()
     if action in ("connect", "disconnect"):
-        return parse_ends(lab, name, what)
+        return parse_all_ends(lab, name, what)
     if len(what) != 1:
         raise UsageError(f"{action} takes one file", hint="name a list of circuits, as wanted.yaml")
     return listed_circuits(lab, name, load_circuits(Path(what[0])))
@@ -137,7 +139,7 @@ def _print_rows(box: SwitchByHand, json: bool) -> None:
         ends = f"{row.ingress:>4} {_level_in(row)}→ {row.egress:<4} {_level_out(row)}"
         line = f"  {ends}{row.ends:<20} {row.state}"
         print(line.rstrip())
-    print(f"  {len(rows)} cross-connects")
+    print(f"  {counted(len(rows), 'cross-connect')}")
 
 
 def _print_plan(box: SwitchByHand, circuits: frozenset[CrossConnect], json: bool) -> None:

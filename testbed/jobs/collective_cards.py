@@ -66,6 +66,17 @@ class CollectiveOptions:
             for library in self.libraries:
                 yield from (f"over_{library}_{name}_{size}" for name in ours)
 
+    def predicts(self) -> Iterator[str]:
+        """Yield the metrics of its trials that the cost model knows: those of our algorithms."""
+        if "stragglar" in self.algorithms:
+            yield from _beside_stragglar(self.algorithms)
+        ours = [name for name in self.algorithms if name not in get_args(Library)]
+        for size in map(size_name, self.sizes):
+            for name in ours:
+                yield from (f"{what}_{name}_{size}" for what in ("total", "exposed", "sent"))
+                ways = (f"{name}_{way}_{size}" for way in ("repointed", "forwarded"))
+                yield from (f"{what}_{way}" for way in ways for what in ("total", "exposed"))
+
     @property
     def libraries(self) -> tuple[str, ...]:
         """Return the libraries that its ranks need."""

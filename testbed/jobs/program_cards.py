@@ -16,7 +16,6 @@ Better = Literal["lower", "higher", "neither"]
 LONGEST_PATTERN = 500
 MOST_METRICS = 32
 
-_PLAIN_UNITS = ("1", "1/s")
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
@@ -43,20 +42,20 @@ class Pattern:
             raise ValueError(f"{self.pattern!r} is no regular expression: {error}") from None
         if groups != 1:
             raise ValueError(f"{self.pattern!r} has {groups} groups, and the number must be in one")
-        if self.unit not in (known := [*_PLAIN_UNITS, *_FACTORS]):
+        if self.unit not in (known := list(_FACTORS)):
             raise ValueError(f"{self.unit!r} is no unit; {nearest(self.unit, known)}")
 
     @property
     def base(self) -> tuple[str, float]:
         """Return the base unit, and what a number in `unit` is multiplied by to be in it."""
-        return _FACTORS.get(self.unit, (self.unit, 1.0))
+        return _FACTORS[self.unit]
 
 
 _FACTORS = {
     unit: (next(base for base, one in dimension.units.items() if one == 1), factor)
     for dimension in DIMENSIONS[:-1]
     for unit, factor in dimension.units.items()
-} | {"%": ("%", 1.0)}
+} | {"1": ("1", 1.0), "%": ("%", 1.0)}
 """By unit, its base unit and its factor."""
 
 

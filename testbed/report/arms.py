@@ -13,8 +13,9 @@ from testbed.analysis.meaning import Meaning
 from testbed.analysis.metrics import METRICS, Metric
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
-from testbed.report.short import short_keys, shortened
+from testbed.report.short import shortened
 from testbed.report.wording import by_arm, in_order, interval, message_size, quantity
+from testbed.schema.arm_names import short_keys
 
 HEADINGS = ("metric", "arm", "n", "no value", "median", "95 % interval", "predicted")
 NOTE = (

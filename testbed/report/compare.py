@@ -17,8 +17,12 @@ from testbed.analysis.trial import NO_RESULT
 from testbed.errors import UsageError
 from testbed.fabric.card import Card, Difference
 from testbed.report.settings import Setup, differing
-from testbed.report.short import of_arm, short_names
+from testbed.report.short import of_arm
 from testbed.report.wording import by_arm, in_order, quantity
+from testbed.schema.arm_names import short_names
+
+_MOST_WIRING = 3
+"""Settings of addresses and wiring that are listed one by one."""
 
 _STYLES = {"better": "green", "worse": "bold red"}
 _TWO = ("first", "second")
@@ -96,10 +100,17 @@ def _print_settings(names: Sequence[str], setups: Sequence[Setup], console: Cons
     table = Table(box=None, pad_edge=False)
     for column in ("setting", *names):
         table.add_column(column, overflow="fold")
-    for row in rows:
+    wiring = [row for row in rows if row.is_wiring]
+    hidden = wiring if len(wiring) > _MOST_WIRING else []
+    shown = [row for row in rows if row not in hidden]
+    for row in shown:
         table.add_row(Text(row.key), *map(Text, row.values))
     console.print(Text("\nSettings that differ", style="bold"))
-    console.print(table)
+    if shown:
+        console.print(table)
+    if hidden:
+        words = f"{len(hidden)} of addresses and wiring; --json lists them"
+        console.print(Text(f"{'and ' if shown else ''}{words}", style="dim"))
 
 
 def _check_format(summaries: Sequence[Mapping[str, Any]]) -> None:

@@ -26,6 +26,7 @@ from testbed.run.plan import (
     StartJob,
     VerifyPaths,
 )
+from testbed.units import counted
 
 PlainStep = OpenInstruments | OpenHosts | ProgramCircuits | VerifyPaths | StartJob | Restore
 """A step that is told in lines; trials are told in one table."""
@@ -53,7 +54,7 @@ def print_plan(plan: Plan, out: TextIO, width: int) -> None:
     for number, step in enumerate(steps, start=1):
         print(file=out)
         if isinstance(step, RunTrial):
-            write(f"{number:2}  Run {len(plan.trials)} trials")
+            write(f"{number:2}  Run {counted(len(plan.trials), 'trial')}")
             for line in _table(_trials(plan.trials), width - len(_INDENT)):
                 print(f"{_INDENT}{line}".rstrip(), file=out)
         else:
@@ -68,9 +69,9 @@ def print_planned(
 ) -> None:
     """Write what a run on a twin would rest on, and what its light would take elsewhere."""
     print(f"\n{PLANNED_TITLE}", file=out)
-    lines = [*settings_lines(settings), PLANNED_NOTE]
+    lines = [*settings_lines(settings), *([PLANNED_NOTE] if profiles else ())]
     wrapped = [line for text in lines for line in _wrapped(text, width - len(_INDENT))]
-    rows = [HEADINGS, *profile_rows(profiles)]
+    rows = [HEADINGS, *profile_rows(profiles)] if profiles else []
     for line in (*wrapped, *_table(rows, width - len(_INDENT))):
         print(f"{_INDENT}{line}".rstrip(), file=out)
 
@@ -80,13 +81,18 @@ def _title(step: PlainStep) -> str:
         case OpenInstruments():
             return "Lock, open and identify the instruments"
         case OpenHosts(hosts):
-            return f"Start agents on {len(hosts)} hosts and set their fabric ports' addresses"
+            count = counted(len(hosts), "host")
+            return f"Start agents on {count} and set their fabric ports' addresses"
         case ProgramCircuits(circuits, adds):
-            return f"Make {len(circuits)} circuits of {len(adds)} cross-connects"
+            return (
+                f"Make {counted(len(circuits), 'circuit')} of {counted(len(adds), 'cross-connect')}"
+            )
         case VerifyPaths(ports):
-            return f"Verify that {len(ports)} ports reach each other through the packet switch"
+            count = counted(len(ports), "port")
+            return f"Verify that {count} reach each other through the packet switch"
         case StartJob(name, kind, hosts):
-            return f"Start job {name}: {kind} on {len(hosts)} ranks, and probe its links"
+            count = counted(len(hosts), "rank")
+            return f"Start job {name}: {kind} on {count}, and probe its links"
         case Restore():
             return "Take everything back, whatever happened"
     assert_never(step)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.errors import EXIT_BUSY
 from testbed.events import Event
-from testbed.report.short import short_names
 from testbed.report.wording import quantity, size
 from testbed.run.plan import Plan, RunTrial
+from testbed.schema.arm_names import short_names
 
 Tone = Literal["plain", "fault", "good", "bad"]
 
@@ -69,6 +70,8 @@ class Progress:
         self._members: set[int] = set()
         self._generation = 0
         self._is_new_job = True
+        self._has_begun = False
+        """Whether a trial has begun."""
         self._finished: dict[tuple[int, int], set[int]] = {}
 
     def note(self, event: Event) -> Iterator[Line]:
@@ -92,6 +95,7 @@ class Progress:
                 self.phase = _PHASES.get(event.subject, event.subject)
                 self.trial = None
             case "trial.begin" if event.trial is not None:
+                self._has_begun = True
                 self.trial, self.size = self.plan.trials[event.trial], None
             case "trial.end":
                 self._is_new_job = True
@@ -196,6 +200,8 @@ class Progress:
                 return self._ended(event)
             case "cleanup.end" if data["problem"]:
                 return f"taking back {subject} failed: {data['problem']}", "bad"
+            case "run.end" if not self._has_begun and data.get("exit_code") == EXIT_BUSY:
+                return None  # the command says why it was refused
             case "run.end":
                 return (data["error"], "bad") if data["error"] else ("the run is over", "plain")
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,14 @@ ABSENT = "–"
 """What stands for a setting that a run does not have."""
 
 _SAID_ELSEWHERE = {"question", "experiment", "lab.lab"}
+
+
+_WIRING = re.compile(
+    r"lab\.hosts\.[^.]+\.(ssh|power|ports\.[^.]+\.(interface|address|tx|rx|bidi|packet|rdma))"
+    r"|lab\.(switches|packet_switches|power|attenuators|meters)\.[^.]+"
+    r"\.(resource|identity|ports|(fibres|taps)\..+)"
+)
+"""Keys that say what stands where and which fibre leads where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +37,11 @@ class Setting:
 
     key: str
     values: tuple[str, ...]
+
+    @property
+    def is_wiring(self) -> bool:
+        """Tell whether it says where something stands or is plugged in."""
+        return bool(_WIRING.fullmatch(self.key))
 
 
 def differing(setups: Sequence[Setup]) -> list[Setting]:

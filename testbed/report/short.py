@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from testbed.analysis.summary import Summary
-
-_KEY = re.compile(r"(?:^|(?<=[/,]))[A-Za-z_][\w-]*(?:\.[\w-]+)+(?==)")
-"""A dotted key, as a matrix puts it into the name of an arm."""
-
-
-def short_keys(arms: Iterable[str]) -> dict[str, str]:
-    """Return, for each dotted key in the names of arms, its shortest end that no other has."""
-    keys = list(dict.fromkeys(key for arm in arms for key in _KEY.findall(arm)))
-    return {key: _end(key, [other for other in keys if other != key]) for key in keys}
-
-
-def short_names(arms: Iterable[str]) -> dict[str, str]:
-    """Return the short name of each arm; its own where two arms would share one."""
-    names = list(dict.fromkeys(arms))
-    keys = short_keys(names)
-    short = {name: _KEY.sub(lambda found: keys[found[0]], name) for name in names}
-    taken = list(short.values())
-    return {name: s if taken.count(s) == 1 else name for name, s in short.items()}
+from testbed.schema.arm_names import short_names
 
 
 def shortened(summary: Summary) -> Summary:
@@ -62,12 +45,3 @@ def of_arm(metric: str, names: Mapping[str, str]) -> str:
     """Return `arm.metric` with the short name of its arm."""
     arm, _, what = metric.rpartition(".")
     return f"{names.get(arm, arm)}.{what}"
-
-
-def _end(key: str, others: Sequence[str]) -> str:
-    parts = key.split(".")
-    for count in range(1, len(parts)):
-        end = ".".join(parts[-count:])
-        if not any(other == end or other.endswith(f".{end}") for other in others):
-            return end
-    return key

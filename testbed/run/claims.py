@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from testbed.analysis.limits import misfit
-from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning, own_metrics
+from testbed.analysis.limits import NEAR, misfit
+from testbed.analysis.meaning import METRICS, PREDICTED, Meaning, is_of_size, meaning, own_metrics
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
 from testbed.schema import Arm, Condition, Experiment
@@ -21,10 +21,8 @@ _OF_A_REPAIR = (
 )
 """Metrics of a trial in which a policy repaired what was broken."""
 
-_OF_A_DELAY = (
-    *("straggling_step_time", "communication_share", "collective_gain", "step_gain"),
-    "gain_agreement",
-)
+_OF_A_SUM = ("straggling_step_time", "communication_share", "collective_gain", "step_gain")
+_OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
 """Metrics of training in which a rank is slowed down."""
 
 
@@ -34,6 +32,8 @@ class _Yield:
 
     arm: str
     known: Mapping[str, Meaning]
+    predicted: frozenset[str] | None
+    """Those that the model expects something of; None where its jobs do not tell."""
     any_size: bool
     """Its jobs do not tell which message sizes they measure."""
     job: str
@@ -62,6 +62,14 @@ class _Yield:
                 return f"no trial of {self.arm} has {metric!r}: {lack}", hint
         return f"no trial of {self.arm} has {metric!r}: {self.job} does not measure it", hint
 
+    def unpredicted(self, metric: str) -> tuple[str, str]:
+        """Return that nothing predicts a metric, and a hint; nothing where something may."""
+        if self.predicted is None or metric in self.predicted:
+            return "", ""
+        known = sorted(self.predicted & self.known.keys())
+        there = nearest(metric, known) if known else "compare it with a value, as in median: …"
+        return f"nothing predicts {metric!r} in the trials of {self.arm}", there
+
 
 def check_claims(experiment: Experiment) -> None:
     """Refuse checks on metrics that no trial of their arm has, and limits that say nothing of them.
@@ -74,30 +82,32 @@ def check_claims(experiment: Experiment) -> None:
 
 
 def _problems(experiment: Experiment, yields: Mapping[str, _Yield]) -> Iterator[Problem]:
+    names = experiment.arm_names()
     for key, statistics in experiment.checks.items():
         arm, _, metric = key.rpartition(".")
-        mine = yields[arm or next(iter(yields))]
+        mine = yields[names[arm]]
         message, hint = mine.problem(metric)
         if message:
             yield Problem(("checks", key), message, hint, at_key=True)
             continue
         for statistic, condition in statistics.conditions().items():
-            if isinstance(condition, Condition):
-                said = misfit(metric, mine.meaning(metric), statistic, condition)
-            else:
-                said = _mismatch(metric, mine, condition, yields)
+            said, hint = "", ""
+            if not isinstance(condition, Condition):
+                other, _, name = condition.rpartition(".")
+                said = _mismatch(metric, mine, name, yields[names[other]])
+            elif not (said := misfit(metric, mine.meaning(metric), statistic, condition)):
+                said, hint = mine.unpredicted(metric) if statistic == NEAR else ("", "")
             if said:
-                yield Problem(("checks", key, statistic), said)
+                yield Problem(("checks", key, statistic), said, hint)
 
 
-def _mismatch(metric: str, mine: _Yield, other: str, yields: Mapping[str, _Yield]) -> str:
+def _mismatch(metric: str, mine: _Yield, other: str, theirs: _Yield) -> str:
     """Return why two metrics cannot be the same, or nothing where they may be."""
-    arm, _, name = other.rpartition(".")
-    message, hint = yields[arm].problem(name)
+    message, hint = theirs.problem(other)
     if message:
         return f"{message}; {hint}"
-    units = mine.meaning(metric).unit, yields[arm].meaning(name).unit
-    return "" if units[0] == units[1] else f"{metric} and {name} are not in one unit"
+    units = mine.meaning(metric).unit, theirs.meaning(other).unit
+    return "" if units[0] == units[1] else f"{metric} and {other} are not in one unit"
 
 
 def _yield(experiment: Experiment, arm: Arm) -> _Yield:
@@ -113,9 +123,21 @@ def _yield(experiment: Experiment, arm: Arm) -> _Yield:
         (_OF_A_FAULT, has_fault), (_OF_A_REPAIR, has_policy), (_OF_A_DELAY, has_delay),
     ) if there for name in names}  # fmt: skip
     known = {name: METRICS[name] for name in names} | _of_jobs(experiment, arm)
+    predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
     any_size = any(_has_any_size(job.options) for job in spec.jobs.values())
     job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
-    return _Yield(arm.name, known, any_size, job, has_fault, has_policy, has_delay)
+    return _Yield(arm.name, known, predicted, any_size, job, has_fault, has_policy, has_delay)
+
+
+def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
+    """Return the metrics that the model expects something of, as `run/stage.py` asks it."""
+    options = [job.options for job in spec.jobs.values()]
+    if any(not hasattr(one, "measures") for one in options):
+        return None
+    by_job = [one for one in options if hasattr(one, "predicts")]
+    if by_job:
+        return frozenset() if breaks else frozenset(n for one in by_job for n in one.predicts())
+    return frozenset(PREDICTED if breaks else _OF_A_SUM if has_delay else ())
 
 
 def _has_any_size(options: object) -> bool:

@@ -21,6 +21,18 @@ def breaks(fault: str) -> bool:
     return kind("faults", fault).role != "slows"
 
 
+def check_order(experiment: Experiment) -> None:
+    """Raise FileError where a fault of a switch is listed before that of the job."""
+    kinds = [is_of_far_end(fault) for fault in experiment.faults]
+    if kinds[:1] == [True] and False in kinds:
+        entry = kinds.index(False)
+        raise FileError(
+            experiment.source.where("faults", entry),
+            f"the {experiment.faults[entry].kind} is listed after a fault of a switch",
+            hint="list the fault of the job first, then those of switches",
+        )
+
+
 def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
     """Return what far ends do wrong in a trial, in the order of its steps.
 

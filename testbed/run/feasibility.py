@@ -10,7 +10,7 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import nearest
-from testbed.run.far_end_plan import breaks, is_of_far_end
+from testbed.run.far_end_plan import breaks, check_order, is_of_far_end
 from testbed.run.placement import Placement
 from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
 
@@ -56,6 +56,7 @@ def _lasting(lab: Lab) -> tuple[Any, ...]:
 def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool) -> None:
     """Refuse a fault that may not or cannot be injected, and trials that nothing would end."""
     experiment = arm.experiment
+    check_order(experiment)
     if not experiment.faults or is_of_far_end(experiment.faults[0]):
         return _check_end(arm, placement)
     fault = experiment.faults[0]

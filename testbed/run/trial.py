@@ -204,7 +204,8 @@ class Trial:
             return job.completed >= target or job.has_ended or bool(self._comeback.broken)
 
         if not self._inbox.wait(there, deadline):
-            self.failure = f"the job did not reach step {target} before the trial's limit"
+            limit = self._experiment.limits.trial
+            self.failure = f"the job did not reach step {target} within the trial's {limit:g} s"
         elif self._job.completed < target:
             self.failure = self._comeback.broken or f"the job ended before step {target}"
         else:

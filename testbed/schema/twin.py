@@ -15,7 +15,6 @@ from testbed.schema.source import Steps
 from testbed.schema.text import Name
 from testbed.units import POWER, BitRate, PowerLevel, Seconds, Share
 
-
 LAUNCH = 0.0
 """dBm that a port of a twin sends where the lab file does not say it."""
 

@@ -271,6 +271,12 @@ class TestChanging:
         with pytest.raises(Garbled, match="without JSON: '<html>'"):
             driver.apply(Change({}, {1: 5}), soon())
 
+    @pytest.mark.parametrize("page", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000])
+    def test_an_answer_nested_without_end_is_no_answer(self, web, page):
+        driver = opened(web, EMPTY, put(1, 5, Answer(200, page)))
+        with pytest.raises(Garbled, match="without JSON: '\\[\\["):
+            driver.apply(Change({}, {1: 5}), soon())
+
     def test_what_is_not_allowed_is_refused_before_the_first_byte(self, web):
         driver = opened(web, ports={1, 5})
         with pytest.raises(UsageError, match="port 6 is not among its ports"):

@@ -105,3 +105,14 @@ def test_a_trial_that_ended_well_is_not_lost():
 @pytest.mark.parametrize("name", ["busbw_64mib", "time_8b_in_place", "algbw_1gib_in_place"])
 def test_sizes_are_known_in_both_halves(name):
     assert meaning(name).unit in ("s", "bit/s")
+
+
+def test_a_pattern_that_matched_nothing_is_named_and_no_busy_machine_is_blamed(experiment):
+    log = program()
+    log.write(1.15, "load", "this machine", others=0.9)
+    (check,) = verdict(experiment, log).checks
+    assert check.verdict == "unknown"
+    assert check.reason == (
+        "1 of 1 trials have no value; no line that its programs printed was read by '(.*)'; "
+        "what they printed is in logs/*/program.stdout of the run"
+    )

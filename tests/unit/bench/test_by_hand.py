@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from testbed.bench.byhand import parse_ends, switch_by_hand
+from testbed.bench.byhand import switch_by_hand
+from testbed.bench.ends import parse_all_ends, parse_ends
 from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
@@ -204,3 +205,13 @@ def test_light_keeps_its_limits_by_hand(hand):
     hand.connect("4", "12")
     with pytest.raises(LabError, match="port 12 is to be kept alight"):
         hand.disconnect("4", "12")
+
+
+def test_several_circuits_are_named_in_one_command(hand):
+    lab = hand.lab
+    found = parse_all_ends(lab, "ocs", ["4", "11", "5", "12"])
+    assert {(cross.ingress, cross.egress) for cross in found} == {(4, 11), (5, 12)}
+    with pytest.raises(UsageError, match="5 11 uses a port that is named before"):
+        parse_all_ends(lab, "ocs", ["4", "11", "5", "11"])
+    with pytest.raises(UsageError, match="it has two ends, not 3"):
+        parse_all_ends(lab, "ocs", ["4", "11", "5"])

@@ -116,6 +116,12 @@ def test_what_was_there_and_is_wanted_is_adopted_and_comes_back_at_the_end(rack)
     assert rack.undone() == []
 
 
+def test_all_circuits_in_the_way_are_named_in_one_command(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1,2),(@22,32)")
+    with pytest.raises(BusyError, match=r"`testbed switch ocs disconnect 1 22 2 32`"):
+        rack.fabric.adopt(frozenset({ONE}), soon())
+
+
 def test_a_circuit_of_others_on_our_ports_stops_the_plan_before_it_begins(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@22)")
     with pytest.raises(BusyError, match=r"ocs holds circuits .*1→22 \(h0\.p0 to h2\.p1\)"):

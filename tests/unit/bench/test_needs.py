@@ -22,7 +22,12 @@ power:
   pdu: {driver: redfish, resource: "https://192.0.2.11"}
 """
 URL = "tcp://192.0.2.10:5025"
-ENDS = ("tx: ocs.1, rx: ocs.9", "tx: ocs.2, rx: ocs.10", "bidi: tty.3", "tx: mesh.4, rx: mesh.12")
+ENDS = (
+    "tx: ocs.1, rx: ocs.9",
+    "tx: ocs.2, rx: ocs.10",
+    "tx: tty.3, rx: tty.11",
+    "tx: mesh.4, rx: mesh.12",
+)
 
 
 @pytest.fixture
@@ -75,6 +80,9 @@ def test_a_person_names_hosts_boxes_ports_and_outlets(lab):
     assert names(named(lab, ["h1", "ocs.7", "pdu.2", "mesh.4", "ocs"])) == {
         *("h1", "ocs.7", "pdu.2", "mesh", "ocs")
     }
+    assert names(named(lab, ["ocs.7-9", "pdu.1-2"])) == {
+        *("ocs.7", "ocs.8", "ocs.9", "pdu.1", "pdu.2")
+    }
     assert named(lab, ["tty.5"]) == {whole_of(lab, "tty")}
 
 
@@ -87,6 +95,9 @@ def test_a_person_names_hosts_boxes_ports_and_outlets(lab):
         ("pdu.9", "has no '9'"),
         ("h0.p0", "is nothing that can be leased"),
         ("ocs.", "has no ''"),
+        ("ocs.15-18", "has no '17'"),
+        ("ocs.0-3", "has no '0'"),
+        ("ocs.5-3", "has no '5-3'"),
     ],
 )
 def test_what_there_is_not_is_refused_with_what_is_near(lab, word, hint):

@@ -34,6 +34,11 @@ def offered(line, cwd=ROOT, **variables):
         ("testbed run lumion --lab seri", ["serial-rack"]),
         ("testbed switch o", ["ocs"]),
         ("testbed lock --lab rack p", ["pdu"]),
+        ("testbed lock --lab rack pdu.", [f"pdu.{n}" for n in range(1, 7)]),
+        ("testbed lock --lab rack ocs.1-", ["ocs.1-32"]),
+        ("testbed unlock --lab rack ocs.3", ["ocs.3", "ocs.30", "ocs.31", "ocs.32"]),
+        ("testbed switch ocs connect --lab rack h1.", ["h1.p0", "h1.p1"]),
+        ("testbed switch ocs disconnect --lab rack h0.p0 h5.p1", ["h5.p1"]),
         ("testbed twin fault rack ocs late", ["late"]),
         ("testbed run lumion -S lab.twin.set", ["lab.twin.settle="]),
         ("testbed run lumion -S needs.h", ["needs.hosts="]),
@@ -83,3 +88,14 @@ def test_completion_imports_no_library_of_the_lab():
         timeout=60,
     )
     assert (done.stdout.split(), done.stderr) == (["ocs"], "[]\n")
+
+
+def test_experiments_and_metrics_of_runs_are_completed(tmp_path):
+    results = tmp_path / "results"
+    found = {"unit": "s", "median": 0.5, "n": 1, "better": "lower"}
+    records.ended(results, metrics={"warm.recovery_time": found})
+    records.ended(results, "settle", metrics={"cold.dip": found})
+    assert offered("testbed list runs --experiment ", tmp_path) == ["lumion", "settle"]
+    assert offered("testbed list runs --metric ", tmp_path) == ["cold.dip", "warm.recovery_time"]
+    of = "testbed list runs --experiment settle --metric "
+    assert offered(of, tmp_path) == ["cold.dip"]

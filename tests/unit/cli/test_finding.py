@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -125,3 +127,29 @@ def test_the_newest_run_that_is_left_is_the_latest_once_the_latest_is_deleted(el
     shutil.rmtree(RunDirectory.create(elsewhere / "results", "second").path)
     assert command_line(["report", "latest"]) == 2
     assert f"{first.id} holds no readable run.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def unreadable():
+    """Return a closed directory and one with a closed file, and be somebody whom that keeps out."""
+    was = os.geteuid()
+    with TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "closed").mkdir()
+        (place / "lab.yaml").touch(0)
+        (place / "closed").chmod(0)
+        place.chmod(0o755)
+        os.seteuid(was or 65534)
+        yield place
+        os.seteuid(was)
+        (place / "closed").chmod(0o700)
+
+
+@pytest.mark.parametrize("name", ["lab.yaml", "closed/lab.yaml", "closed/lab", "closed"])
+def test_a_lab_that_may_not_be_read_is_told_in_a_sentence(unreadable, capsys, name):
+    file = str(ROOT / "experiments" / "lumion.yaml")
+    assert command_line(["plan", file, "--lab", str(unreadable / name)]) == 2
+    assert command_line(["who", "--lab", str(unreadable / name)]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("testbed: ") and str(unreadable) in first
+    assert second.startswith("testbed: ") and str(unreadable) in second

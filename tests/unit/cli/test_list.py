@@ -133,3 +133,12 @@ def test_a_damaged_metric_is_none(tmp_path, capsys, metrics):
 def test_a_fifo_for_an_event_log_keeps_nobody_waiting(tmp_path, capsys):
     os.mkfifo(records.made(tmp_path).events)
     assert [row["outcome"] for row in listed(tmp_path, capsys)] == ["unfinished"]
+
+
+def test_a_metric_is_found_by_the_short_name_of_its_arm(tmp_path, capsys):
+    values = {"lab.twin.settle=1 ms.recovery_time": metric(0.5)[RECOVERY]}
+    records.ended(tmp_path, metrics=values)
+    (row,) = listed(tmp_path, capsys, "--metric", "settle=1 ms.recovery_time")
+    assert (row["value"], row["metric"]) == (0.5, "settle=1 ms.recovery_time")
+    (row,) = listed(tmp_path, capsys, "--metric", "lab.twin.settle=1 ms.recovery_time")
+    assert row["value"] == 0.5

@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import testbed.cli
+from testbed.cli.record import telling_damage
+from testbed.errors import UsageError
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 
@@ -183,3 +186,35 @@ def test_no_control_character_of_a_record_reaches_the_terminal(run, tmp_path):
             assert any(escape in text for text in texts(json.loads(done.stdout)))
     for name in WRITTEN:
         assert not set((run.path / name).read_text()) & set("\x1b\x07\x9b\u202e")
+
+
+class Ours:
+    """An object that no record holds."""
+
+
+def fail_as_asserted():
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("fail", "is_damage"),
+    [
+        (lambda: {}["t0"], True),
+        (lambda: [][0], True),
+        (lambda: 1 + "a", True),
+        (lambda: float("a"), True),
+        (lambda: 1 / 0, True),
+        (lambda: None.get("t0"), True),
+        (lambda: Ours().get("t0"), False),
+        (lambda: undefined_name, False),  # noqa: F821
+        (lambda: next(iter(())), False),
+        (fail_as_asserted, False),
+        (lambda: import_module("testbed.nothing"), False),
+    ],
+)
+def test_only_what_values_do_to_our_code_is_told_as_damage(run, fail, is_damage):
+    with pytest.raises(Exception) as raised, telling_damage(run):
+        fail()
+    assert isinstance(raised.value, UsageError) is is_damage
+    if is_damage:
+        assert f"the record in {run.path} is not as a run writes it" in str(raised.value)

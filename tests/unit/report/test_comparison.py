@@ -203,6 +203,28 @@ def test_settings_that_differ_are_told_and_no_others(page):
     assert lines[start + 4] == ""
 
 
+def wired(start, settle):
+    ports = {"p0": {"tx": f"ocs.{start}", "rx": f"ocs.{start + 16}", "launch": f"{start} dBm"}}
+    return {"hosts": {"h0": {"ssh": f"h{start}", "ports": ports}}, "twin": {"settle": settle}} | {
+        "switches": {"ocs": {"resource": f"tcp://{start}", "ports": [start], "settle": "1 ms"}}
+    }
+
+
+def test_the_wiring_of_two_labs_is_counted_below_the_settings_and_listed_for_scripts(page):
+    runs = [written(*bandwidths(4e8)), written(*bandwidths(1e8))]
+    setups = [Setup({}, wired(1, "1 ms")), Setup({}, wired(2, "2 ms"))]
+    lines = page(*runs, setups=setups).splitlines()
+    start = lines.index("Settings that differ")
+    assert [line.split()[0] for line in lines[start + 2 : start + 4]] == [
+        "lab.hosts.h0.ports.p0.launch",
+        "lab.twin.settle",
+    ]
+    assert lines[start + 4] == "and 5 of addresses and wiring; --json lists them"
+    settings = comparison_to_json(runs, setups)["settings"]
+    assert settings["lab.hosts.h0.ports.p0.tx"] == ["ocs.1", "ocs.2"]
+    assert len(settings) == 7
+
+
 def test_what_is_the_same_is_no_setting_that_differs():
     """The question, and what the heads of the runs say already, is none either."""
     other = {**EXPERIMENT, "question": "another?"}

@@ -300,6 +300,25 @@ def test_clean_up_that_failed_is_told():
     assert lines[0].text == "taking back circuits failed: ocs does not answer"
 
 
+def test_a_host_that_was_given_up_after_a_trial_is_told():
+    data = {"text": "its agent is given up after the trial: h3: it did not answer"}
+    (line,), _ = told([Event(0, 1.0, "note", "h3", 0, data)])
+    assert line.text == "h3: its agent is given up after the trial: h3: it did not answer"
+
+
+def run_over(**data):
+    usual = {"error": "ocs.1: held by bob", "exit_code": 5, "left": [], "signals": []}
+    return Event(1, 1.0, "run.end", "", None, usual | data)
+
+
+def test_a_refusal_is_left_to_the_command_to_tell():
+    assert told([run_over()])[0] == []
+    (line,), _ = told([run_over(exit_code=4)])
+    assert line.text == "ocs.1: held by bob"
+    begun = Event(0, 0.5, "trial.begin", "warm", 0, {"generation": 1})
+    assert told([begun, run_over()])[0][-1].text == "ocs.1: held by bob"
+
+
 def test_the_step_rate_shows_the_dip_while_it_lasts():
     ends = [t / 10 for t in range(21)]  # ten steps a second for two seconds, then none
     found = rates(ends, 4.0, 20)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
+import pytest
 from runs_by_hand import plan
 
 from testbed.analysis.settings import Profile
+from testbed.cli.planning import planned_profiles
 from testbed.report.plan_page import print_plan, print_planned
+from testbed.schema import load_experiment, load_lab
+
+ROOT = Path(__file__).parents[3]
 
 
 def page(shown, width=100):
@@ -74,3 +80,24 @@ def test_what_a_run_on_a_twin_would_rest_on_is_said_with_what_others_would_take(
     assert lines[1] == "What a twin's numbers would rest on"
     assert lines[2:4] == ["    warm: settle 25 ms, heartbeat 200 ms", "    slow: settle 200 ms"]
     assert re.split(r"\s{2,}", lines[-1].strip()) == ["box", "200 ms", "3 s", "3.202 s", "a book"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "shown"),
+    [
+        ([], True),
+        (["jobs.main.spares=0", "needs.hosts=4"], False),
+        (["faults=[]"], False),
+        (["jobs.main.spares=0", "needs.hosts=4", "faults.0.kind=dark-circuit"], True),
+        (["jobs.main.spares=0", "needs.hosts=4", "faults.0.kind=rank-freeze",
+          "faults.0.hold=100 ms"], True),
+    ],
+)  # fmt: skip
+def test_no_recovery_is_expected_where_nothing_can_recover(changed, shown):
+    lab = load_lab(ROOT / "configs" / "rack.yaml")
+    experiment = load_experiment(ROOT / "experiments" / "lumion.yaml", changed)
+    profiles = planned_profiles(experiment, lab)
+    assert bool(profiles) is shown
+    out = io.StringIO()
+    print_planned({"warm": {"settle": 0.025}}, profiles, out, 100)
+    assert ("of a recovery" in out.getvalue()) is shown

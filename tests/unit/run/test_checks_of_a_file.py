@@ -16,7 +16,8 @@ ALLREDUCE = "kind: allreduce, ranks: 4, sizes: [64 KiB, 1 MiB]"
 COLLECTIVE = "kind: collective, ranks: 4, sizes: [1 MiB], algorithms: [ring, rhd, stragglar]"
 COMMAND = (
     "kind: command, ranks: 2, command: [ping], metrics: {rtt: {pattern: 't=(.*)', unit: ms, better"
-    ": lower}, hits: {pattern: 'h=(.*)', unit: '%', better: higher}}"
+    ": lower}, hits: {pattern: 'h=(.*)', unit: '%', better: higher}, "
+    "rate: {pattern: 'r=(.*)', unit: 1/s, better: lower}}"
 )
 FAULT = "faults: [{kind: power-cut, target: random, at: {step: 8}}]\n"
 DELAY = "faults: [{kind: straggler, target: rank 1, at: {step: 1}, delay: 1 s}]\n"
@@ -178,8 +179,35 @@ def test_a_metric_that_cannot_come_is_refused_with_the_nearest_that_can(
 
 
 @pytest.mark.parametrize(
+    ("job", "metric", "rest", "hint"),
+    [
+        (TRAIN, "step_time", "", "compare it with a value, as in median: …"),
+        (TRAIN, "dip", FAULT, "known: recovery_time"),
+        (TRAIN, "step_time", DELAY, "did you mean 'step_gain'?"),
+        (ALLREDUCE, "busbw_64kib", "", "compare it with a value"),
+        (COLLECTIVE, "busbw_ring_1mib", "", "did you mean 'sent_ring_1mib'?"),
+        (COLLECTIVE, "skew", "", "known: critical_delay, "),
+        (COLLECTIVE, "recovery_time", FAULT, "compare it with a value"),
+        (COMMAND, "rtt", "", "compare it with a value"),
+    ],
+)
+def test_a_distance_from_what_nothing_predicts_is_refused_at_its_place(
+    refusals, job, metric, rest, hint
+):
+    (found,) = refusals(job, f"{metric}: {{near_prediction: 10 %}}", rest)
+    place = f"5:{10 + len(metric) + 3 + len('near_prediction: ')}: "
+    words = f"nothing predicts '{metric}' in the trials of only; "
+    assert found.startswith(f"{place}checks.{metric}.near_prediction: {words}{hint}")
+
+
+@pytest.mark.parametrize(
     ("job", "checks", "rest"),
     [
+        (COLLECTIVE, "speedup: {near_prediction: 5 %}", DELAY),
+        (COLLECTIVE, "total_rhd_repointed_1mib: {near_prediction: 5 %}", ""),
+        (TRAIN, "step_gain: {near_prediction: 5 %}", DELAY),
+        (TRAIN, "detection: {near_prediction: 5 ms}", FAULT + POLICY),
+        (COMMAND, 'rate: {every: "< 5 1/s", max: "< 5"}', ""),
         (TRAIN, 'recovery_time: {every: "< 1 s", near_prediction: 10 %}', FAULT),
         (
             TRAIN,

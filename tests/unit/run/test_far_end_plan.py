@@ -65,6 +65,10 @@ def test_a_trial_may_have_no_other_fault(planned):
         ([POWER_CUT, "{kind: switch-busy, target: oc, at: {step: 1}}"], "no switch of lab rack"),
         ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 9}}"], "after the power-cut"),
         ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 1}, hold: 1 s}"], "until the"),
+        (
+            ["{kind: switch-busy, target: ocs, at: {step: 1}}", POWER_CUT],
+            "the power-cut is listed after a fault of a switch; list the fault of the job first",
+        ),
         ([POWER_CUT, POWER_CUT], "a second fault of a job"),
     ],
 )
