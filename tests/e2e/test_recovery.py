@@ -35,8 +35,10 @@ def test_a_switch_that_follows_a_card_settles_as_that_says(testbed: CommandLine)
 def test_a_frozen_rank_is_found_by_its_silence(testbed: CommandLine) -> None:
     # Ranks that are well beat late where many programs want two cores.
     freeze = ["-S", "faults.0.kind=rank-freeze", "-S", "policy.heartbeat=500 ms"]
-    done = testbed.run("resume", *SMALL_MODEL, *freeze, "--seed", "5")
-    (trial,) = [t for t in done.json()["trials"] if t["variant"] == "interrupted"]
+    alone = ["-S", "variants={interrupted: {}}", "-S", "checks={}"]
+    long = ["-S", "jobs.main.steps=200"]  # that it is not over when the fault comes late
+    done = testbed.run("resume", *SMALL_MODEL, *freeze, *alone, *long, "--seed", "5")
+    (trial,) = done.json()["trials"]
     assert trial["receipt"]["observer"].endswith("process in state T")
     assert "heartbeat-missed" in trial["witnesses"]
     log = testbed.results / "latest" / "events.jsonl"

@@ -88,17 +88,18 @@ def zero_of(run: Started) -> float:
     return soonest
 
 
-def step_ends(segments: list[Segment]) -> list[float]:
-    """Return when the last segment of each step arrived: all steps send the same number of bytes.
+def step_ends(segments: list[Segment], size: int) -> list[float]:
+    """Return when the last segment of each step arrived, of which each sends `size` bytes.
 
-    Their number, and where steps begin, show in the pauses between bursts.
+    Until light goes, the link is silent for longest after the same byte of each step.
     """
-    seconds = sorted(later.at - one.at for one, later in pairwise(segments))
-    pause = seconds[-len(seconds) // 50]
-    ends = [one.end for one, later in pairwise(segments) if later.at - one.at >= pause]
-    (size, _), *_ = Counter(later - one for one, later in pairwise(ends)).most_common(1)
-    (phase, _), *_ = Counter(end % size for end in ends).most_common(1)
-    first = {}
+    dark, _ = gap(segments)
+    silent: Counter[int] = Counter()
+    for one, later in pairwise(segments):
+        if later.at <= dark:
+            silent[one.end % size] += round((later.at - one.at) * 1e6)
+    (phase, _), *_ = silent.most_common(1)
+    first: dict[int, float] = {}
     for segment in segments:
         if segment.end % size == phase:
             first.setdefault(segment.end, segment.at)
@@ -132,7 +133,8 @@ def test_marks_of_lost_light_are_those_that_a_listener_on_the_link_saw(
     (sent,) = [e["data"]["sent"] for e in run.events() if e["kind"] == "fault.inject"]
     segments = heard.segments
     dark, lit = gap(segments)
-    ends = step_ends(segments)
+    (size,) = {e["data"]["bytes"] for e in run.events() if e["kind"] == "step"}
+    ends = step_ends(segments, size)
     usual = statistics.median(later - one for one, later in pairwise(ends))
     back = next(end for end in ends if end >= lit)
     carrier = next(at for at in heard.dark if at >= dark)
