@@ -11,7 +11,8 @@ from testbed.analysis.checks import CheckResult
 from testbed.report.arms import arm_tables, print_arms
 from testbed.report.markdown import markdown
 from testbed.report.page import print_page
-from testbed.report.short import short_keys, short_names, shortened
+from testbed.report.short import shortened
+from testbed.schema.arm_names import short_keys, short_names
 
 SETTLE = ("lab.twin.settle=1 ms", "lab.twin.settle=10 ms")
 
