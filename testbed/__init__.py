@@ -2,7 +2,8 @@
 
 Rooms, bottom up; each imports only rooms named before it:
 
-words        commands, errors, units, clock, events, files, plugins, printable, resource, secret
+words        commands, concealed, errors, units, clock, events, files, plugins, printable, resource,
+             secret
 fabric       optics on paper: ports, circuits, topologies, plans of change (pure)
 collectives  communication on paper: schedules, their verifier, their cost (pure)
 schema       YAML files to checked models

@@ -19,6 +19,7 @@ Every message is one sentence: what was tried, on what, what came back; `hint` s
 
 from __future__ import annotations
 
+from testbed.concealed import excerpt
 from testbed.printable import printable
 
 EXIT_PASSED = 0
@@ -84,13 +85,18 @@ class LabError(TestbedError):
 class InstrumentError(LabError):
     """Report an exchange with one instrument that went wrong.
 
-    `reply` is what came back, or an empty string when nothing did.
+    `reply` is what came back, or an empty string when nothing did. What an instrument says is
+    repeated without secrets, in one line that has an end and that no terminal obeys.
     """
 
     def __init__(self, instrument: str, message: str, *, reply: str = "", hint: str = "") -> None:
-        super().__init__(f"{instrument}: {message}", hint=hint)
+        super().__init__(_told(f"{instrument}: {message}"), hint=_told(hint))
         self.instrument = instrument
-        self.reply = reply
+        self.reply = _told(reply)
+
+
+def _told(text: str) -> str:
+    return printable(excerpt(text, _LONGEST))
 
 
 class Rejected(InstrumentError):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.concealed import conceal as conceal
+from testbed.concealed import masked as masked
 from testbed.errors import UsageError
 from testbed.files import read_file
 
@@ -95,25 +97,6 @@ class Secret:
                 for key in ("env", "file")
             ]
         }
-
-
-_SHORTEST = 6
-"""Shorter words are not masked: they are part of too many others."""
-_concealed: set[str] = set()
-
-
-def conceal(word: str) -> None:
-    """Mask `word` from now on in all that this process records."""
-    if len(word) >= _SHORTEST:
-        _concealed.add(word)
-        _concealed.add(word.encode().decode("latin-1"))  # as transcripts spell its bytes
-
-
-def masked(text: str) -> str:
-    """Return text with `***` for every concealed word."""
-    for word in sorted(_concealed, key=len, reverse=True):
-        text = text.replace(word, "***")
-    return text
 
 
 def masked_data(value: Any, spared: frozenset[str] = frozenset()) -> Any:

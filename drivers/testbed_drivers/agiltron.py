@@ -37,7 +37,7 @@ class Agiltron(Selector):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         if identity is not None:
             raise UsageError(
                 f"{name}: an Agiltron FF does not tell its serial number",
@@ -45,7 +45,7 @@ class Agiltron(Selector):
             )
         self._options = options
         self._positions = channels(options.channels)
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._frames = Frames(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -53,6 +53,7 @@ class Agiltron(Selector):
             length=4,
             introduction=(ASK + b"\0", self._asked),
             serial=True,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:

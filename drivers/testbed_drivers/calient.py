@@ -83,8 +83,9 @@ class Calient(Tl1Switch):
             introduction=(Request("RTRV-NE"),),
             who=_identity,
             serial=identity,
+            timeouts=options,
         )
-        super().__init__(name, ports, tl1)
+        super().__init__(name, ports, options, tl1)
         self._options = options
         self._names = options.port_names()
         self._numbers = {name: number for number, name in enumerate(self._names, 1)}

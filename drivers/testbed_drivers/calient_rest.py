@@ -65,7 +65,7 @@ class CalientRest(PiecewiseSwitch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
         self._names = PortNames(())
         self._seen: list[Half] = []

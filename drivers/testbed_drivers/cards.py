@@ -10,10 +10,11 @@ from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
+from testbed_drivers.timeouts import SerialOptions
 
 
 @dataclass(frozen=True, slots=True)
-class PolatisOptions:
+class PolatisOptions(SerialOptions):
     """How a Polatis switch is reached and what it is known to need.
 
     The terminators are what one lab reported; an empty one means the usual of the line: LF both

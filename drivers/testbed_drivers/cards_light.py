@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from testbed.plugins import Kind
 from testbed.units import PowerLevel, Seconds
+from testbed_drivers.timeouts import SerialOptions
 
 
 @dataclass(frozen=True, slots=True)
-class LineOptions:
+class LineOptions(SerialOptions):
     """How an instrument is reached over SCPI."""
 
     transport: str = ""

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
+from testbed_drivers.timeouts import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
-class PhotonicMeshOptions:
+class PhotonicMeshOptions(Timeouts):
     """How a photonic mesh is reached, and how it is built.
 
     Cells and external ports are numbered as `testbed.fabric.mesh` does, from 0; how a given device

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from testbed.plugins import Kind
 from testbed.secret import Secret, conceal
 from testbed.units import PowerLevel, Seconds
+from testbed_drivers.timeouts import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
-class HttpOptions:
+class HttpOptions(Timeouts):
     """How a web service is reached: HTTP basic authentication, TLS verified by default."""
 
     user: str = ""
@@ -54,7 +55,15 @@ class CalientRestOptions(HttpOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class RedfishOptions(HttpOptions):
+class ControllerOptions(HttpOptions):
+    """How the web service of a management controller is reached; these are slow."""
+
+    connect_timeout: Seconds = 5.0
+    answer_timeout: Seconds = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RedfishOptions(ControllerOptions):
     """How the web service of a rack power unit is reached, and how large the unit is."""
 
     outlets: int = 0
@@ -62,6 +71,7 @@ class RedfishOptions(HttpOptions):
 
     def __post_init__(self) -> None:
         """Refuse what is no number of outlets."""
+        Timeouts.__post_init__(self)
         if self.outlets < 0:
             raise ValueError(f"outlets must be at least 0, not {self.outlets}")
 
@@ -99,7 +109,7 @@ REDFISH = Kind(
 REDFISH_HOST = Kind(
     "power of hosts through their management controller (BMC), Redfish over HTTP(S)",
     "testbed_drivers.redfish:RedfishHost",
-    options=HttpOptions,
+    options=ControllerOptions,
     role="power",
     far_end="redfish-host",
     resource="https://{host}",
@@ -123,5 +133,5 @@ REDFISH_FAR_END = Kind(
 REDFISH_HOST_FAR_END = Kind(
     "management controller of hosts, device side of its Redfish",
     "testbed_drivers.redfish_far_end:RedfishHostFarEnd",
-    options=HttpOptions,
+    options=ControllerOptions,
 )

@@ -7,10 +7,11 @@ from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
+from testbed_drivers.timeouts import SerialOptions
 
 
 @dataclass(frozen=True, slots=True)
-class DiconOptions:
+class DiconOptions(SerialOptions):
     """How a DiCon 1×N module is reached and how long its mirror moves."""
 
     transport: str = ""
@@ -21,7 +22,7 @@ class DiconOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class DiconMxsOptions:
+class DiconMxsOptions(SerialOptions):
     """How a DiCon MXS-9100 is reached; its size is no part of the manual's pages that are public.
 
     `size` counts inputs and outputs.
@@ -36,7 +37,7 @@ class DiconMxsOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class SantecOptions:
+class SantecOptions(SerialOptions):
     """How a Santec OSX or SX1 is reached, and which of its modules this is."""
 
     transport: str = ""
@@ -49,7 +50,7 @@ class SantecOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ThorlabsOptions:
+class ThorlabsOptions(SerialOptions):
     """How a Thorlabs OSW switch is reached; the box does not say which one it is."""
 
     transport: str = ""
@@ -61,7 +62,7 @@ class ThorlabsOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class MziOptions:
+class MziOptions(SerialOptions):
     """How a controller of 2×2 interferometers is reached, and which of its elements this is."""
 
     transport: str = ""
@@ -73,7 +74,7 @@ class MziOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AgiltronOptions:
+class AgiltronOptions(SerialOptions):
     """How an Agiltron FF switch is reached; the box does not say how many channels it has."""
 
     transport: str = ""

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import Seconds
+from testbed_drivers.timeouts import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
-class SonicOcsOptions:
+class SonicOcsOptions(Timeouts):
     """How a SONiC optical circuit switch is reached.
 
     The resource names the user, as in `ssh://admin@192.0.2.10`.
     """
 
+    connect_timeout: Seconds = 10.0
+    answer_timeout: Seconds = 20.0
+    """Seconds for one command; each of SONiC's is a program that starts anew."""
     password: Secret | None = None
     """Without one, the SSH agent and the keys of whoever runs the testbed log in."""
     settle: Seconds = 0.1

@@ -10,10 +10,11 @@ from typing import Literal
 from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import PowerLevel, Seconds
+from testbed_drivers.timeouts import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
-class PolatisTl1Options:
+class PolatisTl1Options(Timeouts):
     """How a Polatis switch is reached over TL1 and what it is known to need."""
 
     user: str = ""
@@ -30,7 +31,7 @@ class PolatisTl1Options:
 
 
 @dataclass(frozen=True, slots=True)
-class CalientOptions:
+class CalientOptions(Timeouts):
     """How a Calient switch is reached over TL1 and which ports it has.
 
     `shape` counts shelves, slots and ports: the order of the ports' own names, 1.1.1 to 5.8.8, is
@@ -50,6 +51,7 @@ class CalientOptions:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a shape that is none."""
+        Timeouts.__post_init__(self)
         if not re.fullmatch(r"[1-9]\d?x[1-9]\d?x[1-9]\d?", self.shape):
             raise ValueError(f"shape {self.shape!r} is not shelves, slots and ports such as 5x8x8")
 

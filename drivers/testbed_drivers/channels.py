@@ -32,7 +32,7 @@ class ScpiChannels:
     ) -> None:
         self._name = name
         self._channels = channels
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -40,6 +40,7 @@ class ScpiChannels:
             ends=options.ends(),
             denied=DENIED,
             serial=identity,
+            timeouts=options,
         )
 
     def open(self, deadline: Deadline) -> Identity:

@@ -8,8 +8,13 @@ from typing import NamedTuple, TypeVar
 
 from testbed.bench.contracts import EXIT_MARK, Identity, Tracer, Transport
 from testbed.clock import Deadline
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, NoReply, Rejected
 from testbed_drivers.session import SerialNumber, Session
+from testbed_drivers.timeouts import DEFAULT, Timeouts
+
+_LONGEST = 300
+"""Characters of an answer that a message repeats."""
 
 Answer = TypeVar("Answer")
 
@@ -30,8 +35,7 @@ class CommandLine:
     """Run commands over a session.
 
     `introduction` is the command that says who answers, `identity` understands it; a fresh line
-    begins with it. `serial` is the serial number that must answer, or None. No command may take
-    longer than `limit` seconds.
+    begins with it. `serial` is the serial number that must answer, or None.
     """
 
     def __init__(
@@ -43,14 +47,14 @@ class CommandLine:
         introduction: str,
         identity: Callable[[str], Identity],
         serial: str | None,
-        limit: float,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
         self._instrument = instrument
-        self._session = Session(instrument, dial, self._greet, tracer)
+        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
         self._introduction = introduction
         self._identity = identity
         self._serial = SerialNumber(instrument, serial)
-        self._limit = limit
+        self._answer_timeout = timeouts.answer_timeout
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Keep the instrument for several commands in a row."""
@@ -71,8 +75,8 @@ class CommandLine:
         """
 
         def once() -> Answer:
-            budget = deadline.within(self._limit)
-            with self._session.exchange(budget) as line:
+            with self._session.exchange(deadline) as line:
+                budget = deadline.within(self._answer_timeout)
                 return self._asked(line, command, parse, budget)
 
         return self._session.read(once, deadline)
@@ -82,13 +86,12 @@ class CommandLine:
 
         `judge` raises ValueError for what is neither success nor failure.
         """
-        budget = deadline.within(self._limit)
-        with self._session.exchange(budget) as line:
-            output = self._run(line, command, budget)
+        with self._session.exchange(deadline) as line:
+            output = self._run(line, command, deadline.within(self._answer_timeout))
             return self._understood(command, output, lambda: judge(output))
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
-        budget = deadline.within(self._limit)
+        budget = deadline.within(self._answer_timeout)
         self._serial.check(self._asked(line, self._introduction, self._identity, budget))
 
     def _asked(
@@ -96,7 +99,7 @@ class CommandLine:
     ) -> Answer:
         output = self._run(line, command, deadline)
         if output.status:
-            words = output.last_line
+            words = excerpt(output.last_line, _LONGEST)
             raise Rejected(self._instrument, f"refused {command}: {words}", reply=words)
         return self._understood(command, output, lambda: parse(output.text))
 
@@ -104,8 +107,9 @@ class CommandLine:
         try:
             return parse()
         except ValueError as error:
+            words = excerpt(str(error), _LONGEST)
             raise Garbled(
-                self._instrument, f"answered {command} with: {error}", reply=output.text
+                self._instrument, f"answered {command} with: {words}", reply=output.text
             ) from error
 
     def _run(self, line: Transport, command: str, deadline: Deadline) -> Output:
@@ -124,8 +128,9 @@ class CommandLine:
         try:
             return Output(text.decode(), int(status))
         except ValueError as error:
+            words = excerpt(str(error), _LONGEST)
             raise Garbled(
-                self._instrument, f"answered {command} with: {error}", reply=repr(data)
+                self._instrument, f"answered {command} with: {words}", reply=excerpt(repr(data))
             ) from error
 
 

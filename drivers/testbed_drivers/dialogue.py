@@ -6,6 +6,7 @@ it did. So both travel as one write, and what comes back is that answer.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -13,13 +14,14 @@ from typing import Generic, TypeVar
 
 from testbed.bench.contracts import Cut, Tracer, Transport
 from testbed.clock import Deadline, now
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, NoReply
 from testbed_drivers.session import Session
+from testbed_drivers.timeouts import DEFAULT, Timeouts
 from testbed_drivers.transport import listen_out
 
-QUERY_SECONDS = 2.0
-"""The longest that a query may take; the caller's deadline may be shorter."""
-
+_LONGEST = 300
+"""Characters of an answer that a message repeats."""
 _LEFT_OVERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
 _HUSH = 0.05
@@ -45,9 +47,11 @@ class Dialogue(ABC, Generic[Message]):
         *,
         introduction: tuple[Message, Callable[[Message], object]],
         serial: bool,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
         self._instrument = instrument
-        self._session = Session(instrument, dial, self._greet, tracer)
+        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
+        self._answer_timeout = timeouts.answer_timeout
         self._introduction = introduction
         self._serial = serial
 
@@ -63,7 +67,7 @@ class Dialogue(ABC, Generic[Message]):
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
 
         def once() -> Answer:
-            return self.do([query], parse, deadline.within(QUERY_SECONDS))[2]
+            return self._done([query], parse, deadline, self._answer_timeout)[2]
 
         return self._session.read(once, deadline)
 
@@ -74,12 +78,22 @@ class Dialogue(ABC, Generic[Message]):
 
         The two stamps are those of sending and of the answer. Nothing is sent twice.
         """
+        return self._done(messages, parse, deadline, math.inf)
+
+    def _done(
+        self,
+        messages: Sequence[Message],
+        parse: Callable[[Message], Answer],
+        deadline: Deadline,
+        limit: float,
+    ) -> tuple[float, float, Answer]:
         with self._session.exchange(deadline) as line:
+            budget = deadline.within(limit)
             commanded = now()
-            self._send(line, messages, deadline)
+            self._send(line, messages, budget)
             asked = self._words(messages[-1])
             try:
-                answer = parse(self._receive(line, deadline))
+                answer = parse(self._receive(line, budget))
             except NoReply as error:
                 raise NoReply(
                     self._instrument,
@@ -87,7 +101,8 @@ class Dialogue(ABC, Generic[Message]):
                     hint="whether it was done shows only in a read-back; check the line to it",
                 ) from error
             except ValueError as error:
-                raise Garbled(self._instrument, f"answered {asked} with: {error}") from error
+                words = excerpt(str(error), _LONGEST)
+                raise Garbled(self._instrument, f"answered {asked} with: {words}") from error
             return commanded, now(), answer
 
     @abstractmethod
@@ -104,7 +119,7 @@ class Dialogue(ABC, Generic[Message]):
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
         """Ask what the introduction says, and have nothing left to receive afterwards."""
-        budget = deadline.within(QUERY_SECONDS)
+        budget = deadline.within(self._answer_timeout)
         query, parse = self._introduction
         self._send(line, [query], budget)
         for _ in range(_LEFT_OVERS):
@@ -112,7 +127,8 @@ class Dialogue(ABC, Generic[Message]):
                 parse(self._receive(line, budget))
                 break
             except ValueError as error:
-                self._session.note(f"left over from an earlier exchange: {error}")
+                words = excerpt(str(error), _LONGEST)
+                self._session.note(f"left over from an earlier exchange: {words}")
         else:
             raise Garbled(self._instrument, f"does not answer {self._words(query)} as it should")
         if self._serial:

@@ -37,11 +37,11 @@ class Dicon(Selector):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
         self._expected = identity
         self._serial = SerialNumber(name, identity)
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._line = TextLine(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -49,6 +49,7 @@ class Dicon(Selector):
             ends=(b"\r", b"\n"),
             introduction=("ID?", self._who),
             serial=True,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:

@@ -48,9 +48,9 @@ class DiconMxs(Selector):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -58,6 +58,7 @@ class DiconMxs(Selector):
             ends=(b"\r", b"\r"),
             denied=DENIED,
             serial=identity,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
 from testbed_drivers.dialogue import Dialogue
+from testbed_drivers.timeouts import DEFAULT, Timeouts
 from testbed_drivers.transport import exactly
 
 
@@ -22,8 +23,11 @@ class Frames(Dialogue[bytes]):
         length: int,
         introduction: tuple[bytes, Callable[[bytes], object]],
         serial: bool,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
-        super().__init__(instrument, dial, tracer, introduction=introduction, serial=serial)
+        super().__init__(
+            instrument, dial, tracer, introduction=introduction, serial=serial, timeouts=timeouts
+        )
         self._cut = exactly(length)
 
     def _encode(self, message: bytes) -> bytes:

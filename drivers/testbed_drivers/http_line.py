@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import socket
 from collections.abc import Callable, Mapping
 from email.message import Message
@@ -16,11 +17,11 @@ from typing import Any, NamedTuple, cast
 
 from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, LinkLost, NoReply
 from testbed.files import parse_json
 from testbed.resource import Tcp
-from testbed.secret import masked
-from testbed_drivers.transport import after, exactly
+from testbed_drivers.transport import MOST_BYTES, exactly
 
 Json = Any
 """Data whose shape only the service's schema knows."""
@@ -67,8 +68,11 @@ class HttpLine:
         body: Json,
         deadline: Deadline,
         headers: Mapping[str, str] | None = None,
+        limit: float = math.inf,
     ) -> Reply:
         """Return what the service answered to one request; no content is None.
+
+        It has `limit` seconds for that once the connection is open.
 
         Errors: NoReply, LinkLost, and Garbled for what is no HTTP or no JSON.
         """
@@ -76,13 +80,14 @@ class HttpLine:
         data = b"" if body is None else json.dumps(body).encode()
         self._tracer("send", f"{request}\r\n\r\n".encode() + data)
         try:
-            response, text = self._exchange(method, path, data, headers or {}, deadline)
+            self._line = self._line or self._dial(deadline)
+            budget = deadline.within(limit)
+            response, text = self._exchange(self._line, method, path, data, headers or {}, budget)
         except NoReply as error:
             raise NoReply(self._instrument, f"did not answer {request} in time") from error
-        except HTTPException as error:
-            raise Garbled(
-                self._instrument, f"answered {request} without HTTP: {error!r}"
-            ) from error
+        except (HTTPException, ValueError) as error:  # http.client raises both
+            words = excerpt(repr(error))
+            raise Garbled(self._instrument, f"answered {request} without HTTP: {words}") from error
         self._tracer("receive", f"{response.status}\r\n\r\n".encode() + text)
         content = self._content(request, response.status, text)
         return Reply(response.status, content, response.headers)
@@ -97,9 +102,14 @@ class HttpLine:
             self._line.close()
 
     def _exchange(
-        self, method: str, path: str, data: bytes, headers: Mapping[str, str], deadline: Deadline
+        self,
+        line: Transport,
+        method: str,
+        path: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        deadline: Deadline,
     ) -> tuple[HTTPResponse, bytes]:
-        line = self._line = self._line or self._dial(deadline)
         pipe = _Pipe(line, deadline)
         http = HTTPConnection(self._where.host, self._where.port)
         http.sock = cast("socket.socket", pipe)
@@ -120,8 +130,7 @@ class HttpLine:
         try:
             return parse_json(text) if text else None
         except ValueError as error:
-            # A page may repeat what it was sent; cut first, half a secret would stay.
-            words = masked(text.decode("utf-8", "backslashreplace"))[:80]
+            words = excerpt(text.decode("utf-8", "backslashreplace"))
             if status >= 400:
                 return words
             raise Garbled(
@@ -147,18 +156,23 @@ class _Pipe:
 
 
 class _Answer(io.BufferedIOBase):
-    """An answer as it arrives. A line or a body that breaks off is a lost link."""
+    """An answer as it arrives. A line or a body that breaks off is a lost link.
+
+    How much of it may come, and until when, is up to the transport, whatever the answer claims.
+    """
 
     def __init__(self, line: Transport, deadline: Deadline) -> None:
         self._line = line
         self._deadline = deadline
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        return self._line.receive(after(b"\n"), self._deadline)
+        return self._line.receive(b"\n", self._deadline)
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
             return self._rest()
+        if size > MOST_BYTES:
+            raise HTTPException(f"a body of {size} bytes")
         return self._line.receive(exactly(size), self._deadline) if size else b""
 
     def _rest(self) -> bytes:

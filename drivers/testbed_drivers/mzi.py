@@ -37,10 +37,10 @@ class Mzi(Selector):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
         self._header = f":ROUT{options.element}:STAT"
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -48,6 +48,7 @@ class Mzi(Selector):
             ends=(b"\n", b"\n"),
             denied=("*RST",),
             serial=identity,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:

@@ -30,8 +30,6 @@ from testbed_drivers.session import SerialNumber, Session
 from testbed_drivers.switch import Done, Switch, sides
 from testbed_drivers.transport import Dial, dial_for
 
-GREETING_SECONDS = 2.0
-
 _COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
 """Words of a refusal. What a real box answers is not public: any other status counts as done."""
 _SERIAL = re.compile(r"serial (\w[\w-]*)")
@@ -52,7 +50,7 @@ class PhotonicMesh(Switch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
         self._unset = self._mesh = _built(name, options)
         self._doubted: Setting | None = None
@@ -66,13 +64,14 @@ class PhotonicMesh(Switch):
             lambda deadline: call(name, resource, baud=0, deadline=deadline),
             self._greet,
             tracer,
+            options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
 
         def once() -> Identity:
-            with self._visit(deadline.within(GREETING_SECONDS)):
+            with self._visit(deadline):
                 return self._who
 
         return self._session.read(once, deadline)
@@ -114,7 +113,7 @@ class PhotonicMesh(Switch):
         return Capabilities(ingress, egress, settle, longest)
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._session.held(deadline)
+        return self._session.alone(deadline)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> Done:
         """Route what is there afterwards, and set every cell."""
@@ -188,7 +187,7 @@ class PhotonicMesh(Switch):
                 self._session.close()
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
-        budget = deadline.within(GREETING_SECONDS)
+        budget = deadline.within(self._answer_timeout)
         data = line.receive(b"\n", budget)
         self._session.tracer("receive", data)
         words = self._words(data).strip()

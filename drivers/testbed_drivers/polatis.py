@@ -19,7 +19,7 @@ from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.monitors import Monitors, monitored_ports
 from testbed_drivers.scpi import Scpi
 from testbed_drivers.scpi_syntax import error_reply, port_list, port_lists
-from testbed_drivers.switch import Done, Switch, checked_state, sides
+from testbed_drivers.switch import Done, Switch, checked_state, sides, size
 from testbed_drivers.transport import Dial, dial_for, is_serial
 
 PORTS_PER_QUERY = 256
@@ -48,9 +48,9 @@ class Polatis(Switch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -58,6 +58,7 @@ class Polatis(Switch):
             ends=options.ends(serial=is_serial(resource)),
             denied=DENIED,
             serial=identity,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:
@@ -100,8 +101,8 @@ class Polatis(Switch):
         self._scpi.close()
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        size = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
-        ingress, egress = sides(*size)
+        counts = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
+        ingress, egress = sides(*counts)
         settle, longest = self._options.settle, self._options.settle_max
         said = said_of(self._options.monitors, who)
         reads = partial(self._reads, deadline)
@@ -135,7 +136,7 @@ def _orders(change: Change) -> Iterator[str]:
 
 def _size(reply: str) -> tuple[int, int]:
     inputs, outputs = (int(count) for count in reply.split(","))
-    return inputs, outputs
+    return size(inputs, outputs)
 
 
 def _state(can: Capabilities, reply: str) -> State:

@@ -16,14 +16,14 @@ from typing import Any
 
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
-from testbed.errors import Rejected, UsageError
+from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.http_line import Json
 from testbed_drivers.piecewise import PiecewiseSwitch, Refused, one_by_one
 from testbed_drivers.rest import Dialect, Get, Rest
-from testbed_drivers.switch import checked_state, sides
+from testbed_drivers.switch import checked_state, sides, size
 from testbed_drivers.transport import Dial
 
 DATA = "/api/data/optical-switch:"
@@ -46,7 +46,7 @@ class PolatisRestconf(PiecewiseSwitch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
         dialect = Dialect(
             _who,
@@ -113,7 +113,10 @@ class PolatisRestconf(PiecewiseSwitch):
                 f"{self._name}: its model {who.model!r} does not say how many ports it has",
                 hint="write 'size' in the lab file, as in size: [16, 16]",
             )
-        return int(match[1]), int(match[2])
+        try:
+            return size(int(match[1]), int(match[2]))
+        except ValueError as error:
+            raise Garbled(self._name, f"its model is {who.model!r}: {error}") from error
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         return self._rest.held(deadline)

@@ -19,7 +19,7 @@ from testbed_drivers.cards_tl1 import PolatisTl1Options
 from testbed_drivers.monitors import monitored_ports
 from testbed_drivers.piecewise import Refused
 from testbed_drivers.polatis import said_of
-from testbed_drivers.switch import checked_state, sides
+from testbed_drivers.switch import checked_state, sides, size
 from testbed_drivers.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.tl1_switch import Tl1Switch
 from testbed_drivers.tl1_syntax import Request, listed
@@ -53,8 +53,9 @@ class PolatisTl1(Tl1Switch):
             introduction=(Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",))),
             who=_identity,
             serial=identity,
+            timeouts=options,
         )
-        super().__init__(name, ports, tl1)
+        super().__init__(name, ports, options, tl1)
         self._options = options
 
     def state(self, deadline: Deadline) -> State:
@@ -135,7 +136,7 @@ def _size(answers: Sequence[Rows]) -> tuple[int, int]:
     match = re.search(r"\bSIZE=(\d+)x(\d+)", ",".join(answers[0]))
     if match is None:
         raise ValueError(f"{answers[0]} has no size")
-    return int(match[1]), int(match[2])
+    return size(int(match[1]), int(match[2]))
 
 
 def _state(can: Capabilities, answers: Sequence[Rows]) -> State:

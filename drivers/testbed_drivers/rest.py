@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.resource import Tcp, place
-from testbed.secret import masked
 from testbed_drivers import transport_tls
 from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.http_line import HttpLine, Json, Reply
@@ -27,8 +27,8 @@ from testbed_drivers.session import SerialNumber, Session
 from testbed_drivers.transport import Dial
 from testbed_drivers.transport_tcp import TcpTransport, connected
 
-QUERY_SECONDS = 2.0
-"""The longest that a read may take; the caller's deadline may be shorter."""
+_LONGEST = 300
+"""Characters of what a service says that a message repeats."""
 
 Answer = TypeVar("Answer")
 Get = Callable[[str], Json]
@@ -83,14 +83,18 @@ class Rest:
         self._known: dict[str, tuple[str, Json]] = {}
         authorization = options.authorization()
         headers = {**dialect.headers} | ({"Authorization": authorization} if authorization else {})
-        connect = _connector(instrument, where, options)
+        connector = _connector(instrument, where, options)
         if dial is not None:
-            connect = lambda deadline: dial(instrument, resource, baud=0, deadline=deadline)  # noqa: E731
+            connector = lambda deadline: dial(instrument, resource, baud=0, deadline=deadline)  # noqa: E731
+
+        def connect(deadline: Deadline) -> Transport:
+            return connector(deadline.within(options.connect_timeout))
 
         def line(deadline: Deadline) -> HttpLine:
             return HttpLine(instrument, where, connect, headers, dialect.media, tracer, deadline)
 
-        self._session = Session(instrument, line, self._greet, tracer)
+        self._session = Session(instrument, line, self._greet, tracer, options)
+        self._answer_timeout = options.answer_timeout
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -103,9 +107,8 @@ class Rest:
         """
 
         def once() -> Answer:
-            budget = deadline.within(QUERY_SECONDS)
-            with self._session.exchange(budget) as line:
-                return self._asked(line, ask, budget)
+            with self._session.exchange(deadline) as line:
+                return self._asked(line, ask, deadline)
 
         return self._session.read(once, deadline)
 
@@ -151,20 +154,19 @@ class Rest:
         self._serial.check(self._asked(line, self._dialect.identity, deadline))
 
     def _asked(self, line: HttpLine, ask: Callable[[Get], Answer], deadline: Deadline) -> Answer:
-        budget = deadline.within(QUERY_SECONDS)
         asked = count()
 
         def get(path: str) -> Json:
             if next(asked):  # what is left of the answer before would be taken for this one
                 self._session.expect_quiet(line)
-            return self._got(line, path, budget)
+            return self._got(line, path, deadline)
 
         return self._understood(lambda: ask(get))
 
     def _got(self, line: HttpLine, path: str, deadline: Deadline) -> Json:
         tag, known = self._known.get(path, ("", None))
         headers = {"If-None-Match": tag} if tag else {}
-        reply = line.request("GET", path, None, deadline, headers)
+        reply = line.request("GET", path, None, deadline, headers, self._answer_timeout)
         if tag and reply.status == 304:
             return known
         self._refuse_failure(f"reading {path}", reply)
@@ -178,7 +180,7 @@ class Rest:
             return
         content = reply.content
         said = content if isinstance(content, str) else self._words(content)
-        words = masked(said) or "without words"
+        words = excerpt(said, _LONGEST) or "without words"
         hint = {404: self._dialect.missing, **_HINTS}.get(reply.status, "")
         raise Rejected(
             self._instrument, f"refused {what}: {reply.status} {words}", reply=words, hint=hint
@@ -186,17 +188,18 @@ class Rest:
 
     def _words(self, content: Json) -> str:
         try:
-            return self._dialect.words(content)
+            return str(self._dialect.words(content))
         except (AttributeError, LookupError, TypeError):
-            return masked(str(content))[:80]
+            return excerpt(str(content))
 
     def _understood(self, parse: Callable[[], Answer]) -> Answer:
         try:
             return parse()
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             words = f"no {error}" if isinstance(error, LookupError) else str(error)
+            words = excerpt(words, _LONGEST)
             raise Garbled(
-                self._instrument, f"its answer makes no sense: {words}", reply=words
+                self._instrument, f"answered what makes no sense: {words}", reply=words
             ) from error
 
 

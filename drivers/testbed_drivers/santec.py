@@ -18,7 +18,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.cards_small import SantecOptions
 from testbed_drivers.scpi import Scpi
 from testbed_drivers.selector import Selector, channels
-from testbed_drivers.switch import Done, sides
+from testbed_drivers.switch import Done, sides, size
 from testbed_drivers.transport import Dial, dial_for
 
 _MODULE = re.compile(r".*x(\d+)")
@@ -38,10 +38,10 @@ class Santec(Selector):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         self._options = options
         self._header = f":ROUT{options.module}:CHAN"
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -49,6 +49,7 @@ class Santec(Selector):
             ends=(b"\n", b"\n"),
             denied=("*RST", "ROUTe:CHANnel:ALL", f"ROUTe{options.module}:HOMe"),
             serial=identity,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:
@@ -97,4 +98,4 @@ def _count(module: int, reply: str) -> int:
     modules = [text.strip(' "') for text in reply.split(",")]
     if module > len(modules) or not (match := _MODULE.fullmatch(modules[module - 1])):
         raise ValueError(f"{reply!r} has no channels of module {module}")
-    return int(match[1])
+    return size(1, int(match[1]))[1]

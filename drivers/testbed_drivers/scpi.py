@@ -12,16 +12,17 @@ from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline, now
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, NoReply, Rejected, UsageError
 from testbed_drivers.scpi_syntax import commands, error_reply, pattern
 from testbed_drivers.session import SerialNumber, Session
-
-QUERY_SECONDS = 2.0
-"""The longest that a query may take; the caller's deadline may be shorter."""
+from testbed_drivers.timeouts import DEFAULT, Timeouts
 
 _ERROR_QUERY = ":SYST:ERR?"
 _LONGEST_QUEUE = 64
 """Errors read before an instrument counts as broken; queues found in manuals hold 8 to 30."""
+_LONGEST = 300
+"""Characters of an answer that a message repeats."""
 _LEFT_OVERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
 
@@ -45,9 +46,11 @@ class Scpi:
         ends: tuple[bytes, bytes],
         denied: Sequence[str],
         serial: str | None,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
         self._instrument = instrument
-        self._session = Session(instrument, dial, self._greet, tracer)
+        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
+        self._answer_timeout = timeouts.answer_timeout
         self._write_end, self._read_end = ends
         self._denied = tuple(pattern(header) for header in denied)
         self._serial = SerialNumber(instrument, serial)
@@ -69,8 +72,8 @@ class Scpi:
         self._refuse_denied(query)
 
         def once() -> Answer:
-            budget = deadline.within(QUERY_SECONDS)
-            with self._session.exchange(budget) as line:
+            with self._session.exchange(deadline) as line:
+                budget = deadline.within(self._answer_timeout)
                 return self._asked(line, query, parse, budget)
 
         return self._session.read(once, deadline)
@@ -78,27 +81,32 @@ class Scpi:
     def do(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
         """Send commands as one line; return when they were sent and when the answer came.
 
-        Raise Rejected with the instrument's words when it reports an error.
+        Raise Rejected with the instrument's words when it reports an error, whether a standard one,
+        which is negative, or one of its own. Many instruments have one queue of errors for all
+        their clients, so what others have left there is read first.
         """
         message = ";".join((*orders, _ERROR_QUERY))
         self._refuse_denied(message)
         with self._session.exchange(deadline) as line:
+            self._drain(line, deadline)
             commanded = now()
             number, words = self._asked(line, message, error_reply, deadline)
             answered = now()
-            if number < 0:
+            if number:
                 self._drain(line, deadline)
                 raise Rejected(
-                    self._instrument, f"refused {'; '.join(orders)}: {number}, {words}", reply=words
+                    self._instrument,
+                    f"refused {excerpt('; '.join(orders), _LONGEST)}: {number}, {words}",
+                    reply=words,
                 )
         return commanded, answered
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
         """Check who is on a fresh line and forget the errors of whoever was there before."""
-        budget = deadline.within(QUERY_SECONDS)
+        budget = deadline.within(self._answer_timeout)
         self._send(line, "*IDN?", budget)
         self._serial.check(self._introduction(line, budget))
-        self._drain(line, budget)
+        self._drain(line, deadline.within(self._answer_timeout))
 
     def _introduction(self, line: Transport, deadline: Deadline) -> Identity:
         """Return the identity that comes, past what a serial line still delivers of before."""
@@ -107,7 +115,7 @@ class Scpi:
             try:
                 return _identity(reply)
             except ValueError:
-                self._session.note(f"left over from an earlier exchange: {reply}")
+                self._session.note(f"left over from an earlier exchange: {excerpt(reply)}")
         raise Garbled(self._instrument, "does not say who it is", reply=reply)
 
     def _drain(self, line: Transport, deadline: Deadline) -> None:
@@ -128,10 +136,12 @@ class Scpi:
             return parse(reply)
         except NoReply as error:
             hint = "whether it was done shows only in a read-back; check the line to it"
-            raise NoReply(self._instrument, f"did not answer {query} in time", hint=hint) from error
+            asked = excerpt(query, _LONGEST)
+            raise NoReply(self._instrument, f"did not answer {asked} in time", hint=hint) from error
         except ValueError as error:
+            words = excerpt(str(error), _LONGEST)
             raise Garbled(
-                self._instrument, f"answered {query} with: {error}", reply=reply
+                self._instrument, f"answered {query} with: {words}", reply=reply
             ) from error
 
     def _send(self, line: Transport, message: str, deadline: Deadline) -> None:
@@ -144,7 +154,7 @@ class Scpi:
         self._session.tracer("receive", data)
         text = data.decode("ascii", "backslashreplace").strip()
         if not (data.isascii() and text.isprintable()):
-            raise Garbled(self._instrument, f"answered with {text!r}", reply=text)
+            raise Garbled(self._instrument, f"answered with {excerpt(text)!r}", reply=text)
         return text
 
     def _refuse_denied(self, message: str) -> None:

@@ -64,11 +64,14 @@ def port_lists(text: str) -> list[tuple[int, ...]]:
 
 
 def error_reply(text: str) -> tuple[int, str]:
-    """Return number and words of an answer to `SYST:ERR?`; raise ValueError for anything else."""
+    """Return number and words of an answer to `SYST:ERR?`; raise ValueError for anything else.
+
+    The standard has the words in quotes; not every instrument does.
+    """
     match = _ERROR.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an error report")
-    return int(match["number"]), match["words"]
+    return int(match["number"]), match["quoted"] or match["bare"] or ""
 
 
 # No possessive quantifiers: CPython 3.11.0 to 3.11.3 miscompiles them inside groups.
@@ -77,4 +80,4 @@ _HEADER = re.compile(r'([^\s("]*)\s*(.*)', re.DOTALL)
 _UNIT = re.compile(r'(?:"[^"]*"|[^;"]+)+')
 _PORT_LIST = re.compile(r"\(@((?:[0-9]+(?:,[0-9]+)*)?)\)")
 _PORT_LISTS = re.compile(rf"{_PORT_LIST.pattern}(?:,{_PORT_LIST.pattern})*")
-_ERROR = re.compile(r'(?P<number>[+-]?\d+), ?"(?P<words>.*)"')
+_ERROR = re.compile(r'(?P<number>[+-]?\d{1,9}), *(?:"(?P<quoted>.*)"|(?P<bare>[^ "][^"]*))')

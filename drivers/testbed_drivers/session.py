@@ -15,7 +15,10 @@ from typing import Generic, Protocol, TypeVar
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
+from testbed_drivers.timeouts import DEFAULT, Timeouts
 
+_LONGEST = 200
+"""Characters of a serial number, the name of a maker or a model."""
 _ASKED = "who it is"
 _STRANGER = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
 
@@ -45,7 +48,16 @@ class SerialNumber:
         self._expected = expected
 
     def check(self, who: Identity) -> Identity:
-        """Return who answered; raise InstrumentError when it is another than expected."""
+        """Return who answered; raise InstrumentError when it is another than expected.
+
+        Raise Garbled for a word of it that is too long to be any.
+        """
+        if longest := max((who.maker, who.model, who.serial, who.firmware), key=len)[_LONGEST:]:
+            raise Garbled(
+                self._instrument,
+                f"says who it is in a word of {len(longest) + _LONGEST} characters",
+                reply=str(who),
+            )
         if self._expected is None:
             self._expected = who.serial
         if who.serial != self._expected:
@@ -61,8 +73,8 @@ class SerialNumber:
 class Session(Generic[AnyLine]):
     """Keep one line to one instrument, and keep its exchanges apart.
 
-    `dial` opens a line; `greet` runs on each fresh one and raises when the instrument is not the
-    one expected.
+    `dial` opens a line, within `connect_timeout`; `greet` runs on each fresh one and raises when
+    the instrument is not the one expected.
     """
 
     def __init__(
@@ -71,17 +83,29 @@ class Session(Generic[AnyLine]):
         dial: Callable[[Deadline], AnyLine],
         greet: Callable[[AnyLine, Deadline], None],
         tracer: Tracer,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
         self.instrument = instrument
         self.tracer = tracer
         self._dial = dial
         self._greet = greet
+        self._timeouts = timeouts
         self._lock = threading.RLock()
         self._line: AnyLine | None = None
 
     @contextmanager
     def held(self, deadline: Deadline) -> Iterator[None]:
-        """Keep the instrument for several exchanges in a row."""
+        """Keep the instrument for several exchanges in a row, on a line that is open.
+
+        What it takes to open one counts in no exchange.
+        """
+        with self.alone(deadline):
+            self.read(lambda: self._fresh(deadline), deadline)
+            yield
+
+    @contextmanager
+    def alone(self, deadline: Deadline) -> Iterator[None]:
+        """Keep the instrument to this thread, whether its line is open or not."""
         if not self._lock.acquire(timeout=deadline.left):
             raise NoReply(self.instrument, "was busy with another exchange all the time")
         try:
@@ -95,7 +119,7 @@ class Session(Generic[AnyLine]):
 
         Anything but success or Rejected closes the line.
         """
-        with self.held(deadline):
+        with self.alone(deadline):
             line = self._fresh(deadline)
             try:
                 yield line
@@ -142,7 +166,7 @@ class Session(Generic[AnyLine]):
             self.note("line closed: it was not quiet before an exchange")
             self.close()
         if self._line is None:
-            line = self._dial(deadline)
+            line = self._dial(deadline.within(self._timeouts.connect_timeout))
             self.note("line opened")
             try:
                 self._greet(line, deadline)

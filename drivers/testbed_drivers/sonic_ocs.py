@@ -39,8 +39,6 @@ from testbed_drivers.transport import Dial
 
 CIRCUITS_PER_COMMAND = 64
 """The longest list that is sent; the box's own limit is not public."""
-COMMAND_SECONDS = 20.0
-"""The longest that a command may take; each of SONiC's is a program that starts anew."""
 
 _STATUS = "show ocs cross-connect status"
 _CONFIG = "show ocs cross-connect config"
@@ -68,7 +66,7 @@ class SonicOcs(Switch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         if not isinstance(place(resource), Ssh):
             raise UsageError(
                 f"{name}: {resource!r} is no SSH server", hint="write 'ssh://admin@192.0.2.10'"
@@ -82,7 +80,7 @@ class SonicOcs(Switch):
             introduction="show version",
             identity=_identity,
             serial=identity,
-            limit=COMMAND_SECONDS,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:

@@ -9,10 +9,17 @@ from typing import NamedTuple
 
 from testbed.bench.contracts import Applied, Identity
 from testbed.clock import Deadline, now
+from testbed.concealed import excerpt
 from testbed.errors import LinkLost, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings
+from testbed_drivers.timeouts import DEFAULT, Timeouts
+
+MOST_PORTS = 4096
+"""Inputs, or outputs; the largest switches that are sold have a few hundred of each."""
+_LONGEST = 300
+"""Characters of a refusal that are passed on."""
 
 
 class Done(NamedTuple):
@@ -29,9 +36,10 @@ class Switch(ABC):
     `ports` are those that the lab file lets it move light on.
     """
 
-    def __init__(self, name: str, ports: frozenset[int]) -> None:
+    def __init__(self, name: str, ports: frozenset[int], timeouts: Timeouts = DEFAULT) -> None:
         self._name = name
         self._ports = ports
+        self._answer_timeout = timeouts.answer_timeout
         self._capabilities: Capabilities | None = None
 
     @property
@@ -50,12 +58,13 @@ class Switch(ABC):
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do the removes, then the adds, and read back."""
         self._check(change)
-        budget = deadline.within(self._seconds(change))
         with self._held(deadline):
+            budget = deadline.within(self._seconds(change))
             stamp = now()
             done = self._carry_out(change, budget) if change else Done(stamp, stamp)
             state = self.state(deadline)
-            return Applied(done.commanded, done.answered, now(), state, done.refused)
+            refused = {i: excerpt(words, _LONGEST) for i, words in done.refused.items()}
+            return Applied(done.commanded, done.answered, now(), state, refused)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return nothing: this family does not tell."""
@@ -90,8 +99,11 @@ class Switch(ABC):
         """Send a change, which is not empty, and return when the switch has answered."""
 
     def _seconds(self, change: Change) -> float:
-        """Return the longest that a change may take; the caller's deadline may be shorter."""
-        return 3 * self.capabilities.settle_max + 2.0
+        """Return the longest that a change may take once the line is open.
+
+        The caller's deadline may be shorter.
+        """
+        return 3 * self.capabilities.settle_max + self._answer_timeout
 
     def _check(self, change: Change) -> None:
         """Refuse, before the first byte, what the lab file or the switch does not allow."""
@@ -115,6 +127,13 @@ class Switch(ABC):
             f"{self._name} has no path {ingress}→{egress}",
             hint=f"its inputs are {_range(can.ingress)}, its outputs {_range(can.egress)}",
         )
+
+
+def size(inputs: int, outputs: int) -> tuple[int, int]:
+    """Return the numbers of inputs and outputs; raise ValueError for more than any switch has."""
+    if not (0 < inputs <= MOST_PORTS and 0 < outputs <= MOST_PORTS):
+        raise ValueError(f"{inputs}×{outputs} is not the size of a switch")
+    return inputs, outputs
 
 
 def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:

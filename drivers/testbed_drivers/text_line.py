@@ -7,6 +7,7 @@ from collections.abc import Callable
 from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
 from testbed_drivers.dialogue import Dialogue
+from testbed_drivers.timeouts import DEFAULT, Timeouts
 
 
 class TextLine(Dialogue[str]):
@@ -21,8 +22,11 @@ class TextLine(Dialogue[str]):
         ends: tuple[bytes, bytes],
         introduction: tuple[str, Callable[[str], object]],
         serial: bool,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
-        super().__init__(instrument, dial, tracer, introduction=introduction, serial=serial)
+        super().__init__(
+            instrument, dial, tracer, introduction=introduction, serial=serial, timeouts=timeouts
+        )
         self._write_end, self._read_end = ends
 
     def _encode(self, message: str) -> bytes:

@@ -35,7 +35,7 @@ class Thorlabs(Selector):
         *,
         dial: Dial | None = None,
     ) -> None:
-        super().__init__(name, ports)
+        super().__init__(name, ports, options)
         if identity is not None:
             raise UsageError(
                 f"{name}: a Thorlabs OSW does not tell its serial number",
@@ -44,7 +44,7 @@ class Thorlabs(Selector):
         self._options = options
         self._positions = positions_of(int(options.model[3]))
         self._parse = partial(_state, self._positions)
-        dial = dial or dial_for(name, resource, options.transport)
+        dial = dial or dial_for(name, resource, options.transport, options)
         self._line = TextLine(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
@@ -52,6 +52,7 @@ class Thorlabs(Selector):
             ends=(b"\n", b"\r\n"),
             introduction=("S?", self._parse),
             serial=True,
+            timeouts=options,
         )
 
     def identify(self, deadline: Deadline) -> Identity:

@@ -14,17 +14,19 @@ from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret, masked
 from testbed_drivers.session import SerialNumber, Session
+from testbed_drivers.timeouts import DEFAULT, Timeouts
 from testbed_drivers.tl1_line import Tl1Line
 from testbed_drivers.tl1_syntax import MEANINGS, NOT_LOGGED_IN, Reply, Request
 
-QUERY_SECONDS = 2.0
-"""The longest silence on a query: each block and acknowledgement of its reply starts it anew."""
 PIPELINE = 16
 """Commands on their way at once; at least one lab's controller does so, the limit is not public."""
 
+_LONGEST = 300
+"""Characters of an answer that a message repeats."""
 _TAGS = 999_999
 """Tags have up to six characters."""
 
@@ -37,7 +39,8 @@ class Tl1:
 
     `user` and `password` log in on each fresh line. `introduction` are the queries that tell who
     answers, and `who` makes an identity of their rows. `serial` is the serial number that must
-    answer, or None.
+    answer, or None. Of `timeouts`, that of an answer is the longest silence on a query: each block
+    and acknowledgement of its reply starts it anew.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Tl1:
         introduction: Sequence[Request],
         who: Callable[[Sequence[Rows]], Identity],
         serial: str | None,
+        timeouts: Timeouts = DEFAULT,
     ) -> None:
         self._instrument = instrument
         self._user = user
@@ -60,8 +64,13 @@ class Tl1:
         self._serial = SerialNumber(instrument, serial)
         self._tags = cycle(range(1, _TAGS + 1))
         self._session: Session[Tl1Line] = Session(
-            instrument, lambda deadline: Tl1Line(dial(deadline), tracer), self._greet, tracer
+            instrument,
+            lambda deadline: Tl1Line(dial(deadline), tracer),
+            self._greet,
+            tracer,
+            timeouts,
         )
+        self._patience = timeouts.answer_timeout
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Keep the instrument for several exchanges in a row."""
@@ -120,7 +129,7 @@ class Tl1:
     def _greet(self, line: Tl1Line, deadline: Deadline) -> None:
         """Log in on a fresh line and check who is there."""
         login = Request("ACT-USER", self._user, ("", self._revealed()))
-        (reply,) = self._exchanged(line, [login], deadline, QUERY_SECONDS)
+        (reply,) = self._exchanged(line, [login], deadline, self._patience)
         if refusal := refusal_of(reply):  # it may repeat what it was sent
             raise Rejected(
                 self._instrument,
@@ -146,7 +155,7 @@ class Tl1:
         parse: Callable[[Sequence[Rows]], Answer],
         deadline: Deadline,
     ) -> Answer:
-        replies = self._exchanged(line, queries, deadline, QUERY_SECONDS)
+        replies = self._exchanged(line, queries, deadline, self._patience)
         for query, reply in zip(queries, replies, strict=True):
             if reply.code == NOT_LOGGED_IN:
                 raise LinkLost(self._instrument, "has ended the login")
@@ -156,7 +165,8 @@ class Tl1:
             return parse([reply.rows for reply in replies])
         except ValueError as error:
             asked = ", ".join(map(str, queries[:3]))
-            raise Garbled(self._instrument, f"answered {asked} with: {error}") from error
+            words = excerpt(str(error), _LONGEST)
+            raise Garbled(self._instrument, f"answered {asked} with: {words}") from error
 
     def _exchanged(
         self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, patience: float
@@ -187,7 +197,8 @@ class Tl1:
                 self._instrument, f"did not answer {missing} in time", hint=hint
             ) from error
         except ValueError as error:
-            raise Garbled(self._instrument, f"sent what is no TL1: {error}") from error
+            words = excerpt(str(error), _LONGEST)
+            raise Garbled(self._instrument, f"sent what is no TL1: {words}") from error
         for tag, reply in replies.items():
             if reply.status not in _STATUSES:
                 words = f"answered {tagged[tag]} with {reply.words}: nobody knows if it was done"
@@ -208,7 +219,7 @@ def refusal_of(reply: Reply) -> str:
     if reply.status == "COMPLD":
         return ""
     meaning = MEANINGS.get(reply.code, "in part" if reply.status == "PRTL" else "no reason given")
-    return f"{meaning} ({reply.words})"
+    return f"{meaning} ({excerpt(reply.words, _LONGEST)})"
 
 
 _STATUSES = {"COMPLD", "DENY", "PRTL", "NG", "RL"}

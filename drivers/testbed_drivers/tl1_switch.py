@@ -11,14 +11,15 @@ from contextlib import AbstractContextManager
 from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed_drivers.piecewise import PiecewiseSwitch
+from testbed_drivers.timeouts import Timeouts
 from testbed_drivers.tl1 import Tl1
 
 
 class Tl1Switch(PiecewiseSwitch):
     """A `Switch` that speaks TL1."""
 
-    def __init__(self, name: str, ports: frozenset[int], tl1: Tl1) -> None:
-        super().__init__(name, ports)
+    def __init__(self, name: str, ports: frozenset[int], timeouts: Timeouts, tl1: Tl1) -> None:
+        super().__init__(name, ports, timeouts)
         self._tl1 = tl1
 
     def identify(self, deadline: Deadline) -> Identity:

@@ -137,23 +137,28 @@ def command_end(data: bytes) -> int:
 def message(data: bytes) -> tuple[str, Message]:
     """Return a message with what stands before it, which is none of TL1's, and may be a banner.
 
-    Raise ValueError for what TL1 does not allow, as two messages in one.
+    Raise ValueError for what TL1 does not allow, as two messages in one. What nobody asked for may
+    hold other bytes than ASCII, as an alarm with a degree sign does; they are spelled out.
     """
-    text, end = data[:-1].decode("ascii"), data[-1:]
+    text, end = data[:-1].decode("latin-1"), data[-1:]
     if end == b"<":
         match = _ACKNOWLEDGEMENT.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is no acknowledgement")
-        return match["before"].strip(), Acknowledgement(match["code"], match["ctag"])
+        return _spelled(match["before"]).strip(), Acknowledgement(match["code"], match["ctag"])
     match = _HEADED.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} has no header")
-    lines, comments = _content(match["text"])
+    before = _spelled(match["before"]).strip()
     if match["kind"] != "M":
-        words = " ".join((match["tag"], match["status"], *lines))
-        return match["before"].strip(), Alarm(match["kind"], words)
+        lines, _ = _content(_spelled(match["text"]))
+        words = " ".join((_spelled(match["tag"]), _spelled(match["status"]), *lines))
+        return before, Alarm(match["kind"], words)
+    if not (match["tag"] + match["status"] + match["text"]).isascii():
+        raise ValueError(f"{text!r} is not ASCII")
+    lines, comments = _content(match["text"])
     reply = Reply(match["tag"], match["status"].strip(), lines, comments, more=end == b">")
-    return match["before"].strip(), reply
+    return before, reply
 
 
 def command(data: bytes) -> Received:
@@ -180,6 +185,11 @@ def keyed(text: str) -> dict[str, str]:
     """Return `A=1,B=2` by key; a value goes on until the next key."""
     parts = (part.partition("=") for part in _BEFORE_KEY.split(text) if "=" in part)
     return {key.strip(): value for key, _, value in parts}
+
+
+def _spelled(text: str) -> str:
+    """Return text with what is no ASCII spelled out."""
+    return text.encode("latin-1").decode("ascii", "backslashreplace")
 
 
 def _content(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

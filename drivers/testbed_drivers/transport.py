@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Protocol
 
 from testbed.bench.contracts import Cut, Transport
 from testbed.clock import Deadline
-from testbed.errors import BusyError, LinkLost, NoReply, TestbedError, UsageError
+from testbed.concealed import excerpt
+from testbed.errors import BusyError, Garbled, LinkLost, NoReply, TestbedError, UsageError
 from testbed.plugins import kind
 from testbed.resource import Ssh, Tcp, Tty, is_visa, place
+from testbed_drivers.timeouts import SerialOptions
 
 
 class Dial(Protocol):
@@ -25,11 +28,13 @@ class Dial(Protocol):
     ) -> Transport: ...
 
 
-def dial_for(instrument: str, resource: str, transport: str) -> Dial:
+def dial_for(
+    instrument: str, resource: str, transport: str, setting: SerialOptions | None = None
+) -> Dial:
     """Return the way to open a resource: by the transport named, else by how it is written.
 
     VISA names go through VISA, device names through pyserial, `tcp://…` straight to a socket,
-    `ssh://…` through SSH.
+    `ssh://…` through SSH. `setting` is how a serial line is set besides its speed.
     """
     where = place(resource)
     direct = "ssh" if isinstance(where, Ssh) else "tcp" if isinstance(where, Tcp) else "serial"
@@ -38,7 +43,10 @@ def dial_for(instrument: str, resource: str, transport: str) -> Dial:
         raise UsageError(f"{instrument}: {resource!r} is no serial line", hint="use 'visa'")
     if name == "tcp" and not isinstance(where, Tcp):
         raise UsageError(f"{instrument}: {resource!r} is no TCP port", hint="use 'serial'")
-    dial: Dial = kind("transports", name).load()
+    load = kind("transports", name).load
+    if setting and isinstance(where, Tty) and (setting.parity != "none" or setting.rtscts):
+        return partial(load(), parity=setting.parity, rtscts=setting.rtscts)
+    dial: Dial = load()
     return dial
 
 
@@ -47,31 +55,83 @@ def is_serial(resource: str) -> bool:
     return isinstance(place(resource), Tty)
 
 
+MOST_BYTES = 2 << 20
+"""The most that may arrive in one exchange, before somebody takes it for an answer."""
+
+
 class BufferedTransport(ABC):
-    """A transport whose library hands over bytes in any pieces; lines are cut here."""
+    """A transport whose library hands over bytes in any pieces; lines are cut here.
+
+    However much arrives, and in whatever pieces, a wait ends at its deadline and an exchange, which
+    begins with `send`, at `MOST_BYTES`.
+    """
 
     def __init__(self, instrument: str) -> None:
         self._instrument = instrument
         self._unread = bytearray()
+        self._arrived = 0
+        """Bytes of this exchange so far."""
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of `data`; returns when the kernel has taken it."""
+        self._arrived = 0
+        self._send(data, deadline)
 
     def receive(self, end: bytes | Cut, deadline: Deadline) -> bytes:
         """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
-        cut = after(end) if isinstance(end, bytes) else end
-        while not (count := cut(bytes(self._unread))):
-            self._unread += self._arriving(deadline)
+        try:
+            while not (count := self._cut(end)):
+                self._wait(deadline)
+        except (NoReply, Garbled):
+            self._give_up()
+            raise
         message = bytes(self._unread[:count])
         del self._unread[:count]
         return message
 
     @abstractmethod
+    def _send(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of `data`; raise NoReply or LinkLost."""
+
+    @abstractmethod
     def _arriving(self, deadline: Deadline) -> bytes:
         """Return at least one new byte; raise NoReply or LinkLost."""
+
+    def _give_up(self) -> None:  # noqa: B027 - most lines can tell nothing
+        """Tell the other side, where that can be done, that its answer is not awaited any more."""
+
+    def _cut(self, end: bytes | Cut) -> int:
+        """Return how many of the bytes that arrived are the first message, 0 for none."""
+        if not isinstance(end, bytes):
+            return end(bytes(self._unread))
+        found = self._unread.find(end)
+        return 0 if found < 0 else found + len(end)
+
+    def _wait(self, deadline: Deadline) -> None:
+        """Take in what arrives next."""
+        if deadline.passed:
+            raise self._no_reply()
+        data = self._arriving(deadline)
+        self._unread += data
+        self._arrived += len(data)
+        if self._arrived > MOST_BYTES:
+            begun = self._begun()
+            raise Garbled(
+                self._instrument,
+                f"sent more than {MOST_BYTES >> 20} MiB without an end, as in {begun!r}",
+                reply=begun,
+                hint="is it the box that 'driver' and 'resource' in the lab file name?",
+            )
 
     def _no_reply(self) -> NoReply:
         if not self._unread:
             return NoReply(self._instrument, "did not answer in time")
-        begun = self._unread.decode("ascii", "backslashreplace")
+        begun = self._begun()
         return NoReply(self._instrument, f"stopped answering after {begun!r}", reply=begun)
+
+    def _begun(self) -> str:
+        """Return what has arrived of an answer that has no end."""
+        return excerpt(self._unread.decode("ascii", "backslashreplace"))
 
 
 def after(terminator: bytes) -> Cut:

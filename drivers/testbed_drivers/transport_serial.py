@@ -1,6 +1,7 @@
 """Serial lines through pyserial; the only module that imports it.
 
-The line is 8N1 without flow control. Modem lines are never read: a pseudo-terminal has none.
+The line has eight data bits and one stop bit; without another word, no parity and no flow control.
+Modem lines are never read: a pseudo-terminal has none.
 """
 
 from __future__ import annotations
@@ -12,14 +13,35 @@ from testbed.errors import LinkLost, NoReply, UsageError
 from testbed.resource import Tty, place
 from testbed_drivers.transport import BufferedTransport, not_opened
 
+_PARITIES = {
+    "none": serial.PARITY_NONE,
+    "even": serial.PARITY_EVEN,
+    "odd": serial.PARITY_ODD,
+}
 
-def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> SerialTransport:
+
+def dial(
+    instrument: str,
+    resource: str,
+    *,
+    baud: int,
+    deadline: Deadline,
+    parity: str = "none",
+    rtscts: bool = False,
+) -> SerialTransport:
     """Open a serial device for ourselves alone, and drop what it said before."""
     where = place(resource)
     if not isinstance(where, Tty):
         raise UsageError(f"{instrument}: {resource!r} is no serial line")
     try:
-        port = serial.Serial(where.path, baud, write_timeout=deadline.left, exclusive=True)
+        port = serial.Serial(
+            where.path,
+            baud,
+            parity=_PARITIES[parity],
+            rtscts=rtscts,
+            write_timeout=deadline.left,
+            exclusive=True,
+        )
     except ValueError as error:
         raise UsageError(f"{instrument}: {baud} baud on {resource} is impossible") from error
     except serial.SerialException as error:
@@ -34,8 +56,7 @@ class SerialTransport(BufferedTransport):
         super().__init__(instrument)
         self._port = port
 
-    def send(self, data: bytes, deadline: Deadline) -> None:
-        """Send all of `data`; returns when the kernel has taken it."""
+    def _send(self, data: bytes, deadline: Deadline) -> None:
         try:
             self._port.write_timeout = deadline.left
             self._port.write(data)

@@ -94,7 +94,7 @@ class SshTransport(BufferedTransport):
         self._line = line
         self._command: paramiko.Channel | None = None
 
-    def send(self, data: bytes, deadline: Deadline) -> None:
+    def _send(self, data: bytes, deadline: Deadline) -> None:
         """Run a line as a command, whose errors are part of its output and whose input is empty."""
         try:
             with _cut_off_at(deadline, self._line):
@@ -172,10 +172,12 @@ def _explained(
     server = f"{where.user}@{where.host}" if where.user else where.host
     by_hand = f"ssh -p {where.port} {server}"
     if isinstance(error, paramiko.BadHostKeyException):
+        name = where.host if where.port == 22 else f"[{where.host}]:{where.port}"
         return InstrumentError(
             instrument,
             f"the host key of {where.host} has CHANGED",
-            hint=f"compare it with the box's own, then accept it with `{by_hand}`",
+            hint="ask whether the box was replaced; if so, forget the old key with "
+            f"`ssh-keygen -R '{name}'`, and compare the new one when `{by_hand}` shows it",
         )
     if "not found in known_hosts" in str(error):
         return InstrumentError(

@@ -14,6 +14,8 @@ from testbed.resource import Tcp, place
 from testbed_drivers.transport import BufferedTransport, not_opened
 
 _PIECE = 65536
+_IDLE, _BETWEEN, _QUESTIONS = 30, 5, 4
+"""Seconds after which an idle peer is asked whether it is there, and again; and how often."""
 
 
 def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> TcpTransport:
@@ -37,9 +39,22 @@ def connected(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
         line = bounded(connect, deadline, socket.socket.close)
     except OSError as error:
         raise not_opened(instrument, f"{where.host}:{where.port}", error) from error
+    set_up(line)
+    return line
+
+
+def set_up(line: socket.socket) -> None:
+    """Have a connection send at once, and notice within a minute that its other side is gone.
+
+    What asks for that keeps a firewall in between from forgetting an idle connection, too. Bytes
+    that nobody acknowledges are given up as soon as questions are.
+    """
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return line
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _IDLE)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _BETWEEN)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _QUESTIONS)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _BETWEEN * _QUESTIONS)
 
 
 class TcpTransport(BufferedTransport):
@@ -49,11 +64,12 @@ class TcpTransport(BufferedTransport):
         super().__init__(instrument)
         self._line = line
 
-    def send(self, data: bytes, deadline: Deadline) -> None:
-        """Send all of `data`; returns when the kernel has taken it."""
-        self._line.settimeout(max(0.001, deadline.left))
+    def _send(self, data: bytes, deadline: Deadline) -> None:
+        left = memoryview(data)
         try:
-            self._line.sendall(data)
+            while left:  # sendall of TLS begins its timeout anew for each piece
+                self._line.settimeout(max(0.001, deadline.left))
+                left = left[self._line.send(left) :]
         except TimeoutError as error:
             raise NoReply(self._instrument, f"took not all of {len(data)} bytes in time") from error
         except OSError as error:

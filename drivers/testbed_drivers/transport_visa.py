@@ -17,22 +17,39 @@ import select
 import socket
 import struct
 import termios
+from contextlib import suppress
 from typing import Any
 
 import pyvisa
-from pyvisa.constants import SerialTermination, StatusCode
+from pyvisa.constants import ControlFlow, Parity, SerialTermination, StatusCode
 from pyvisa.resources import MessageBasedResource, Resource, SerialInstrument, TCPIPSocket
 
 from testbed.clock import Deadline, bounded
 from testbed.errors import InstrumentError, LinkLost
 from testbed.resource import Tty, place
 from testbed_drivers.transport import BufferedTransport, not_opened
+from testbed_drivers.transport_tcp import set_up
 
 _CHUNK = 4096
 """Bytes per write: what pyvisa-py sends at once, and what a socket that is ready always takes."""
+_PIECE = 65536
+"""The most bytes that are read at once."""
+_CLEAR_SECONDS = 0.5
+_GRACE = 0.1
+"""Seconds that a library gets to say by itself that its timeout is over."""
+_RAISED = (OSError, RuntimeError, pyvisa.Error)
+"""What libraries raise; pyvisa-py has a RuntimeError for HiSLIP that is none."""
 
 
-def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> VisaTransport:
+def dial(
+    instrument: str,
+    resource: str,
+    *,
+    baud: int,
+    deadline: Deadline,
+    parity: str = "none",
+    rtscts: bool = False,
+) -> VisaTransport:
     """Open a VISA resource, or a device name as the serial resource it is."""
     where = place(resource)
     name = f"ASRL{where.path}::INSTR" if isinstance(where, Tty) else resource
@@ -50,6 +67,10 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Vi
     try:
         below = _below(opened)
         _configure(opened, below, baud)
+        if isinstance(opened, SerialInstrument) and parity != "none":
+            opened.parity = Parity[parity]
+        if isinstance(opened, SerialInstrument) and rtscts:
+            opened.flow_control = ControlFlow.rts_cts
     except (OSError, pyvisa.VisaIOError) as error:
         _close(opened)
         raise not_opened(instrument, resource, error) from error
@@ -66,12 +87,10 @@ class VisaTransport(BufferedTransport):
         self._resource = resource
         self._stream = isinstance(resource, (TCPIPSocket, SerialInstrument))
 
-    def send(self, data: bytes, deadline: Deadline) -> None:
-        """Send all of `data`; returns when the kernel has taken it."""
+    def _send(self, data: bytes, deadline: Deadline) -> None:
         try:
-            for start in range(0, len(data), _CHUNK):
-                self._write(data[start : start + _CHUNK], deadline)
-        except (OSError, pyvisa.VisaIOError) as error:
+            self._write(data, deadline)
+        except _RAISED as error:
             raise self._failure("sending", error) from error
 
     def quiet(self) -> bool:
@@ -83,22 +102,37 @@ class VisaTransport(BufferedTransport):
         _close(self._resource)
 
     def _write(self, data: bytes, deadline: Deadline) -> None:
+        """Write a message as one: only its last byte may carry the sign that it ends."""
         self._resource.timeout = _milliseconds(deadline)
-        self._resource.write_raw(data)
+        bounded(lambda: self._resource.write_raw(data), deadline.later(_GRACE), _forget)
 
     def _arriving(self, deadline: Deadline) -> bytes:
         try:
             return self._read(deadline)
-        except (OSError, pyvisa.VisaIOError) as error:
+        except _RAISED as error:
             raise self._failure("receiving", error) from error
 
     def _read(self, deadline: Deadline) -> bytes:
-        """Return what arrived: one byte of a stream, which has no end, else one whole message."""
+        """Return what arrived: one byte of a stream, which has no end, else a piece of a message.
+
+        A whole message at once would be as long as its sender likes, and the library's own timeout
+        may begin anew with each of its packets.
+        """
         self._resource.timeout = _milliseconds(deadline)
-        if not self._stream:
-            return self._resource.read_raw()
         with self._resource.ignore_warning(StatusCode.success_max_count_read):
-            return self._resource.read_bytes(1)
+            if self._stream:
+                return self._resource.read_bytes(1)
+            session, read = self._resource.session, self._resource.visalib.read
+            return bounded(lambda: bytes(read(session, _PIECE)[0]), deadline.later(_GRACE), _forget)
+
+    def _give_up(self) -> None:
+        """Clear a box on GPIB or USB: it keeps the rest of its answer for whoever asks next."""
+        if self._stream:
+            return
+        with suppress(NotImplementedError, *_RAISED):
+            deadline = Deadline.after(_CLEAR_SECONDS)
+            self._resource.timeout = _milliseconds(deadline)
+            bounded(self._resource.clear, deadline, _forget)
 
     def _failure(self, doing: str, error: Exception) -> InstrumentError:
         if isinstance(error, TimeoutError) or _timed_out(error):
@@ -120,10 +154,11 @@ class WatchedVisa(VisaTransport):
         return super().quiet() and not self._readable(0.0)
 
     def _write(self, data: bytes, deadline: Deadline) -> None:
-        _, ready, _ = select.select([], [self._descriptor], [], deadline.left)
-        if not ready:
-            raise TimeoutError
-        self._resource.write_raw(data)
+        for start in range(0, len(data), _CHUNK):
+            _, ready, _ = select.select([], [self._descriptor], [], deadline.left)
+            if not ready:
+                raise TimeoutError
+            self._resource.write_raw(data[start : start + _CHUNK])
 
     def _read(self, deadline: Deadline) -> bytes:
         if not self._readable(deadline.left):
@@ -131,7 +166,7 @@ class WatchedVisa(VisaTransport):
         count = _bytes_waiting(self._descriptor)
         if not count:
             raise ConnectionResetError("the other side hung up")
-        return self._resource.read_bytes(count)
+        return self._resource.read_bytes(min(count, _PIECE))
 
     def _readable(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
@@ -171,7 +206,7 @@ def _below(resource: Resource) -> Any:
 def _configure(resource: Resource, below: Any, baud: int) -> None:
     """Settle what a new session leaves open; raise the OSError of a connect that only seemed to be.
 
-    A serial line becomes 8N1, ours alone and, where we watch it, without a special byte.
+    A serial line becomes ours alone and, where we watch it, without a special byte.
     """
     if isinstance(resource, SerialInstrument):
         resource.baud_rate = baud
@@ -182,7 +217,11 @@ def _configure(resource: Resource, below: Any, baud: int) -> None:
         if number := below.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(number, os.strerror(number))
         below.getpeername()
-        below.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        set_up(below)
+
+
+def _forget(result: object) -> None:
+    """Do nothing with what came too late."""
 
 
 def _timed_out(error: Exception) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -319,8 +319,14 @@ class Bench:
 def side_by_side(action: Callable[[_T], _R], items: list[_T]) -> dict[_T, _R]:
     """Do something to every item at once; return the results, or raise the first error.
 
-    All have ended when it returns or raises.
+    All have ended when it returns or raises, except where a signal ends this process.
     """
-    with ThreadPoolExecutor(max(1, len(items))) as pool:
+    pool = ThreadPoolExecutor(max(1, len(items)))
+    try:
         futures = {item: pool.submit(action, item) for item in items}
+        wait(futures.values())
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
     return {item: future.result() for item, future in futures.items()}

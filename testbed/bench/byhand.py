@@ -17,6 +17,7 @@ from testbed.bench.crossbar import Crossbar
 from testbed.bench.ends import ports_of
 from testbed.bench.moves import Move, Moved, move_all
 from testbed.bench.needs import is_exclusive, part_of
+from testbed.bench.opening import opening_seconds
 from testbed.bench.probe import Probe, spare_ports
 from testbed.bench.promise import CircuitsPromise
 from testbed.clock import Deadline, now
@@ -232,7 +233,7 @@ def switch_by_hand(lab: Lab, name: str, leases: Leases, *, force: bool) -> Itera
         make = kind("drivers", spec.driver).load()
         switch = make(name, spec.resource, spec.usable, spec.identity, spec.options, _no_tracer)
         stack.callback(switch.close)
-        identity = switch.open(Deadline.after(_LIMIT))
+        identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
         yield SwitchByHand(lab, name, identity, switch, None if force else leases)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
-from testbed.bench.opening import make_instrument
+from testbed.bench.opening import make_instrument, opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError
 from testbed.fabric.device import Capabilities, spans
@@ -64,7 +64,7 @@ def _set_aside(lab: Lab) -> Iterator[Finding]:
 
 def _ask_instrument(lab: Lab, name: str) -> list[str]:
     instrument: Any = make_instrument(lab, name, _no_tracer)
-    deadline = Deadline.after(_LIMIT)
+    deadline = Deadline.after(opening_seconds(lab, [name], _LIMIT))
     try:
         identity = str(instrument.open(deadline))
         answer = "; ".join([identity, *_light(lab, name, instrument, deadline)])

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from testbed.bench.contracts import Attenuator, OpticalSwitch, PowerMeter, PowerUnit, Tracer
 from testbed.plugins import kind
 from testbed.schema import Lab
 
 Instrument = OpticalSwitch | PowerUnit | Attenuator | PowerMeter
+
+
+_CONNECT, _ANSWER, _QUESTIONS = 2.0, 2.0, 2
+"""What limits of opening reckon with: seconds for a line, for an answer, and answers waited for."""
+
+
+def opening_seconds(lab: Lab, names: Iterable[str], usual: float) -> float:
+    """Return the longest that opening instruments side by side may take.
+
+    That is the usual limit, and more where the timeouts in the lab file allow an instrument more.
+    """
+    every = [lab.instruments()[name].options for name in names]
+    waits = [(getattr(o, "connect_timeout", 0), getattr(o, "answer_timeout", 0)) for o in every]
+    more = [max(0, c - _CONNECT) + _QUESTIONS * max(0, a - _ANSWER) for c, a in waits]
+    return usual + max(more, default=0)
 
 
 def make_instrument(lab: Lab, name: str, tracer: Tracer) -> Instrument:

@@ -108,10 +108,20 @@ def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
 
 
 @contextmanager
-def finishing_first() -> Iterator[None]:
-    """Let a signal end the process only after what is inside, which must have its own limit."""
+def finishing_first(has_begun: Callable[[], bool]) -> Iterator[None]:
+    """Let a signal end the process only after what is inside, which must have its own limit.
+
+    Before that has begun to change anything, a signal ends the process at once.
+    """
     noted: list[int] = []
-    with noting_signals(noted.append):
+
+    def hear(number: int) -> None:
+        if has_begun():
+            noted.append(number)
+        else:
+            leave(number)
+
+    with leaving_with(lambda: ["nothing was changed"]), noting_signals(hear):
         yield
     if noted:
         leave(noted[0])

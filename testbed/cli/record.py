@@ -24,7 +24,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
 from testbed.printable import as_it_is
-from testbed.record.journal import owes
+from testbed.record.journal import has_promised, owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.waiting import waiting
@@ -122,6 +122,8 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
         elif isinstance(error, TestbedError):
             outcome = {"outcome": "failed", "reason": masked(str(error))}
             directory.write_json("summary.json", facts | outcome)
+        elif isinstance(error, SystemExit) and not has_promised(directory.journal):
+            shutil.rmtree(directory.path, ignore_errors=True)  # a signal, before any change
         raise
     shutil.rmtree(directory.path, ignore_errors=True)
 

@@ -9,6 +9,7 @@ import select
 import sys
 from typing import Any, TextIO
 
+from testbed.concealed import masked
 from testbed.errors import EXIT_LAB
 from testbed.printable import printable
 
@@ -32,9 +33,9 @@ class Words(io.TextIOWrapper):
         return len(words)
 
     def write_as_it_is(self, words: str) -> int:
-        """Write what is meant for the terminal itself, such as colours."""
+        """Write what is meant for the terminal itself, such as colours; secrets are masked."""
         try:
-            return super().write(words)
+            return super().write(masked(words))
         except OSError as error:
             self._give_up(error)
         return len(words)

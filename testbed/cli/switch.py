@@ -6,6 +6,7 @@ import json as json_format
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -94,6 +95,7 @@ def switch(
         return inside_twin(twin, found, file, set_)
     from testbed.bench.byhand import switch_by_hand
     from testbed.cli.record import passing_record
+    from testbed.record.journal import has_promised
 
     with switch_by_hand(found, name, leases_of(found), force=force) as box:
         if action == "watch":
@@ -104,7 +106,10 @@ def switch(
             verbs = {"connect": box.connect, "disconnect": box.disconnect, "apply": box.apply}
             if move := verbs.get(action):
                 # A circuit that is half made is nobody's wish.
-                with finishing_first(), passing_record(found, results, set_) as run:
+                with (
+                    passing_record(found, results, set_) as run,
+                    finishing_first(partial(has_promised, run.journal)),
+                ):
                     done = move(circuits, run)
                 if done is None:
                     print(f"{name}: nothing to change", file=sys.stderr)

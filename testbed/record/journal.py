@@ -125,6 +125,11 @@ def owes(path: Path) -> bool:
     return path.exists() and bool(open_entries(path))
 
 
+def has_promised(path: Path) -> bool:
+    """Tell whether anything was ever promised in a journal: from then on something may change."""
+    return path.exists() and path.stat().st_size > 0
+
+
 def is_held(path: Path) -> bool:
     """Tell whether somebody writes a journal: its run goes on, or is being recovered."""
     with open_file(path, MAX_LOG) as file:

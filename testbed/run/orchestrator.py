@@ -11,6 +11,7 @@ from typing import TypeVar, assert_never
 
 from testbed.analysis.load import BUSY
 from testbed.bench.bench import Bench
+from testbed.bench.opening import opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import EXIT_BUG, TestbedError
 from testbed.record.journal import Journal
@@ -173,13 +174,14 @@ class Orchestrator:
         self._log.append("note", "the run", text=text)
 
     def _open_instruments(self, step: OpenInstruments) -> None:
-        bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
+        optics = (*step.attenuators, *step.meters)
+        names = (*step.switches, *step.power, *optics)
+        bench = self._bench
+        deadline = Deadline.after(opening_seconds(bench.lab, names, _OPEN_LIMIT))
         self._cleanup.push("instruments", lambda _: bench.close_instruments(), RESTORE_LIMIT)
         self._wait(
             "opening the instruments",
-            lambda: bench.open_instruments(
-                step.switches, step.power, deadline, optics=(*step.attenuators, *step.meters)
-            ),
+            lambda: bench.open_instruments(step.switches, step.power, deadline, optics=optics),
             deadline,
         )
         hosts = self._stage.hosts

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from testbed.bench.bench import Bench, side_by_side
+from testbed.bench.opening import opening_seconds
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.events import Subscriber
@@ -286,7 +287,8 @@ class _Replay:
             if name not in self._lab.instruments():
                 return UnsafeError(f"{name} is no instrument of the lab", hint="look at it by hand")
             try:
-                self._bench.open_instruments([name], (), deadline.within(_OPEN_LIMIT))
+                limit = deadline.within(opening_seconds(self._lab, [name], _OPEN_LIMIT))
+                self._bench.open_instruments([name], (), limit)
             except TestbedError as error:
                 return error
             return None

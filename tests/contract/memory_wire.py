@@ -47,7 +47,7 @@ class MemoryTransport(BufferedTransport):
         self._is_open = True
         self._is_hung_up = False
 
-    def send(self, data, deadline):
+    def _send(self, data, deadline):
         """Hand all of `data` to the far end."""
         if self._is_hung_up:
             raise LinkLost(self._instrument, "the other side hung up")

@@ -6,7 +6,8 @@ from testbed_drivers.transport import after
 
 IDENTITY = (b"*IDN?\n", b"Polatis,I-OST-16x16-LU1-DMHNS,S1,6.5.2.18\n")
 NO_ERROR = b'0, "No error"\n'
-GREETING = [IDENTITY, (b":SYST:ERR?\n", NO_ERROR)]
+DRAINED = (b":SYST:ERR?\n", NO_ERROR)
+GREETING = [IDENTITY, DRAINED]
 OPENING = [*GREETING, IDENTITY, (b":OXC:SWIT:SIZE?\n", b"16,16\n")]
 
 

@@ -45,7 +45,7 @@ class WebLine(BufferedTransport):
         self._reader = RequestReader()
         self._answers = b""
 
-    def send(self, data, deadline):
+    def _send(self, data, deadline):
         for request in self._reader.feed(data):
             assert self.script, f"nothing more was expected, but {request} was asked"
             expected, *body, answer = self.script.pop(0)

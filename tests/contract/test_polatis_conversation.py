@@ -1,7 +1,7 @@
 """What the Polatis driver says, word by word, and what it makes of every kind of answer."""
 
 import pytest
-from scripted import GREETING, IDENTITY, NO_ERROR, OPENING
+from scripted import DRAINED, GREETING, IDENTITY, NO_ERROR, OPENING
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
@@ -40,7 +40,7 @@ def test_nothing_can_be_done_before_it_is_open(script):
 
 def test_a_change_is_one_line_and_one_read_back(script):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
-    script.line(*OPENING, (SUB_ADD, NO_ERROR), read_back)
+    script.line(*OPENING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
     driver = script.polatis()
     driver.open(soon())
     applied = driver.apply(MOVE, soon())
@@ -63,7 +63,8 @@ def test_more_than_64_pairs_are_several_commands_of_one_line(script):
 
     everything = {port: port + 100 for port in range(1, 101)}
     line = f"{add(1, 64)};{add(65, 100)};:SYST:ERR?\n".encode()
-    script.line(*OPENING[:3], (line, NO_ERROR), (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n"))
+    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n")
+    script.line(*OPENING[:3], DRAINED, (line, NO_ERROR), read_back)
     driver = script.polatis(ports=range(1, 201), size=(100, 100))
     driver.open(soon())
     driver.apply(Change({}, everything), soon())
@@ -74,21 +75,50 @@ def test_terminators_are_the_lab_files(script):
     script.polatis(write_termination="\r", read_termination="\r\n").open(soon())
 
 
-def test_a_refusal_carries_the_words_of_the_switch_and_keeps_the_line(script):
-    refused = (SUB_ADD, b'-221, "Settings conflict"\n')
-    drained = (b":SYST:ERR?\n", NO_ERROR)
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (b'-221, "Settings conflict"\n', "-221, Settings conflict"),
+        (b'112,"Port failed"\n', "112, Port failed"),
+        (b"+7, Mirror stuck\n", "7, Mirror stuck"),
+    ],
+)
+def test_a_refusal_carries_the_words_of_the_switch_and_keeps_the_line(script, report, words):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n")
-    script.line(*OPENING, refused, drained, read_back)
+    script.line(*OPENING, DRAINED, (SUB_ADD, report), DRAINED, read_back)
     driver = script.polatis()
     driver.open(soon())
-    with pytest.raises(Rejected, match="-221, Settings conflict") as caught:
+    with pytest.raises(Rejected, match=words) as caught:
         driver.apply(MOVE, soon())
-    assert caught.value.reply == "Settings conflict"
+    assert words.endswith(caught.value.reply)
     assert driver.state(soon()) == {1: 17}
 
 
+def test_an_error_that_others_left_after_the_opening_is_blamed_on_no_order(script):
+    theirs = (b":SYST:ERR?\n", b'-113, "Undefined header"\n')
+    read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
+    script.line(*OPENING, theirs, theirs, DRAINED, (SUB_ADD, NO_ERROR), read_back)
+    driver = script.polatis()
+    driver.open(soon())
+    assert driver.apply(MOVE, soon()).state == {1: 18, 2: 17}
+
+
+def test_a_switch_that_says_no_error_without_quotes_is_understood(script):
+    bare = (b":SYST:ERR?\n", b"0, No error\n")
+    script.line(IDENTITY, bare, *OPENING[2:])
+    assert script.polatis().open(soon()).serial == "S1"
+
+
+@pytest.mark.parametrize("size", [b"99999999999,99999999999", b"5000,1", b"0,16", b"-1,16"])
+def test_a_size_that_no_switch_has_is_not_believed(script, size):
+    script.line(*OPENING[:3], (b":OXC:SWIT:SIZE?\n", size + b"\n"))
+    script.line(*GREETING, (b":OXC:SWIT:SIZE?\n", size + b"\n"))
+    with pytest.raises(Garbled, match="is not the size of a switch"):
+        script.polatis().open(soon())
+
+
 def test_a_change_that_got_no_answer_is_not_sent_again(script):
-    script.line(*OPENING, (SUB_ADD, None))
+    script.line(*OPENING, DRAINED, (SUB_ADD, None))
     script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n"))
     driver = script.polatis()
     driver.open(soon())
@@ -101,7 +131,7 @@ def test_a_change_that_got_no_answer_is_not_sent_again(script):
 def test_a_line_that_is_not_quiet_is_replaced_before_anything_is_sent(script):
     line = script.line(*OPENING)
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
-    script.line(*GREETING, (SUB_ADD, NO_ERROR), read_back)
+    script.line(*GREETING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
     driver = script.polatis()
     driver.open(soon())
     line.is_quiet = False

@@ -213,6 +213,51 @@ class TestReading:
         assert driver.unsteady(soon()) == {1: "disabled"}
 
 
+class TestNonsense:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\nmany\r\n",
+            b"HTTP/1.1 201 Created\r\nContent-Length: 99999999999999\r\n\r\n",
+            b"HTTP/1.1 201 Created\r\n" + b"X-More: yes\r\n" * 200 + b"\r\n",
+            b"HTTP/1.1 201 Created\r\nX-More: " + b"y" * 100_000 + b"\r\n\r\n",
+            b"HTTP/1.1 201 Created\r\nContent-Length: 40000\r\n\r\n" + b"[" * 40_000,
+        ],
+    )
+    def test_an_answer_to_an_order_that_no_service_gives_is_garbled(self, web, answer):
+        driver = opened(web, EMPTY, put(1, 5, answer))
+        with pytest.raises(Garbled, match="answered PUT") as caught:
+            driver.apply(Change({}, {1: 5}), soon())
+        assert len(str(caught.value)) < 1000
+
+    def test_a_refusal_whose_words_are_no_text_is_one_all_the_same(self, web):
+        words = {"ietf-restconf:errors": {"error": [{"error-message": ["no"], "error-tag": "x"}]}}
+        driver = opened(web, EMPTY, put(1, 5, Answer(409, words)), EMPTY)
+        with pytest.raises(Rejected, match="no"):
+            driver.apply(Change({}, {1: 5}), soon())
+
+    def test_an_identity_that_makes_no_sense_is_told_in_a_sentence(self, web):
+        for _ in range(2):
+            web.line((IDENTITY[0], Answer(200, {"optical-switch:product-information": {}})))
+        with pytest.raises(Garbled, match="asked who it is, it answered what makes no sense"):
+            polatis(web).open(soon())
+
+    def test_an_identity_without_an_end_is_not_believed(self, web):
+        about = {"optical-switch:product-information": {**ABOUT, "serial-number": "S1" * 5000}}
+        for _ in range(2):
+            web.line((IDENTITY[0], Answer(200, about)))
+        with pytest.raises(Garbled, match="in a word of 10000 characters") as caught:
+            polatis(web, identity=None).open(soon())
+        assert len(str(caught.value)) < 1500
+
+    def test_a_model_of_a_size_that_no_switch_has_is_not_believed(self, web):
+        about = {**ABOUT, "model-name": "VST-99999999x99999999"}
+        row = (IDENTITY[0], Answer(200, {"optical-switch:product-information": about}))
+        web.line(row, row)
+        with pytest.raises(Garbled, match="is not the size of a switch"):
+            polatis(web).open(soon())
+
+
 class TestChanging:
     def test_a_move_removes_makes_and_reads_back(self, web):
         driver = opened(web, shows({1: 5, 2: 7}), delete(1), put(1, 6), shows({1: 6, 2: 7}))

@@ -1,7 +1,7 @@
 """What the drivers of small switches say, word by word, and what they make of the answers."""
 
 import pytest
-from scripted import NO_ERROR
+from scripted import DRAINED, NO_ERROR
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
@@ -114,12 +114,12 @@ class TestDiconMxs:
 
     def test_a_move_needs_one_word_an_input(self, script, mxs):
         said = self.told(b":ROUT1:SCAN 2")
-        script.opened[0].then(self.outputs(1, 0), said, self.outputs(2, 0))
+        script.opened[0].then(self.outputs(1, 0), MXS[1], said, self.outputs(2, 0))
         assert mxs.apply(Change({1: 3}, {1: 4}), soon()).state == {1: 4}
 
     def test_an_output_is_free_before_another_input_gets_it(self, script, mxs):
         said = self.told(b":ROUT1:SCAN 0;:ROUT2:SCAN 0;:ROUT1:SCAN 2;:ROUT2:SCAN 1")
-        script.opened[0].then(self.outputs(1, 2), said, self.outputs(2, 1))
+        script.opened[0].then(self.outputs(1, 2), MXS[1], said, self.outputs(2, 1))
         assert mxs.apply(Change({1: 3, 2: 4}, {1: 4, 2: 3}), soon()).state == {1: 4, 2: 3}
 
     def test_an_output_of_somebody_else_is_not_taken(self, script, mxs):
@@ -152,6 +152,7 @@ class TestSantec:
     def test_a_move_is_answered_before_it_is_done(self, script, santec):
         script.opened[0].then(
             (b":ROUT2:CHAN?\n", b"1\n"),
+            DRAINED,
             (b":ROUT2:CHAN 4;:SYST:ERR?\n", NO_ERROR),
             (b":ROUT2:CHAN?\n", b"4\n"),
             (b":STAT:OPER:COND?\n", b"1\n"),
@@ -211,7 +212,7 @@ class TestMzi:
     def test_it_is_told_a_position_by_its_name(self, script, mzi):
         asked = b":ROUT7:STAT?\n"
         said = (b":ROUT7:STAT CROSS;:SYST:ERR?\n", NO_ERROR)
-        script.opened[0].then((asked, b"BAR\n"), said, (asked, b"CROSS\n"))
+        script.opened[0].then((asked, b"BAR\n"), DRAINED, said, (asked, b"CROSS\n"))
         assert mzi.apply(Change({1: 3, 2: 4}, {1: 4, 2: 3}), soon()).state == {1: 4, 2: 3}
 
     def test_a_phase_between_the_positions_is_no_circuit(self, script, mzi):

@@ -1,5 +1,7 @@
 """Command lines over SSH: the drivers' transport against far ends, and what must never hang."""
 
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -153,9 +155,13 @@ def test_an_unknown_host_key_is_refused_before_any_login(home, clerk, wire):
 def test_a_changed_host_key_is_refused_before_any_login(home, clerk, wire):
     other = write_ssh_key(home / "other")
     (home / "known_hosts").write_text(f"[127.0.0.1]:{wire.port} {other}\n")
-    with pytest.raises(InstrumentError, match="CHANGED"):
+    with pytest.raises(InstrumentError, match="CHANGED") as caught:
         dial(wire)
     assert not clerk.logins
+    forget = re.search(r"`(ssh-keygen -R [^`]+)`", caught.value.hint)
+    command = [*shlex.split(forget[1]), "-f", str(home / "known_hosts")]
+    subprocess.run(command, check=True, capture_output=True)
+    assert not (home / "known_hosts").read_text()
 
 
 def test_a_closed_port_is_a_lost_link(wire):

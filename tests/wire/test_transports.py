@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import sys
+import termios
 import threading
 import time
 import tty
@@ -15,7 +16,8 @@ from pyvisa_py.highlevel import PyVisaLibrary
 
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, LinkLost, NoReply, UsageError
-from testbed_drivers import transport_serial, transport_visa
+from testbed_drivers import transport_serial, transport_tcp, transport_visa
+from testbed_drivers.cards_small import DiconOptions
 from testbed_drivers.transport import dial_for, is_serial, not_opened
 
 
@@ -30,6 +32,12 @@ class Peer:
     def accept(self):
         self.line, _ = self._listener.accept()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def close(self):
         for line in (self.line, self._listener):
             if line is not None:
@@ -40,17 +48,21 @@ class Terminal:
     """The other side of a serial line, by hand."""
 
     def __init__(self):
-        self.master, self._slave = os.openpty()
-        tty.setraw(self._slave)
-        self.path = os.ttyname(self._slave)
+        self.master, self.slave = os.openpty()
+        tty.setraw(self.slave)
+        self.path = os.ttyname(self.slave)
 
     def close(self):
         os.close(self.master)
-        os.close(self._slave)
+        os.close(self.slave)
 
 
 def soon():
     return Deadline.after(5)
+
+
+def _descriptor(line):
+    return line._descriptor if hasattr(line, "_descriptor") else line._line.fileno()
 
 
 @pytest.fixture
@@ -107,6 +119,21 @@ class TestVisaSocket:
     def test_nagle_is_off(self, visa, peer):
         below = visa._resource.visalib.sessions[visa._resource.session].interface
         assert below.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+
+    @pytest.mark.parametrize("dial", [transport_visa.dial, transport_tcp.dial])
+    def test_a_peer_that_went_away_without_a_word_is_missed_within_a_minute(self, dial):
+        with Peer() as peer:
+            line = dial("ocs", peer.resource, baud=0, deadline=soon())
+            with socket.socket(fileno=os.dup(_descriptor(line))) as below:
+                idle, between, count = (
+                    below.getsockopt(socket.IPPROTO_TCP, option)
+                    for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+                )
+                assert below.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+                assert 0 < idle + between * count <= 60
+                unanswered = below.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                assert 0 < unanswered <= 30_000
+            line.close()
 
     def test_silence_ends_at_the_deadline(self, visa):
         deadline = Deadline.after(0.03)
@@ -199,6 +226,17 @@ class TestSerialLine:
             serial.receive(b"\r", soon())
         with pytest.raises(LinkLost):
             serial.send(b"x\r", soon())
+
+    @pytest.mark.parametrize("name", SERIAL)
+    def test_parity_and_flow_control_are_set_as_the_lab_file_says(self, terminal, name):
+        setting = DiconOptions(transport=name, parity="odd", rtscts=True)
+        dial = dial_for("ocs", terminal.path, name, setting)
+        line = dial("ocs", terminal.path, baud=9600, deadline=soon())
+        mode = termios.tcgetattr(terminal.slave)[2]
+        line.close()
+        # a pseudo-terminal takes no parity, and says so
+        assert mode & termios.CRTSCTS
+        assert mode & termios.PARODD
 
     @pytest.mark.parametrize("second", SERIAL)
     def test_a_line_belongs_to_one_program(self, serial, terminal, second):

@@ -47,11 +47,17 @@ SLOWLY_IGNORED = f"""
 {CALLED_BACK}"""
 CRITICAL = """
     from testbed.cli.ending import finishing_first
-    with finishing_first():
+    with finishing_first(lambda: True):
         busy()
         sys.stdin.readline()
         print("finished", flush=True)
     threading.Event().wait()
+"""
+NOT_YET_CRITICAL = """
+    from testbed.cli.ending import finishing_first
+    with finishing_first(lambda: False):
+        busy()
+        threading.Event().wait()
 """
 
 
@@ -129,6 +135,12 @@ def test_what_must_not_be_left_in_the_middle_is_finished_first():
     command.signal(signal.SIGINT)
     code, out, _ = command.end("go on\n")
     assert out == "finished\n" and code in (128 + signal.SIGTERM, 128 + signal.SIGINT)
+
+
+def test_what_has_not_begun_is_not_finished_first():
+    command = Command(NOT_YET_CRITICAL)
+    command.signal(signal.SIGINT)
+    assert command.end() == (130, "", "testbed: ended by SIGINT\nnothing was changed\n")
 
 
 def test_a_signal_that_came_before_the_command_could_hear_it_counts():

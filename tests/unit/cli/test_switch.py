@@ -10,8 +10,10 @@ import pytest
 
 from testbed.bench.sites import SwitchSite
 from testbed.cli import run as command_line
+from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
+from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
 from testbed_drivers.switch import sides
 
@@ -172,3 +174,27 @@ def test_what_was_killed_in_the_middle_is_recovered(box):
     assert "ok   circuits of ocs" in box.recover()
     assert box.shown() == {1: 10}
     box.say("connect", "4", "12")
+
+
+def test_a_box_that_repeats_its_login_gives_nothing_away(tmp_path, monkeypatch):
+    monkeypatch.setenv("BOX_PASSWORD", "sesame-open")
+    options = PolatisRestconfOptions(user="lab", password=Secret(env="BOX_PASSWORD"))
+    scheduler = WallScheduler()
+    encoded = options.authorization().removeprefix("Basic ")
+    serial = f"sesame-open {encoded} \x1b[2J"
+    site = SwitchSite(*sides(8, 8), serial, 0.03, 1, scheduler, lambda lit: None)
+    wire = serve_tcp(PolatisRestconfFarEnd(site, options))
+    lab = tmp_path / "lab.yaml"
+    login = "    user: lab\n    password: {env: BOX_PASSWORD}\n"
+    resource = f'    driver: polatis-restconf\n    resource: "http://127.0.0.1:{wire.port}"\n'
+    lab.write_text(f"lab: web\nswitches:\n  ocs:\n{resource}{login}    ports: [1-16]\n")
+    command = [sys.executable, "-m", "testbed.cli"]
+    try:
+        for words in (["switch", "ocs", "show", "--lab", str(lab)], ["doctor", "--lab", str(lab)]):
+            done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60)
+            said = done.stdout + done.stderr
+            assert "serial ***" in said
+            assert "sesame" not in said and encoded not in said and "\x1b" not in said
+    finally:
+        wire.close()
+        scheduler.close()

@@ -62,5 +62,7 @@ def test_other_texts_are_no_port_lists(text):
 def test_an_error_report_has_a_number_and_words():
     assert error_reply('-221, "Settings conflict; port 1"') == (-221, "Settings conflict; port 1")
     assert error_reply('0,"No error"') == (0, "No error")
+    assert error_reply("0, No error") == (0, "No error")
+    assert error_reply("+112,Port failed") == (112, "Port failed")
     with pytest.raises(ValueError, match="not an error report"):
         error_reply("(@),(@)")

@@ -66,6 +66,15 @@ def test_what_stands_before_the_header_is_handed_out():
     assert (before, alarm) == ("*** hello ***", Alarm("*C", '7 REPT ALM "x"'))
 
 
+def test_what_nobody_asked_for_may_hold_bytes_that_are_no_ascii():
+    hot = "\r\n\n   SÄAL 26-11-21 08:30:01\r\n** 7 REPT ALM\r\n   45 °C – hot\r\n;".encode()
+    before, alarm = message("Grüezi\r\n".encode("latin-1") + hot)
+    assert before == "Gr\\xfcezi"
+    assert alarm == Alarm("**", r"7 REPT ALM 45 \xc2\xb0C \xe2\x80\x93 hot")
+    with pytest.raises(ValueError, match="is not ASCII"):
+        message(spoken("M  1 COMPLD", ["45 °C"]))
+
+
 def test_names_may_be_nothing_at_all():
     data = spoken("M  1 COMPLD").replace(b"OCS-A", b"( nil )")
     assert message(data)[1] == Reply("1", "COMPLD")
@@ -142,7 +151,7 @@ class Pieces(BufferedTransport):
         super().__init__("ocs")
         self._pieces = [piece for piece in pieces if piece]
 
-    def send(self, data, deadline):
+    def _send(self, data, deadline):
         """Nobody listens."""
 
     def quiet(self):

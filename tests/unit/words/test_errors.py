@@ -3,6 +3,7 @@
 import pytest
 
 from testbed import errors
+from testbed.concealed import conceal
 from testbed.errors import (
     BusyError,
     FileError,
@@ -64,3 +65,18 @@ def test_timeouts_and_broken_lines_are_what_python_calls_them_too():
     assert isinstance(NoReply("ocs", "x"), TimeoutError)
     assert isinstance(HostTimeout("h0", "x"), TimeoutError)
     assert isinstance(LinkLost("ocs", "x"), ConnectionError)
+
+
+def test_what_an_instrument_says_is_repeated_in_short_without_secrets_or_control_characters():
+    conceal("sesame-open")
+    said = "x" * 990 + "sesame-open" + "\x1b]0;title\x07" + "y" * 10_000_000
+    error = Garbled("ocs", f"answered {said}", reply=said, hint=said)
+    for text in (str(error), error.reply):
+        assert len(text) < 2100
+        assert text.isprintable()
+        assert "sesame" not in text and "same-open" not in text
+
+
+def test_the_end_of_a_long_message_stays():
+    error = NoReply("ocs", "x" * 5000 + "; the change was rolled back")
+    assert str(error).endswith("; the change was rolled back")

@@ -1,0 +1,37 @@
+"""Secrets that this process has revealed, masked in all that it says or records."""
+
+from __future__ import annotations
+
+import json
+
+_SHORTEST = 6
+"""Shorter words are not masked: they are part of too many others."""
+_concealed: set[str] = set()
+
+
+def conceal(word: str) -> None:
+    """Mask `word` from now on in all that this process records, however it is quoted there."""
+    if len(word) >= _SHORTEST:
+        _concealed.add(word)
+        _concealed.add(word.encode().decode("latin-1"))  # as transcripts spell its bytes
+        _concealed.add(repr(word)[1:-1])
+        _concealed.add(json.dumps(word)[1:-1])
+
+
+def masked(text: str) -> str:
+    """Return text with `***` for every concealed word."""
+    for word in sorted(_concealed, key=len, reverse=True):
+        text = text.replace(word, "***")
+    return text
+
+
+def excerpt(text: str, longest: int = 80) -> str:
+    """Return text that others wrote as a message may repeat it: masked, without a long middle.
+
+    It is masked first: of a secret that is cut, a half would stay.
+    """
+    text = masked(text)
+    if len(text) <= longest:
+        return text
+    tail = longest // 4
+    return f"{text[: longest - tail]} … {text[-tail:]}"

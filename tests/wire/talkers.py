@@ -1,0 +1,186 @@
+"""Boxes that never stop talking: real far ends on real wires, which at some point only talk."""
+
+import socket
+import threading
+import time
+from contextlib import suppress
+
+from speeches import SPEECHES
+
+from testbed.bench.sites import SwitchSite
+from testbed.twin.keys import write_ssh_key
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire_ssh import serve_ssh
+from testbed_drivers.cards_tl1 import PolatisTl1Options
+from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
+from testbed_drivers.polatis_tl1_far_end import PolatisTl1FarEnd
+from testbed_drivers.sonic_ocs_far_end import SonicOcsFarEnd
+from testbed_drivers.switch import sides
+
+SINCE = {
+    "a look": {
+        "scpi": b"CONN:STAT?",
+        "tl1": b"RTRV-PATCH",
+        "rest": b"GET /api/data/optical-switch:cross-connects",
+        "ssh": b"cross-connect status",
+    },
+    "an order": {
+        "scpi": b"CONN:ADD",
+        "tl1": b"ENT-PATCH",
+        "rest": b"PUT ",
+        "ssh": b"cross-connect add",
+    },
+}
+"""What the first question about circuits holds, and the order to make one; by language."""
+RESOURCES = {
+    "scpi": ("polatis", "tcp://127.0.0.1:{}"),
+    "tl1": ("polatis-tl1", "tcp://127.0.0.1:{}"),
+    "rest": ("polatis-restconf", "http://127.0.0.1:{}"),
+    "ssh": ("sonic-ocs", "ssh://lab@127.0.0.1:{}"),
+    "ssh before the login": ("sonic-ocs", "ssh://lab@127.0.0.1:{}"),
+}
+
+
+class Talker:
+    """A switch that talks, from the first byte on or since it heard something of `SINCE`.
+
+    What it hears then, it does; only its answer is talk.
+    """
+
+    def __init__(self, language, way, since="", home=None):
+        self.driver, resource = RESOURCES[language]
+        self.talking = not since
+        self.begun = threading.Event()
+        """Set once it talks, or should."""
+        self.lit = {}
+        """The circuits that carry light."""
+        self._speech = SPEECHES[language][way]
+        self._since = SINCE[since][language] if since else None
+        self._speaks_first = language == "ssh before the login"
+        self._scheduler = WallScheduler()
+        self._closed = threading.Event()
+        self._far_end = self._made(language)
+        self._wire = self._served(language, home)
+        self.resource = resource.format(self._wire.port)
+
+    def admits(self, user, password):
+        """Let anybody in who has a key."""
+        return True
+
+    def session(self, send, *, serial=False, hang_up=None):
+        """Open a conversation, which goes on as the far end's own until the box only talks."""
+        return _Session(self, send, hang_up)
+
+    def close(self):
+        """Fall silent."""
+        self._closed.set()
+        self._wire.close()
+        self._scheduler.close()
+
+    def hears(self, data):
+        """Begin to talk where that is the moment."""
+        self.talking = self.talking or (self._since is not None and self._since in data)
+
+    def behave(self):
+        """Answer from now on as a switch should."""
+        self._since, self.talking = None, False
+
+    def talk(self, send, asked):
+        """Talk until whoever listens has gone."""
+        self.begun.set()
+        with suppress(OSError, RuntimeError):
+            for piece in self._speech(asked):
+                if self._closed.is_set() or not self.talking:
+                    return
+                send(piece)
+
+    def _show(self, lit):
+        self.lit = dict(lit)
+
+    def _made(self, language):
+        site = SwitchSite(*sides(8, 8), "S1", 0.01, 1, self._scheduler, self._show)
+        match language:
+            case "scpi":
+                return PolatisFarEnd(site)
+            case "tl1":
+                return PolatisTl1FarEnd(site, PolatisTl1Options(user="lab"))
+            case "rest":
+                return PolatisRestconfFarEnd(site)
+            case _:
+                return SonicOcsFarEnd(site)
+
+    def _served(self, language, home):
+        if language != "ssh":
+            return _Tcp(self, first=self._speaks_first)
+        keys = home / ".ssh"
+        keys.mkdir(exist_ok=True)
+        client, server = write_ssh_key(keys / "id_ed25519"), write_ssh_key(keys / "server")
+        wire = serve_ssh(self, host_key=keys / "server", client_key=client)
+        (keys / "known_hosts").write_text(f"[127.0.0.1]:{wire.port} {server}\n")
+        return wire
+
+
+class _Session:
+    """One conversation."""
+
+    def __init__(self, talker, send, hang_up):
+        self._talker = talker
+        self._send = send
+        self._inner = talker._far_end.session(self._answer, hang_up=hang_up)
+
+    def receive(self, data):
+        self._talker.hears(data)
+        self._inner.receive(data)
+        if self._talker.talking:
+            arguments = (self._slowly, data)
+            threading.Thread(target=self._talker.talk, args=arguments, daemon=True).start()
+
+    def _answer(self, data):
+        if not self._talker.talking:
+            self._send(data)
+
+    def _slowly(self, piece):
+        """Say a piece to an SSH server, which takes all at once and keeps what nobody reads."""
+        self._send(piece)
+        time.sleep(0.002)
+
+
+class _Tcp:
+    """A TCP port; whoever calls gets a thread."""
+
+    def __init__(self, talker, *, first):
+        self._talker = talker
+        self._first = first
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._lines = []
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for line in self._lines:
+            line.close()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                line, _ = self._listener.accept()
+                self._lines.append(line)
+                threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+
+    def _serve(self, line):
+        talker = self._talker
+        session = talker._far_end.session(
+            lambda data: None if talker.talking else line.sendall(data), hang_up=line.close
+        )
+        with suppress(OSError), line:
+            if self._first:
+                talker.talk(line.sendall, b"")
+            while asked := line.recv(65536):
+                talker.hears(asked)
+                session.receive(asked)
+                if talker.talking:
+                    talker.talk(line.sendall, asked)

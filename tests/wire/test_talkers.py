@@ -1,0 +1,258 @@
+"""Boxes that never stop talking: whatever they say, a wait ends at its deadline or at Ctrl-C."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tty
+from datetime import date
+
+import pytest
+from speeches import PIECE, SPEECHES
+from talkers import Talker
+
+from testbed.bench.opening import make_instrument
+from testbed.clock import Deadline
+from testbed.errors import InstrumentError, NoReply
+from testbed.record.journal import owes
+from testbed.schema import load_lab
+from testbed_drivers import transport_serial, transport_visa
+
+GUARD = 30
+"""Seconds in which anything has ended that ends at all, however busy this machine is."""
+CELLS = [(language, way) for language, ways in SPEECHES.items() for way in ways]
+SAMPLE = random.Random(str(date.today())).sample(CELLS, 6)
+LATER = [cell for cell in CELLS if cell[0] != "ssh before the login"]
+LAB = """\
+lab: talking
+hosts:
+  h0: {{ssh: h0, ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.9}}}}}}
+  h1: {{ssh: h1, ports: {{p0: {{interface: e, address: 10.0.0.2/8, tx: ocs.2, rx: ocs.10}}}}}}
+switches:
+  ocs:
+    driver: {driver}
+    resource: "{resource}"
+    ports: [1-16]
+    connect_timeout: 1 s
+    answer_timeout: 1 s
+    settle_max: 50 ms
+{login}"""
+
+
+class Lab:
+    """A lab with one switch that talks, and commands to it."""
+
+    def __init__(self, directory, talker):
+        self.talker = talker
+        self.results = directory / "results"
+        self._home = directory
+        self._file = directory / "lab.yaml"
+        login = "    user: lab\n" if talker.driver == "polatis-tl1" else ""
+        text = LAB.format(driver=talker.driver, resource=talker.resource, login=login)
+        self._file.write_text(text)
+
+    def opened(self, deadline):
+        """Open the switch within this process, and look at it."""
+        switch = make_instrument(load_lab(self._file), "ocs", lambda *_: None)
+        try:
+            switch.open(deadline)
+            switch.state(deadline)
+        finally:
+            switch.close()
+
+    def start(self, *words):
+        """Type a command that goes on beside the test."""
+        options = ["--results", str(self.results)]
+        options += ["--lab", str(self._file)] if words[0] == "switch" else []
+        environment = {**os.environ, "HOME": str(self._home)}
+        environment.pop("SSH_AUTH_SOCK", None)
+        return subprocess.Popen(
+            [sys.executable, "-m", "testbed.cli", *words, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def say(self, *words):
+        """Type a command; return its exit code and what it said."""
+        process = self.start(*words)
+        out, err = process.communicate(timeout=3 * GUARD)
+        assert "Traceback" not in err, err
+        assert max(map(len, (out + err).splitlines() or [""])) < 2500
+        return process.returncode, out + err
+
+    @property
+    def records(self):
+        """The run directories that are there."""
+        return list(self.results.iterdir()) if self.results.exists() else []
+
+
+@pytest.fixture
+def talking(tmp_path, monkeypatch):
+    """Return what makes a lab with a switch that talks in a given way."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    talkers = []
+
+    def make(language, way, since=""):
+        talkers.append(Talker(language, way, since, tmp_path))
+        return Lab(tmp_path, talkers[-1])
+
+    yield make
+    for talker in talkers:
+        talker.close()
+
+
+def ended(action):
+    """Return what an action raised that must end by itself."""
+    raised = []
+
+    def act():
+        try:
+            action()
+        except InstrumentError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    thread.join(GUARD)
+    assert not thread.is_alive(), "it did not end"
+    return raised
+
+
+@pytest.mark.parametrize(("language", "way"), SAMPLE)
+def test_an_exchange_ends_whatever_is_said(talking, language, way):
+    lab = talking(language, way)
+    (error,) = ended(lambda: lab.opened(Deadline.after(0.5)))
+    assert len(str(error)) < 2500 and str(error).isprintable()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("language", "way"), CELLS)
+def test_every_exchange_ends_whatever_is_said(talking, language, way):
+    lab = talking(language, way)
+    (error,) = ended(lambda: lab.opened(Deadline.after(0.5)))
+    assert len(str(error)) < 2500 and str(error).isprintable()
+
+
+@pytest.mark.parametrize("dial", [transport_serial.dial, transport_visa.dial])
+def test_a_serial_line_that_never_falls_silent_ends_at_the_deadline(dial):
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    going_on = threading.Event()
+
+    def talk():
+        while not going_on.is_set():
+            os.write(master, b"x" * PIECE)
+
+    line = dial("ocs", os.ttyname(slave), baud=38400, deadline=Deadline.after(5))
+    thread = threading.Thread(target=talk, daemon=True)
+    thread.start()
+    try:
+        (error,) = ended(lambda: line.receive(b"\r", Deadline.after(0.2)))
+        assert isinstance(error, NoReply) or "MiB without an end" in str(error)
+    finally:
+        going_on.set()
+        line.close()
+        os.read(slave, 4 * PIECE)
+        thread.join()
+        os.close(master)
+        os.close(slave)
+
+
+def interrupted(lab, *words):
+    """Type a command, and Ctrl-C once it waits; return how it ended, and how soon."""
+    process = lab.start(*words)
+    assert lab.talker.begun.wait(GUARD)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    since = time.monotonic()
+    out, err = process.communicate(timeout=3 * GUARD)
+    assert "Traceback" not in err, err
+    return process.returncode, out + err, time.monotonic() - since
+
+
+SHOW = ("switch", "ocs", "show")
+CONNECT = ("switch", "ocs", "connect", "1", "9")
+NOT_CHANGED = "testbed: ended by SIGINT\nnothing was changed\n"
+
+
+def test_ctrl_c_ends_the_wait_of_show(talking):
+    lab = talking("scpi", "bytes for ever")
+    code, said, _ = interrupted(lab, *SHOW)
+    assert (code, said) == (130, "testbed: ended by SIGINT\n")
+
+
+def test_ctrl_c_ends_the_wait_of_connect_before_anything_was_changed(talking):
+    lab = talking("tl1", "alarms for ever", "a look")
+    code, said, _ = interrupted(lab, *CONNECT)
+    assert (code, said) == (130, NOT_CHANGED)
+    assert lab.talker.lit == {} and not lab.records
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("language", "way"), CELLS)
+def test_show_ends_by_itself_and_with_ctrl_c(talking, language, way):
+    lab = talking(language, way)
+    code, said = lab.say(*SHOW)
+    assert code == 4, said
+    code, said, seconds = interrupted(lab, *SHOW)
+    assert (code, said) == (130, "testbed: ended by SIGINT\n")
+    print(f"show, {language}, {way}: {seconds:.2f} s after Ctrl-C")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("language", "way"), LATER)
+def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language, way):
+    lab = talking(language, way, "a look")
+    code, said, seconds = interrupted(lab, *CONNECT)
+    assert (code, said) == (130, NOT_CHANGED)
+    assert lab.talker.lit == {} and not lab.records
+    print(f"connect, {language}, {way}: {seconds:.2f} s after Ctrl-C")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("language", "way"), LATER)
+def test_connect_and_recover_end_and_owe_what_was_changed(talking, language, way):
+    lab = talking(language, way, "an order")
+    code, said = lab.say(*CONNECT)
+    assert code == 6, said
+    (record,) = lab.records
+    assert f"recover {record}" in said
+    assert owes(record / "journal.jsonl")
+    code, said = recovered(lab, record)
+    assert code in (4, 6), said
+    assert owes(record / "journal.jsonl")
+    lab.talker.behave()
+    code, said = recovered(lab, record)
+    assert code == 0, said
+    assert lab.talker.lit == {} and not owes(record / "journal.jsonl")
+
+
+def recovered(lab, record):
+    """Recover a run; return the exit code and what was said."""
+    process = lab.start("recover", str(record))
+    out, err = process.communicate(timeout=3 * GUARD)
+    assert "Traceback" not in err, err
+    return process.returncode, out + err
+
+
+@pytest.mark.soak
+def test_a_second_ctrl_c_hurries_recover(talking):
+    lab = talking("scpi", "bytes for ever", "an order")
+    lab.say(*CONNECT)
+    (record,) = lab.records
+    lab.talker.begun.clear()
+    process = lab.start("recover", str(record))
+    assert lab.talker.begun.wait(GUARD)
+    for _ in range(2):
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=GUARD)
+    assert process.returncode in (6, 130) and "hurrying" in err
+    assert owes(record / "journal.jsonl")

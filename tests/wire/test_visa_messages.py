@@ -1,0 +1,85 @@
+"""Lines on which messages have an end, as on GPIB, USB and HiSLIP; here HiSLIP on real sockets."""
+
+import threading
+import time
+
+import pytest
+from hislip_box import DATA, DATA_END, HislipBox
+
+from testbed.clock import Deadline, now
+from testbed.errors import Garbled, NoReply
+from testbed_drivers import transport_visa
+
+
+def soon():
+    return Deadline.after(5)
+
+
+@pytest.fixture
+def opened():
+    """Return what opens a box that gives a certain answer."""
+    made = []
+
+    def open_box(answer):
+        box = HislipBox(answer)
+        made.append(box)
+        made.append(transport_visa.dial("ocs", box.resource, baud=0, deadline=soon()))
+        return box, made[-1]
+
+    yield open_box
+    for one in reversed(made):
+        one.close()
+
+
+def test_an_order_is_one_message_however_long_it_is(opened):
+    box, line = opened(lambda say: say(DATA_END, b"done\n"))
+    order = b"x" * 20_000 + b"\n"
+    line.send(order, soon())
+    assert line.receive(b"\n", soon()) == b"done\n"
+    assert box.heard == [(DATA_END, order)]
+
+
+def test_an_answer_in_pieces_is_one_message(opened):
+    def answer(say):
+        say(DATA, b"one")
+        say(DATA_END, b"two\n")
+
+    _, line = opened(answer)
+    line.send(b"?\n", soon())
+    assert line.receive(b"\n", soon()) == b"onetwo\n"
+
+
+def test_a_box_that_does_not_answer_in_time_is_cleared(opened):
+    box, line = opened(lambda say: None)
+    line.send(b"?\n", soon())
+    with pytest.raises(NoReply, match="did not answer in time"):
+        line.receive(b"\n", Deadline.after(0.05))
+    assert box.heard == [(DATA_END, b"?\n"), "clear"]
+
+
+def test_a_message_without_an_end_is_given_up(opened):
+    going_on = threading.Event()
+
+    def answer(say):
+        while not going_on.is_set():
+            say(DATA, b"x" * 30_000)
+
+    _, line = opened(answer)
+    line.send(b"?\n", soon())
+    with pytest.raises(Garbled, match="MiB without an end"):
+        line.receive(b"\n", Deadline.after(10))
+    going_on.set()
+
+
+def test_packets_that_come_slowly_do_not_extend_the_deadline(opened):
+    def answer(say):
+        for _ in range(100):
+            say(DATA, b"x")
+            time.sleep(0.1)
+
+    _, line = opened(answer)
+    line.send(b"?\n", soon())
+    deadline = Deadline.after(0.3)
+    with pytest.raises(NoReply):
+        line.receive(b"\n", deadline)
+    assert now() < deadline.at + 3
