@@ -70,7 +70,10 @@ def dial(
         if isinstance(opened, SerialInstrument) and parity != "none":
             opened.parity = Parity[parity]
         if isinstance(opened, SerialInstrument) and rtscts:
-            opened.flow_control = ControlFlow.rts_cts
+            if below is None:
+                opened.flow_control = ControlFlow.rts_cts
+            else:  # pyvisa-py touches DTR and DSR too, which not every line has
+                below.rtscts = True
     except (OSError, pyvisa.VisaIOError) as error:
         _close(opened)
         raise not_opened(instrument, resource, error) from error

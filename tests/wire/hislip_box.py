@@ -8,6 +8,7 @@ from functools import partial
 
 _HEADER = struct.Struct("!2sBBIQ")
 INITIALIZE, DATA, DATA_END, CLEARED, CLEAR_KNOWN = 0, 6, 7, 8, 9
+MOST_SIZE, MOST_SIZE_KNOWN = 15, 16
 ASYNC_INITIALIZE, ASYNC_CLEAR, ASYNC_CLEAR_KNOWN = 17, 19, 23
 
 
@@ -50,6 +51,8 @@ class HislipBox:
                 elif kind == ASYNC_CLEAR:
                     self.heard.append("clear")
                     _say(line, ASYNC_CLEAR_KNOWN, 0)
+                elif kind == MOST_SIZE:
+                    _say(line, MOST_SIZE_KNOWN, 0, payload)
                 elif kind == CLEARED:
                     _say(line, CLEAR_KNOWN, 0)
                 else:

@@ -187,10 +187,12 @@ def test_a_box_that_repeats_its_login_gives_nothing_away(tmp_path, monkeypatch):
     lab = tmp_path / "lab.yaml"
     login = "    user: lab\n    password: {env: BOX_PASSWORD}\n"
     resource = f'    driver: polatis-restconf\n    resource: "http://127.0.0.1:{wire.port}"\n'
-    lab.write_text(f"lab: web\nswitches:\n  ocs:\n{resource}{login}    ports: [1-16]\n")
+    hosts = "hosts: {h0: {ssh: h0, network: existing}}\n"
+    ocs = f"switches:\n  ocs:\n{resource}{login}    ports: [1-16]\n"
+    lab.write_text(f"lab: web\n{hosts}{ocs}")
     command = [sys.executable, "-m", "testbed.cli"]
     try:
-        for words in (["switch", "ocs", "show", "--lab", str(lab)], ["doctor", "--lab", str(lab)]):
+        for words in (["switch", "ocs", "show", "--lab", str(lab)], ["doctor", str(lab)]):
             done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=60)
             said = done.stdout + done.stderr
             assert "serial ***" in said
