@@ -133,6 +133,13 @@ SPEECHES = {
             long_then(b" ", b"1"),
         ),
     },
+    "rest before TLS": {
+        **COMMON,
+        "a record a byte at a time": after(b"\x16\x03\x03\x40\x00", dripping(b"\0")),
+        "records for ever": for_ever(b"\x16\x03\x03\x00\x04\x00\x00\x00\x00"),
+        "warnings for ever": for_ever(b"\x15\x03\x03\x00\x02\x01\x5a"),
+        "changes of cipher for ever": for_ever(b"\x14\x03\x03\x00\x01\x01"),
+    },
     "ssh before the login": {
         **COMMON,
         "a banner for ever": for_ever(b"Authorised use only\r\n"),

@@ -37,6 +37,7 @@ RESOURCES = {
     "scpi": ("polatis", "tcp://127.0.0.1:{}"),
     "tl1": ("polatis-tl1", "tcp://127.0.0.1:{}"),
     "rest": ("polatis-restconf", "http://127.0.0.1:{}"),
+    "rest before TLS": ("polatis-restconf", "https://127.0.0.1:{}"),
     "ssh": ("sonic-ocs", "ssh://lab@127.0.0.1:{}"),
     "ssh before the login": ("sonic-ocs", "ssh://lab@127.0.0.1:{}"),
 }
@@ -57,7 +58,7 @@ class Talker:
         """The circuits that carry light."""
         self._speech = SPEECHES[language][way]
         self._since = SINCE[since][language] if since else None
-        self._speaks_first = language == "ssh before the login"
+        self._speaks_first = "before" in language
         self._scheduler = WallScheduler()
         self._closed = threading.Event()
         self._far_end = self._made(language)
@@ -105,7 +106,7 @@ class Talker:
                 return PolatisFarEnd(site)
             case "tl1":
                 return PolatisTl1FarEnd(site, PolatisTl1Options(user="lab"))
-            case "rest":
+            case "rest" | "rest before TLS":
                 return PolatisRestconfFarEnd(site)
             case _:
                 return SonicOcsFarEnd(site)
