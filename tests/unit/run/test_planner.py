@@ -427,7 +427,7 @@ REFUSED = {
     ),
     "a variant that changes what the lab lacks": (
         [("experiment", "{policy.standby: cold}", "{lab.switches.ocx.ports: [1]}")],
-        "experiment.yaml:11:10: switches.ocx: the key 'driver' is missing",
+        "experiment.yaml:11:10: lab.switches.ocx.ports: the lab has no switch 'ocx'",
     ),
     "a variant of its own that the lab does not permit": (
         [("experiment", "{policy.standby: cold}", "{faults.0.kind: rank-freeze}")],
