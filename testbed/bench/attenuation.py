@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from testbed.bench.contracts import Attenuator, PowerMeter
 from testbed.clock import Deadline, now
@@ -50,6 +50,16 @@ class Tap:
         return self._meter.power(self.channel, deadline)
 
 
+class Permit(Protocol):
+    """What says which attenuators may be set, at the moment they are."""
+
+    def attenuator(self, name: str, host: str = "", why: str = "") -> None:
+        """Raise BusyError unless an attenuator is leased still.
+
+        Where a fault takes light from a host, raise UsageError unless that is permitted there.
+        """
+
+
 class Attenuation:
     """The attenuators and meters in the fibres of a lab.
 
@@ -64,7 +74,9 @@ class Attenuation:
         tapped: Mapping[SwitchPort, tuple[str, int]],
         wiring: Wiring,
         journal: Journal,
+        permit: Permit,
     ) -> None:
+        self._permit = permit
         self._attenuators = attenuators
         self._through = through
         self._meters = meters
@@ -91,11 +103,13 @@ class Attenuation:
         promise = self._promises.get(fibre)
         return promise.loss if promise else 0.0
 
-    def add(self, port: HostPort, loss: float, deadline: Deadline) -> Attenuated:
+    def add(
+        self, port: HostPort, loss: float, deadline: Deadline, why: str = "attenuate"
+    ) -> Attenuated:
         """Let a fibre of a host port take `loss` dB more than before the first addition.
 
-        Raise UsageError where no fibre of it has an attenuator, InstrumentError when it does not
-        show what it was told.
+        Raise UsageError where no fibre of it has an attenuator, or the lab does not permit `why`;
+        BusyError unless it is leased still; InstrumentError when it does not show what it was told.
         """
         fibres = self.fibres(port)
         if not fibres:
@@ -107,7 +121,7 @@ class Attenuation:
         name, channel = self._through[fibre]
         attenuator = self._attenuators[name]
         with self._lock:
-            if fibre not in self._promises:
+            if is_new := fibre not in self._promises:
                 before = attenuator.attenuation(channel, deadline)
                 number = self._journal.promise(
                     "attenuation", attenuator=name, channel=channel, decibels=before
@@ -116,6 +130,12 @@ class Attenuation:
             promise = self._promises[fibre]
             before = promise.before
             self._promises[fibre] = replace(promise, loss=max(loss, promise.loss))
+        try:
+            self._permit.attenuator(name, port.host, why)
+        except TestbedError:
+            if is_new:  # nothing was set
+                self._settle(fibre)
+            raise
         commanded = now()
         after = attenuator.attenuate(channel, before + loss, deadline)
         return Attenuated(fibre, before, after, commanded, now())
@@ -157,16 +177,19 @@ class Attenuation:
         promise = self._promises[fibre]
         what = f"{name} still takes light on channel {channel}, in the fibre of {fibre}"
         try:
+            self._permit.attenuator(name)
             self._attenuators[name].attenuate(channel, promise.before, deadline)
         except TestbedError as error:
             return f"{what}: {error}"
-        with self._lock:
-            del self._promises[fibre]
-            try:
-                self._journal.settle(promise.number)
-            except TestbedError as error:
-                return str(error)
+        try:
+            self._settle(fibre)
+        except TestbedError as error:
+            return str(error)
         return ""
+
+    def _settle(self, fibre: SwitchPort) -> None:
+        with self._lock:
+            self._journal.settle(self._promises.pop(fibre).number)
 
 
 def attenuated_fibres(

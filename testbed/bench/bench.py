@@ -18,11 +18,12 @@ from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost, LeftBehind
 from testbed.bench.link import Listener
-from testbed.bench.needs import Leased, is_exclusive
+from testbed.bench.needs import is_exclusive
 from testbed.bench.opening import Instrument, make_instrument
+from testbed.bench.permission import Guard
 from testbed.bench.power import Power
 from testbed.clock import Deadline
-from testbed.errors import HostError, UnsafeError
+from testbed.errors import BusyError, HostError, UnsafeError
 from testbed.fabric.circuits import HostPort
 from testbed.onhost.frames import Message
 from testbed.record.journal import Journal
@@ -62,7 +63,9 @@ class Bench:
         self.switches: dict[str, OpticalSwitch] = {}
         outlets = {name: host.power for name, host in lab.hosts.items()}
         self._units: dict[str, PowerUnit] = {}
-        self.power = Power(self._units, outlets, journal)
+        self.guard = Guard(lab)
+        """What every act on the lab asks at the moment it is done: nothing may be before `hold`."""
+        self.power = Power(self._units, outlets, journal, self.guard)
         self.meters: dict[str, PowerMeter] = {}
         self._attenuators: dict[str, Attenuator] = {}
         self._instruments: dict[str, Instrument] = {}
@@ -73,6 +76,7 @@ class Bench:
             lab.tapped(),
             lab.wiring(),
             journal,
+            self.guard,
         )
         self._run = run
         self._journal = journal
@@ -80,7 +84,6 @@ class Bench:
         self._listener = listener
         self.clocks = HostClocks(log)
         self._token = secrets.token_hex(16)
-        self._lease: Lease | None = None
         self._agents: dict[str, int] = {}
         """By host, the promise that what an agent of ours did there is taken back."""
         self._locks: list[InstrumentLock] = []
@@ -93,12 +96,7 @@ class Bench:
 
     def hold(self, lease: Lease) -> None:
         """Use what a lease covers; whoever took it gives it back when the bench is closed."""
-        self._lease = lease
-
-    @property
-    def leased(self) -> Leased:
-        """Return what says which ports may be moved: none before `hold`."""
-        return Leased(self.lab, self._lease)
+        self.guard.hold(lease)
 
     def open_instruments(
         self,
@@ -132,7 +130,7 @@ class Bench:
         lab, record = self.lab, (self._journal, self._log)
         limits, added = lab.light_limits(), self.attenuation.added
         self.fabric = Fabric(
-            self.switches, lab.wiring(), ports, *record, self.leased, limits, added=added
+            self.switches, lab.wiring(), ports, *record, self.guard, limits, added=added
         )
 
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
@@ -229,6 +227,8 @@ class Bench:
                     with suppress(HostError):
                         return self._leave(self.hosts.pop(name), deadline.within(_LEAVE_TRY))
                 self.reap(name, deadline)
+            except BusyError as error:
+                problems.append(f"{name} is left with what this run has there: {error}")
             except (HostError, UnsafeError) as error:
                 problems.append(str(error))
 
@@ -250,6 +250,7 @@ class Bench:
             self._locks.pop().release()
 
     def _start_agent(self, name: str, deadline: Deadline) -> None:
+        self.guard.host(name)
         is_first = name not in self._agents
         if is_first:
             self._agents[name] = self._journal.promise("agent", host=name)
@@ -288,6 +289,7 @@ class Bench:
     def _set_up(self, name: str, deadline: Deadline) -> None:
         host = self.hosts[name]
         others = [other for other in self.hosts.values() if other.name != name]
+        self.guard.host(name)
         peers = {a: h for other in others for a, h in other.hardware_addresses().items()}
         changes = host.set_up_network(peers, self._token, deadline)
         facts = {"network_changes": changes, **host.facts}

@@ -126,8 +126,8 @@ class SwitchByHand:
             state = self._switch.state(Deadline.after(_LIMIT))
             ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
-        with self._held(frozenset({*ingress, *egress}), run) as journal:
-            probe = Probe(self.name, self._switch, ingress, egress, journal)
+        with self._held(frozenset({*ingress, *egress}), run) as (journal, may_move):
+            probe = Probe(self.name, self._switch, ingress, egress, journal, may_move)
             return probe.run(driver, label, tell)
 
     def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
@@ -152,9 +152,9 @@ class SwitchByHand:
         What joins two named ports and is not listed is taken down. Raise BusyError when a named
         port is joined to one that is not named, and else what `connect` raises.
         """
-        with self._held(ports_of(cross), run) as journal:
+        with self._held(ports_of(cross), run) as held:
             deadline = Deadline.after(_LIMIT)
-            return self._made(self._as_listed(cross, deadline), journal, deadline)
+            return self._made(self._as_listed(cross, deadline), *held, deadline)
 
     def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
         pairs = {c.ingress: c.egress for c in cross}
@@ -167,17 +167,20 @@ class SwitchByHand:
         self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
     ) -> Moved | None:
         pairs = {c.ingress: c.egress for c in cross}
-        with self._held(ports_of(cross), run) as journal:
+        with self._held(ports_of(cross), run) as held:
             deadline = Deadline.after(_LIMIT)
             present = self._switch.state(deadline)
             ours = {i: e for i, e in present.items() if pairs.get(i) == e}
             move = self._prepared(pairs, ours, pairs if add else {}, deadline)
-            return self._made(move, journal, deadline)
+            return self._made(move, *held, deadline)
 
-    def _made(self, move: Move, journal: Journal, deadline: Deadline) -> Moved | None:
+    def _made(
+        self, move: Move, journal: Journal, may_move: Callable[[], None], deadline: Deadline
+    ) -> Moved | None:
         """Make a change; where nobody waited for its light, give the mirrors their time."""
         if not move.change:
             return None
+        move.crossbar.may_move = may_move
         promise = CircuitsPromise(journal)
         promise.cover([move])
         try:
@@ -194,19 +197,28 @@ class SwitchByHand:
         return moved
 
     @contextmanager
-    def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[Journal]:
+    def _held(
+        self, ports: frozenset[int], run: RunDirectory
+    ) -> Iterator[tuple[Journal, Callable[[], None]]]:
         """Have ports to ourselves while they are moved, and a journal for what is promised of them.
 
-        Raise BusyError with who has them. They stay leased where something is left changed.
+        What comes with the journal raises BusyError once they were taken from us. Raise BusyError
+        with who has them. They stay leased where something is left changed.
         """
         with closing(Journal(run.journal)) as journal:
             if self._leases is None:
-                yield journal
+                yield journal, _whoever_has_them
                 return
             wanted = {part_of(self.lab, self.name, str(port)) for port in ports}
             lease = self._leases.take(wanted, "testbed switch", run)
+            boxes = {resource.box for resource in wanted}
+
+            def may_move() -> None:
+                for box in boxes:
+                    lease.check(box, ())
+
             try:
-                yield journal
+                yield journal, may_move
             finally:
                 lease.end(run.journal)
 
@@ -235,6 +247,10 @@ def switch_by_hand(lab: Lab, name: str, leases: Leases, *, force: bool) -> Itera
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
         yield SwitchByHand(lab, name, identity, switch, None if force else leases)
+
+
+def _whoever_has_them() -> None:
+    """Permit a person who forces it to move what others have leased."""
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

@@ -58,6 +58,8 @@ class Crossbar:
         self.name = name
         self.start: State = {}
         self.ports = ports
+        self.may_move: Callable[[], None] = lambda: None
+        """Raises BusyError, immediately before any order, unless our ports are leased still."""
         self.led_astray: Callable[[str, CrossPairs], None] = lambda switch, astray: None
         """Hears at once what the switch made of our commands without being asked."""
         self.answer_lost: Callable[[str, str], None] = lambda switch, why: None
@@ -76,6 +78,13 @@ class Crossbar:
         self._tx = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self._rx = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
         self._light = LightCheck(name, switch, limits, self._tx, self._rx, added)
+
+    @property
+    def shown(self) -> str:
+        """Return in words what the last read-back showed of ours."""
+        if self._shown is None:
+            return "what could not be read"
+        return self._named(self._shown) or "no circuit of ours"
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
         """Take what is on our ports as the state to return to.
@@ -236,6 +245,7 @@ class Crossbar:
 
     def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:
         """Have a change carried out; an answer that was lost is replaced by a read."""
+        self.may_move()
         began = now()
         try:
             return self._switch.apply(change, deadline)
@@ -287,6 +297,7 @@ class Crossbar:
             try:
                 if back := self._way_back(present, target):
                     told |= back.adds
+                    self.may_move()
                     applied = self._switch.apply(back, deadline)
                     self._own(_astray(present, back, applied))
                     present = applied.state

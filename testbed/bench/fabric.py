@@ -96,6 +96,7 @@ class Fabric:
         around = (self._wiring, limits, self._clock, self._added)
         crossbar = Crossbar(name, self._switches[name], ports, *around)
         crossbar.answer_lost = self._note_lost_answer
+        crossbar.may_move = lambda: self._leased.check(name, crossbar.ports)
         return crossbar
 
     def _note_lost_answer(self, switch: str, why: str) -> None:
@@ -181,7 +182,10 @@ class Fabric:
                     self._leased.check(crossbar.name, crossbar.ports)
                     crossbar.restore(deadline)
                     done.append(crossbar.name)
-                except (BusyError, UnsafeError) as error:
+                except BusyError as error:
+                    words = f"{crossbar.name} is left with {crossbar.shown}: {error.args[0]}"
+                    problems.append(UnsafeError(words, hint=error.hint))
+                except UnsafeError as error:
                     problems.append(error)
             if problems:
                 raise not_all_back(problems, done)

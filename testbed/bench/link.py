@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import statistics
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -17,6 +19,12 @@ from testbed.onhost.frames import Decoder, Message, encode
 
 Listener = Callable[[str, Message, float], None]
 """Hears (host, message, when it arrived) for every event, and `{"event": "lost"}` at the end."""
+
+
+_PROMPT = ("alive", "clock")
+"""Questions that an agent answers at once, so that the time of the answer is that of the line."""
+
+_RECENT = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,8 @@ class AgentLink:
         """Why nobody can ask any more."""
         self._heard = now()
         self._ended = Event()
+        self._took: deque[float] = deque(maxlen=_RECENT)
+        """Seconds that each of the last few prompt answers took."""
         Thread(target=self._read, name=f"agent {host}", daemon=True).start()
 
     def ask(self, do: str, deadline: Deadline, **fields: Any) -> Answer:
@@ -61,6 +71,8 @@ class AgentLink:
     def post(self, do: str, **fields: Any) -> Future[Answer]:
         """Ask without waiting; the future holds the answer or the HostError."""
         future: Future[Answer] = Future()
+        if do in _PROMPT:
+            future.add_done_callback(self._time)
         number = next(self._numbers)
         frame = encode({"id": number, "do": do, **fields})
         with self._sending:
@@ -94,6 +106,16 @@ class AgentLink:
         """Wait for so long; tell whether the link has ended, which ends the wait."""
         return self._ended.wait(seconds)
 
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the link has ended."""
+        return self._ended.is_set()
+
+    @property
+    def usual_round_trip(self) -> float:
+        """Return the seconds that an answer took of late, by the median; 0 before the first."""
+        return statistics.median(tuple(self._took) or (0.0,))
+
     def close(self) -> None:
         """Drop the link; the agent then takes back what it did and ends. Safe to call twice."""
         self._closed = self._closed or "the link to the agent is closed"
@@ -124,6 +146,11 @@ class AgentLink:
             future.set_exception(HostError(self.host, message["error"]))
         else:
             future.set_result(Answer(message.get("ok"), sent, received))
+
+    def _time(self, answered: Future[Answer]) -> None:
+        if answered.exception() is None:
+            answer = answered.result()
+            self._took.append(answer.received - answer.sent)
 
     def _asked(self, number: int) -> tuple[Future[Answer], float]:
         with self._sending:

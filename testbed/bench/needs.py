@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from testbed.errors import BusyError, UsageError
+from testbed.errors import UsageError
 from testbed.plugins import kind, nearest
-from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
 from testbed.resource import Ssh, Tcp, Tty, place
 from testbed.schema import Lab
@@ -100,17 +99,3 @@ def _in_range(part: str) -> list[str]:
 def _has_parts(lab: Lab, name: str) -> bool:
     spec = lab.instruments()[name]
     return not is_exclusive(lab, name) and not kind("drivers", spec.driver).whole
-
-
-class Leased:
-    """What may be moved of a lab: the ports that a lease covers."""
-
-    def __init__(self, lab: Lab, lease: Lease | None) -> None:
-        self._lease = lease
-        self._boxes = {name: box_of(lab, name) for name in lab.switches}
-
-    def check(self, switch: str, ports: Iterable[int]) -> None:
-        """Raise BusyError unless these ports of a switch are leased, and are so still."""
-        if self._lease is None:
-            raise BusyError(f"nothing of {switch} is leased", hint="this is a bug: lease first")
-        self._lease.check(self._boxes[switch], map(str, ports))

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 from testbed.bench.contracts import PowerUnit
 from testbed.clock import Deadline
-from testbed.errors import LabError, UnsafeError, UsageError
+from testbed.errors import BusyError, LabError, TestbedError, UnsafeError, UsageError
 from testbed.record.journal import Journal
 from testbed.schema import Outlet
+
+
+class Permit(Protocol):
+    """What says which outlets may be turned, at the moment they are."""
+
+    def outlet(self, host: str, why: str = "") -> None:
+        """Raise BusyError unless a host's outlet is leased still, UsageError unless it may go off.
+
+        Without a reason why it goes off, it is turned on.
+        """
 
 
 class Power:
     """The outlets that feed hosts. A host without one is refused with UsageError."""
 
     def __init__(
-        self, units: Mapping[str, PowerUnit], outlets: Mapping[str, Outlet | None], journal: Journal
+        self,
+        units: Mapping[str, PowerUnit],
+        outlets: Mapping[str, Outlet | None],
+        journal: Journal,
+        permit: Permit,
     ) -> None:
+        self._permit = permit
         self._units = units
         self._outlets = outlets
         self._journal = journal
@@ -38,13 +53,23 @@ class Power:
             raise UsageError(f"{host} has no power unit", hint="add `power:` to it in the lab file")
         return outlet
 
-    def cut(self, host: str, deadline: Deadline) -> None:
-        """Turn a host's outlet off and return when it reads off; harmless when it is off."""
+    def cut(self, host: str, deadline: Deadline, why: str = "power-cut") -> None:
+        """Turn a host's outlet off and return when it reads off; harmless when it is off.
+
+        Raise UsageError unless the lab permits `why`, BusyError unless the outlet is leased still.
+        """
         outlet = self.outlet(host)
         with self._lock:
-            if host not in self._promises:
+            is_new = host not in self._promises
+            if is_new:
                 arguments = {"unit": outlet.unit, "outlet": outlet.outlet, "on": True}
                 self._promises[host] = self._journal.promise("outlet", **arguments)
+        try:
+            self._permit.outlet(host, why)
+        except TestbedError:
+            if is_new:  # nothing was turned
+                self._settle(host)
+            raise
         self._units[outlet.unit].turn(outlet.outlet, False, deadline)
         self.cut_hosts.add(host)
 
@@ -58,12 +83,16 @@ class Power:
         outlet = self.outlet(host)
         unit = self._units[outlet.unit]
         try:
+            self._permit.outlet(host)
             unit.turn(outlet.outlet, True, deadline)
             is_on = unit.is_on(outlet.outlet, deadline)
-        except LabError as error:
+        except (BusyError, LabError) as error:
             raise UnsafeError(f"outlet {outlet} of {host} is still off: {error}") from error
         if not is_on:
             raise UnsafeError(f"outlet {outlet} of {host} still reads off", hint="look at the unit")
+        self._settle(host)
+
+    def _settle(self, host: str) -> None:
         with self._lock:
             self._journal.settle(self._promises.pop(host))
 

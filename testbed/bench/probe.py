@@ -38,6 +38,7 @@ class Probe:
         ingress: tuple[int, ...],
         egress: tuple[int, ...],
         journal: Journal,
+        may_move: Callable[[], None],
     ) -> None:
         """Refuse ports that the switch does not have, or that carry somebody's circuit."""
         can = switch.capabilities
@@ -54,6 +55,7 @@ class Probe:
             )
         self._name, self._switch = name, switch
         self._journal = journal
+        self._may_move = may_move
         self._in, self._out = ingress, egress
         self._ports = {*ingress, *egress}
         self._has_moved = False
@@ -110,7 +112,7 @@ class Probe:
     def _outcome(self, before: State, change: Change) -> str:
         """Return what a change did, in words that do not name ports."""
         try:
-            words = self._refusal(self._switch.apply(change, self._soon()))
+            words = self._refusal(self._apply(change))
         except Rejected:
             words = "refused"
         except UsageError:
@@ -138,7 +140,7 @@ class Probe:
         for number in range(MOVES):
             ingress, egress = self._in[number % 2], self._out[number // 2 % 2]
             self._set({})
-            applied = self._switch.apply(Change({}, {ingress: egress}), self._soon())
+            applied = self._apply(Change({}, {ingress: egress}))
             rows = {
                 "answer": applied.answered - applied.commanded,
                 "read-back": applied.read_back - applied.commanded,
@@ -185,13 +187,17 @@ class Probe:
         adds = {i: e for i, e in wanted.items() if present.get(i) != e}
         for change in (Change(removes, {}), Change({}, adds)):
             if change:
-                self._switch.apply(change, self._soon())
+                self._apply(change)
+
+    def _apply(self, change: Change) -> Applied:
+        self._may_move()
+        return self._switch.apply(change, self._soon())
 
     def _darken(self) -> None:
         try:
             self._set({})
             left = self._ours()
-        except LabError as error:
+        except (BusyError, LabError) as error:
             raise UnsafeError(f"the probed ports could not be darkened: {error}") from error
         if left:
             raise UnsafeError(f"the probed ports still carry {left}", hint="disconnect them")

@@ -100,9 +100,9 @@ class Channel:
 
     def close(self) -> None:
         """Close the channel and the connection; safe to call twice, never waits for the host."""
-        transport = self._connection.transport
-        if transport is not None:
-            transport.close()
+        for hop in _hops(self._connection):
+            if hop.transport is not None:
+                hop.transport.close()
 
 
 def run(host: str, target: str, command: str, deadline: Deadline) -> Channel:
@@ -119,35 +119,53 @@ def run(host: str, target: str, command: str, deadline: Deadline) -> Channel:
 
 def _connect(host: str, target: str, command: str, deadline: Deadline) -> Channel:
     limit = max(0.1, deadline.left)
-    connection = fabric.Connection(
-        target,
-        connect_timeout=limit,
-        connect_kwargs={"banner_timeout": limit, "auth_timeout": limit},
-    )
-    # fabric's own client accepts any host key.
+    connection = fabric.Connection(target)
+    hops = _hops(connection)
+    for hop in hops:
+        hop.connect_timeout = limit
+        hop.connect_kwargs = {
+            **hop.connect_kwargs,
+            "banner_timeout": limit,
+            "auth_timeout": limit,
+        }
+        hop.client = _strict_client(hop)
+    try:
+        connection.open()
+        for hop in hops:
+            _fit_for_dead_peers(hop.transport.sock)
+        transport = connection.transport
+        assert transport is not None
+        channel = transport.open_session(timeout=max(0.001, deadline.left))
+        channel.settimeout(_SEND_LIMIT)
+        channel.exec_command(command)
+    except BaseException:
+        for hop in hops:
+            hop.client.close()
+        raise
+    return Channel(host, connection, channel)
+
+
+def _hops(connection: fabric.Connection) -> list[fabric.Connection]:
+    """Return a connection and those to the jump hosts that it is made through, if any."""
+    hops = [connection]
+    while isinstance(hops[-1].gateway, fabric.Connection):  # it is a text for a ProxyCommand
+        hops.append(hops[-1].gateway)
+    return hops
+
+
+def _strict_client(connection: fabric.Connection) -> paramiko.SSHClient:
+    """Return a client that refuses unknown host keys; fabric's own accepts any."""
     client = paramiko.SSHClient()
     for file in _known_hosts(connection):
         if file.is_file():
             client.load_system_host_keys(str(file))
     client.set_missing_host_key_policy(paramiko.RejectPolicy())
-    connection.client = client
-    try:
-        connection.open()
-        transport = connection.transport
-        assert transport is not None
-        _fit_for_dead_peers(transport.sock)
-        channel = transport.open_session(timeout=max(0.001, deadline.left))
-        channel.settimeout(_SEND_LIMIT)
-        channel.exec_command(command)
-    except BaseException:
-        client.close()
-        raise
-    return Channel(host, connection, channel)
+    return client
 
 
 def _fit_for_dead_peers(line: object) -> None:
     """Have the kernel send at once, and give up on a peer that no longer takes what is sent."""
-    if isinstance(line, socket.socket):  # not so behind a ProxyJump or ProxyCommand
+    if isinstance(line, socket.socket):  # not so behind a jump host, whose own line is one
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         limit = int(_SEND_LIMIT * 1000)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit)

@@ -18,7 +18,10 @@ class SpliceOptions:
     heartbeat: Seconds = 0.2
     """How long a rank may be silent before it counts as frozen."""
     probe: Seconds = 0.01
-    """How long a host whose circuits went dark may take to answer before it counts as dead."""
+    """How long a host whose circuits went dark may take to answer, beyond what it usually takes.
+
+    Then it is asked once more, for twenty times as long, and its outlet is looked at.
+    """
 
 
 SPLICE = Kind(

@@ -1,9 +1,9 @@
 """Recovery by splicing: a spare host takes the victim's place in the ring, through the fabric.
 
 The order is LUMION's (arXiv 2505.23105) with the procedure of the same group's fault manager
-(Morphlux, section 5.3): fence the victim; then program the fabric, let the survivors leave and
-prepare the spare side by side; then form a new generation whose newcomer takes its state from its
-ring predecessor. A circuit that goes dark between two living hosts is lit again instead.
+(Morphlux, section 5.3): fence the victim, as the lab permits it; then program the fabric, let the
+survivors leave and prepare the spare side by side; then form a new generation whose newcomer takes
+its state from its ring predecessor. A circuit that goes dark between two living hosts is lit again.
 
 A spare that fails is followed by the next. A survivor that fails before the new generation is told
 to form ends the recovery; one that fails later is replaced in its turn, as long as the state of the
@@ -16,22 +16,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from testbed.control.cards import SpliceOptions
-from testbed.control.suspicion import Evidence
+from testbed.control.fences import Failure, fences
+from testbed.control.suspicion import Commands, Evidence, Seen
 from testbed.control.words import (
     AgentLost,
     CarrierLost,
-    Command,
     CommandFailed,
     Decide,
     Fence,
     Fenced,
+    FenceFailed,
     GiveUp,
     HeartbeatMissed,
     HostAnswered,
+    HostOff,
     HostSilent,
     Join,
     Leave,
     LinksGood,
+    Means,
     Observation,
     PrepareSpare,
     RankEnded,
@@ -45,14 +48,15 @@ from testbed.control.words import (
 from testbed.fabric.circuits import Matching
 from testbed.fabric.topology import ring
 
-Commands = tuple[Command, ...]
-
 
 @dataclass(frozen=True, slots=True)
 class Repair:
     """A recovery under way: who is replaced, if anybody, and what is done of it."""
 
     rank: int | None
+    victim: str = ""
+    fences: tuple[Means, ...] = ()
+    """Those that are left to be tried, should the one that was commanded fail."""
     fenced: bool = False
     links_good: bool = False
     spare_ready: bool = False
@@ -84,7 +88,7 @@ class Splice:
 
     def begin(self, situation: Situation) -> State:
         """Return the state for a job that runs undisturbed."""
-        return State(situation, Evidence.none(self._ring(situation), self._probe_limit))
+        return State(situation, self._all_is_well(situation))
 
     def circuits(self, state: State) -> Matching:
         """Return the ring of the job's present hosts."""
@@ -105,34 +109,31 @@ class Splice:
     # --- a generation is running, or told to form -------------------------------------------
 
     def _watch(self, state: State, observation: Observation) -> tuple[State, Commands]:
-        hosts = state.now.hosts
         match observation:
             case RankEnded(rank, code):
                 because = f"rank {rank} ended with code {code}"
-                return self._replace(state, rank, because, power=False)
+                return self._replace(state, rank, because, "rank")
             case HeartbeatMissed(rank):
-                return self._replace(state, rank, f"rank {rank} was silent", power=False)
-            case AgentLost(host) if host in hosts:
-                because = f"the agent of {host} is gone"
-                return self._replace(state, hosts.index(host), because, power=True)
-            case AgentLost(host):
+                return self._replace(state, rank, f"rank {rank} was silent", "rank")
+            case AgentLost(host) if host not in state.now.hosts:
                 return _without_spare(state, host), ()
             case ValuesCorrupt(rank, why):
                 return self._give_up(state, f"rank {rank} found corrupt values: {why}")
-            case CarrierLost() | HostAnswered() | HostSilent():
-                return self._weigh(state, observation)
             case StepDone(rank, _) if state.repair is not None:
                 return self._finish_when_all(state, state.repair, rank)
+            case CarrierLost() | HostAnswered() | HostSilent() | HostOff() | AgentLost():
+                return self._weigh(state, observation)
         return state, ()
 
-    def _weigh(
-        self, state: State, observation: CarrierLost | HostAnswered | HostSilent
-    ) -> tuple[State, Commands]:
+    def _weigh(self, state: State, observation: Seen) -> tuple[State, Commands]:
         evidence, probes = state.evidence.with_(observation)
         state = replace(state, evidence=evidence)
-        if host := evidence.dead_host:
-            because = f"{host} went dark and does not answer"
-            return self._replace(state, state.now.hosts.index(host), because, power=True)
+        if found := evidence.failed:
+            rank = state.now.hosts.index(found.host)
+            return self._replace(state, rank, found.because, found.failure)
+        if len(evidence.unreachable) > 1:
+            names = " and ".join(evidence.unreachable)
+            return self._give_up(state, f"{names} do not answer: is the way to them broken?")
         if evidence.dark_between_living:
             return self._relight(state)
         return state, probes
@@ -140,16 +141,20 @@ class Splice:
     # --- deciding ---------------------------------------------------------------------------
 
     def _replace(
-        self, state: State, rank: int, because: str, *, power: bool
+        self, state: State, rank: int, because: str, failure: Failure
     ) -> tuple[State, Commands]:
         victim = state.now.hosts[rank]
         if missing := _missing_state(state, rank):
             return self._give_up(state, f"{because}, {missing}")
         if not state.now.spares:
             return self._give_up(state, f"{because}, and no spare host is left")
-        spare = state.now.spares[0]
-        state = replace(state, now=_spliced(state.now, rank, spare), repair=Repair(rank))
-        return state, (Decide(because, victim, spare), Fence(rank, victim, power))
+        permitted = fences(failure, state.now.fences[victim])
+        if not permitted:
+            return self._give_up(state, f"{because}, and the lab permits no fence of {victim}")
+        spare, (first, *others) = state.now.spares[0], permitted
+        repair = Repair(rank, victim, tuple(others))
+        state = replace(state, now=_spliced(state.now, rank, spare), repair=repair)
+        return state, (Decide(because, victim, spare), Fence(rank, victim, first))
 
     def _relight(self, state: State) -> tuple[State, Commands]:
         dark = state.evidence.dark_between_living
@@ -180,6 +185,8 @@ class Splice:
         match observation:
             case Fenced() if not repair.fenced and repair.rank is not None:
                 return self._after_fence(state, replace(repair, fenced=True), repair.rank)
+            case FenceFailed(host, reason) if host == repair.victim and not repair.fenced:
+                return self._next_fence(state, repair, reason)
             case RankLeft(rank, committed):
                 left = {**repair.left, rank: committed}
                 return self._join_when_ready(state, replace(repair, left=left))
@@ -214,6 +221,14 @@ class Splice:
                 return self._next_spare(state, repair, f"its rank ended with code {code}")
         return state, ()
 
+    def _next_fence(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:
+        if repair.rank is None or not repair.fences:
+            text = f"{repair.victim} may still take part, for no permitted fence came up: {reason}"
+            return self._give_up(state, text)
+        means, *others = repair.fences
+        state = replace(state, repair=replace(repair, fences=tuple(others)))
+        return state, (Fence(repair.rank, repair.victim, means),)
+
     def _after_fence(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         return replace(state, repair=repair), (
             *self._bring_in(state, rank),
@@ -244,8 +259,7 @@ class Splice:
         now = replace(state.now, generation=state.now.generation + 1)
         restore = {} if repair.rank is None else {repair.rank: (repair.rank - 1) % len(now.hosts)}
         join = Join(now.generation, now.hosts, min(repair.left[r] for r in survivors), restore)
-        evidence = Evidence.none(self._ring(now), self._probe_limit)
-        return State(now, evidence, replace(repair, joined=True)), (join,)
+        return State(now, self._all_is_well(now), replace(repair, joined=True)), (join,)
 
     def _finish_when_all(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         finished = repair.finished | {rank}
@@ -255,6 +269,9 @@ class Splice:
 
     def _survivors(self, state: State, repair: Repair) -> frozenset[int]:
         return frozenset(range(len(state.now.hosts))) - {repair.rank}
+
+    def _all_is_well(self, situation: Situation) -> Evidence:
+        return Evidence.none(situation.hosts, self._ring(situation), self._probe_limit)
 
     def _ring(self, situation: Situation) -> Matching:
         return ring(situation.hosts, situation.ports)

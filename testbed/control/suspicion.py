@@ -1,25 +1,53 @@
-"""From lost carriers to a verdict: is a host dead, or is only a circuit dark?
+"""From lost carriers, missed probes and ended lines to a verdict: what of a host has failed?
 
 A host whose power is cut says nothing; its neighbours lose their carrier, and so would they if its
-fibres were pulled. What tells the two apart is whether the host still answers on the management
-side, so both hosts of a circuit are asked as soon as it goes dark.
+fibres were pulled, or the switch restarted. What tells these apart is whether the host answers on
+the management side, so both hosts of a circuit are asked as soon as it goes dark.
+
+One missed answer proves nothing: a line behind a jump host, or a busy host, is late for less. A
+host counts as dead when its outlet reads off; or when it was asked twice, or its agent's line
+ended, and its own circuits and no others are dark at their far ends. A host that is silent for long
+otherwise is unreachable, and only if all others answer: else the way to them may be broken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from testbed.control.words import CarrierLost, Command, HostAnswered, HostSilent, ProbeHost
+from testbed.control.fences import Failure
+from testbed.control.words import (
+    AgentLost,
+    CarrierLost,
+    Command,
+    HostAnswered,
+    HostOff,
+    HostSilent,
+    ProbeHost,
+)
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 
 _PATIENT = 20
-"""How many probe limits a host gets that has lost only some of its circuits."""
+"""How many probe limits a host gets that did not answer within one."""
+
+Seen = CarrierLost | HostAnswered | HostSilent | HostOff | AgentLost
+Commands = tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A host that has failed, what of it is known, and that in words."""
+
+    host: str
+    failure: Failure
+    because: str
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was noticed since all was well."""
+    """What was noticed of the hosts of a job since all was well."""
 
+    hosts: tuple[str, ...]
     circuits: Matching
     probe_limit: float
     dark: frozenset[HostPort] = frozenset()
@@ -28,15 +56,17 @@ class Evidence:
     answered: frozenset[str] = frozenset()
     silent: tuple[str, ...] = ()
     """Hosts that did not answer a probe, once for every probe since their last answer."""
+    lost: frozenset[str] = frozenset()
+    """Hosts whose agent's line ended."""
+    off: str = ""
+    """A host whose outlet reads off."""
 
     @classmethod
-    def none(cls, circuits: Matching, probe_limit: float) -> Evidence:
-        """Return the evidence of a fabric in which all is well."""
-        return cls(circuits, probe_limit)
+    def none(cls, hosts: tuple[str, ...], circuits: Matching, probe_limit: float) -> Evidence:
+        """Return the evidence of a job with which all is well."""
+        return cls(hosts, circuits, probe_limit)
 
-    def with_(
-        self, observation: CarrierLost | HostAnswered | HostSilent
-    ) -> tuple[Evidence, tuple[Command, ...]]:
+    def with_(self, observation: Seen) -> tuple[Evidence, Commands]:
         """Return the evidence with one observation more, and the probes that it calls for."""
         match observation:
             case CarrierLost(port):
@@ -44,41 +74,79 @@ class Evidence:
             case HostAnswered(host):
                 silent = tuple(other for other in self.silent if other != host)
                 return replace(self, answered=self.answered | {host}, silent=silent), ()
-            case HostSilent(host) if self._far_ends(host):
+            case AgentLost(host) if host in self.hosts:
+                return replace(self, lost=self.lost | {host})._asked_anew(self.hosts)
+            case HostOff(host) if host in self.hosts:
+                return replace(self, off=host), ()
+            case HostSilent(host) if host in self.hosts:
                 return self._with_silent(host)
         return self, ()  # a host of another time: it was probed before the circuits changed
 
-    def _with_dark(self, port: HostPort) -> tuple[Evidence, tuple[Command, ...]]:
+    def _with_dark(self, port: HostPort) -> tuple[Evidence, Commands]:
         ends = {e.host for c in self.circuits if port in c.ends for e in c.ends}
         fresh = ends - self.probed
         after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
-        return after, tuple(ProbeHost(host, self.probe_limit) for host in sorted(fresh))
+        return after, self._probes(fresh, 1)
 
-    def _with_silent(self, host: str) -> tuple[Evidence, tuple[Command, ...]]:
-        after = replace(self, silent=(*self.silent, host))
-        again = after.silent.count(host) == 1 and not after.is_cut_off(host)
-        return after, (ProbeHost(host, self.probe_limit * _PATIENT),) if again else ()
+    def _with_silent(self, host: str) -> tuple[Evidence, Commands]:
+        after = replace(self, silent=(*self.silent, host), answered=self.answered - {host})
+        times = after.silent.count(host)
+        if host in self.lost or times > 2:
+            return after, ()
+        if times == 1:
+            return after, self._probes([host], _PATIENT)
+        return after._asked_anew(other for other in self.hosts if other not in after.silent)
+
+    def _asked_anew(self, hosts: Iterable[str]) -> tuple[Evidence, Commands]:
+        """Ask hosts again, whatever they answered before: is the way to them there?"""
+        asked = frozenset(hosts)
+        after = replace(self, probed=self.probed | asked, answered=self.answered - asked)
+        return after, self._probes(asked, _PATIENT)
+
+    def _probes(self, hosts: Iterable[str], patience: int) -> Commands:
+        return tuple(ProbeHost(host, self.probe_limit * patience) for host in sorted(hosts))
 
     @property
-    def dead_host(self) -> str | None:
-        """Return a host that is dead: cut off and silent, or silent for long."""
-        for host in dict.fromkeys(self.silent):
-            if self.is_cut_off(host) or self.silent.count(host) > 1:
-                return host
-        return None
+    def failed(self) -> Failed | None:
+        """Return the one host that has failed; None while none is known to, or several are."""
+        if len(self.unreachable) != 1:
+            return None
+        host = self.unreachable[0]
+        if host == self.off:
+            return Failed(host, "off", f"the outlet of {host} is off")
+        if self.is_dead(host):
+            return Failed(host, "dead", f"{host} went dark and does not answer")
+        if not self.answered >= {*self.hosts} - {host}:
+            return None
+        because = f"the agent of {host} is gone" if host in self.lost else f"{host} is silent"
+        return Failed(host, "unreachable", because)
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """Return the hosts that are off, or do not answer, however long they are given."""
+        return tuple(
+            host
+            for host in self.hosts
+            if host in self.lost or host == self.off or self.silent.count(host) > 1
+        )
+
+    def is_dead(self, host: str) -> bool:
+        """Tell whether a host is silent and its own circuits alone are dark."""
+        elsewhere = any(
+            self.dark & set(c.ends) and host not in {end.host for end in c.ends}
+            for c in self.circuits
+        )
+        return host in self.unreachable and self.is_cut_off(host) and not elsewhere
 
     @property
     def dark_between_living(self) -> frozenset[Circuit]:
-        """Return dark circuits whose hosts both answered a probe.
+        """Return dark circuits whose hosts both answered a probe, once all who were asked did.
 
         That a host reported the darkness is no proof: it may have been its last word.
         """
-        return frozenset(
-            circuit
-            for circuit in self.circuits
-            if self.dark & set(circuit.ends)
-            and all(end.host in self.answered for end in circuit.ends)
-        )
+        if not self.probed <= self.answered:
+            return frozenset()
+        return frozenset(c for c in self.circuits if self.dark & set(c.ends))
 
     def is_cut_off(self, host: str) -> bool:
         """Tell whether every circuit of a host is dark at its far end."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 
@@ -66,8 +66,23 @@ class HostSilent:
 
 
 @dataclass(frozen=True, slots=True)
+class HostOff:
+    """The outlet of a host that did not answer reads off: nothing runs there."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fenced:
     """The victim can no longer take part."""
+
+
+@dataclass(frozen=True, slots=True)
+class FenceFailed:
+    """The fence that was commanded of a host did not come up, or may not be used any more."""
+
+    host: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +138,9 @@ Observation = (
     | AgentLost
     | HostAnswered
     | HostSilent
+    | HostOff
     | Fenced
+    | FenceFailed
     | LinksGood
     | RankLeft
     | SpareReady
@@ -134,9 +151,14 @@ Observation = (
 # --- commands ------------------------------------------------------------------------------
 
 
+Means = Literal["power", "network", "process", "none"]
+"""How a victim is kept from taking part: its outlet is turned off; its circuits are taken down; its
+processes are ended by an agent; nothing is done, for its outlet reads off already."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeHost:
-    """Ask a host's agent to answer within `limit` seconds."""
+    """Ask a host's agent to answer within `limit` seconds; look at its outlet if it does not."""
 
     host: str
     limit: float
@@ -153,11 +175,11 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Make sure that a rank can no longer take part: by its host's power, or its process alone."""
+    """Make sure, by these means and no others, that a rank can no longer take part."""
 
     rank: int
     host: str
-    power: bool
+    means: Means
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +237,15 @@ Command = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join
 class Situation:
     """What a policy starts from: a running job.
 
-    `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one.
+    `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one. `fences`
+    are those that the lab permits of each host.
     """
 
     hosts: tuple[str, ...]
     spares: tuple[str, ...]
     ports: Mapping[str, tuple[str, ...]]
     generation: int
+    fences: Mapping[str, Collection[Means]]
 
 
 class Policy(Protocol):

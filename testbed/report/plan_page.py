@@ -17,6 +17,7 @@ from testbed.report.foundations import (
 )
 from testbed.run.plan import (
     FaultPlan,
+    Fences,
     OpenHosts,
     OpenInstruments,
     Plan,
@@ -61,6 +62,11 @@ def print_plan(plan: Plan, out: TextIO, width: int) -> None:
             write(f"{number:2}  {_title(step)}")
             for line in _details(step):
                 write(line, _INDENT)
+    if plan.fences:
+        print(file=out)
+        write("Should a host fail, it is fenced, by the first of these that comes up")
+        for line in _table(_fences(plan.fences), width - len(_INDENT)):
+            print(f"{_INDENT}{line}".rstrip(), file=out)
     write(f"\nSeed {plan.seed}, plan {plan.digest()}. Nothing was opened or touched.")
 
 
@@ -136,6 +142,13 @@ def _trials(trials: Sequence[RunTrial]) -> Iterator[Row]:
         for other in trial.far_end_faults:
             name = f"{other.kind} of {other.switch}"
             yield "", "", name, "", str(other.step), "on a twin only"
+
+
+def _fences(fences: Sequence[Fences]) -> Iterator[Row]:
+    yield "hosts", "its rank fails", "dark and silent", "only silent"
+    for one in fences:
+        means = (one.rank, one.dead, one.unreachable)
+        yield ", ".join(one.hosts), *(", ".join(m) or "no fence is permitted" for m in means)
 
 
 def _fault(fault: FaultPlan | None) -> tuple[str, str, str, str]:

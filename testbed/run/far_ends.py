@@ -66,14 +66,22 @@ class FarEndFaults:
         before = self._asked(lambda: door.struck(fault.switch, name))
         entry = self._around.journal.promise("far-end-fault", switch=fault.switch, fault=name)
 
+        guard = self._around.bench.guard
+
         def undo(_: Deadline) -> None:
+            guard.check(fault.switch, ())
             door.clear(fault.switch, name)
             self._around.journal.settle(entry)
 
         promise = self._around.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
         self._armed.append(_Armed(fault, name, before, promise))
         scope = asdict(options)
-        self._asked(lambda: door.fault(fault.switch, name, scope))
+
+        def begin() -> None:
+            guard.check(fault.switch, ())
+            door.fault(fault.switch, name, scope)
+
+        self._asked(begin)
         self._log.append("far-end.fault", fault.switch, fault=fault.kind, scope=scope)
 
     def end(self) -> bool:

@@ -89,6 +89,7 @@ class RunningJob:
         """Start a process on a host and tell it all but its rank; it says `ready` later."""
         bench_host = self.bench.hosts[host]
         self.failed.pop(host, None)
+        self.bench.guard.host(host)
         bench_host.start_rank(SLOT, deadline)
         self.seats[host] = Seat()
         ports = bench_host.spec.ports_on(self.fabric)

@@ -22,6 +22,22 @@ class Avoided:
 
 
 @dataclass(frozen=True, slots=True)
+class Fences:
+    """How hosts would be kept from taking part, by what of them failed; the first that comes up.
+
+    None is named where the lab permits none: the policy gives up then.
+    """
+
+    hosts: tuple[str, ...]
+    rank: tuple[str, ...]
+    """When a rank failed, and the agent beside it answers."""
+    dead: tuple[str, ...]
+    """When a host went dark and does not answer."""
+    unreachable: tuple[str, ...]
+    """When a host does not answer, and nobody knows more."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenInstruments:
     """Lock, open and identify instruments; read what is on the plan's ports."""
 
@@ -132,10 +148,13 @@ class Plan:
     seed: int
     steps: tuple[Step, ...]
     avoided: tuple[Avoided, ...] = ()
+    fences: tuple[Fences, ...] = ()
+    """Empty without a policy, which alone fences hosts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; each step names its kind."""
         avoided = [asdict(host) for host in self.avoided]
+        fences = [_plain(asdict(hosts)) for hosts in self.fences]
         plan = {
             "format": 1,
             "experiment": self.experiment,
@@ -143,7 +162,8 @@ class Plan:
             "seed": self.seed,
             "steps": [{"do": type(step).__name__} | _plain(asdict(step)) for step in self.steps],
         }
-        return plan | ({"avoided": avoided} if avoided else {})
+        besides = {"avoided": avoided, "fences": fences}
+        return plan | {key: listed for key, listed in besides.items() if listed}
 
     def digest(self) -> str:
         """Return a hash by which equal plans are known."""

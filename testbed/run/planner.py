@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
+from testbed.control.fences import fences
+from testbed.control.words import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import CrossConnect, Matching
 from testbed.run.claims import check_claims
@@ -15,6 +17,7 @@ from testbed.run.placement import Placement, place
 from testbed.run.plan import (
     Avoided,
     FaultPlan,
+    Fences,
     Light,
     OpenHosts,
     OpenInstruments,
@@ -63,7 +66,9 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         *_trials(arms, lab, placements, random.Random(seed), count),
         Restore(experiment.keep),
     )
-    return Plan(experiment.experiment, lab.lab, seed, steps, _avoided(lab))
+    has_policy = any(arm.experiment.policy for arm in arms)
+    fenced = _fences(lab, first.used) if has_policy else ()
+    return Plan(experiment.experiment, lab.lab, seed, steps, _avoided(lab), fenced)
 
 
 def draw_seed(experiment: Experiment, given: int | None) -> int:
@@ -80,6 +85,22 @@ def draw_seed(experiment: Experiment, given: int | None) -> int:
 def _avoided(lab: Lab) -> tuple[Avoided, ...]:
     entries = avoided(lab).items()
     return tuple(Avoided(host, e.what, e.until.isoformat(), e.reason) for host, e in entries)
+
+
+def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
+    """Return how hosts would be fenced; those for which that is alike together."""
+    alike: dict[frozenset[Means], list[str]] = {}
+    for host in hosts:
+        alike.setdefault(frozenset(lab.fences(host)), []).append(host)
+    return tuple(
+        Fences(
+            tuple(names),
+            fences("rank", permitted),
+            fences("dead", permitted),
+            fences("unreachable", permitted),
+        )
+        for permitted, names in alike.items()
+    )
 
 
 # --- what the steps hold -------------------------------------------------------------------

@@ -15,9 +15,9 @@ from testbed.control.words import (
     CommandFailed,
     Decide,
     Fence,
-    Fenced,
     GiveUp,
     HostAnswered,
+    HostOff,
     HostSilent,
     Join,
     Leave,
@@ -33,10 +33,11 @@ from testbed.control.words import (
 from testbed.errors import HostError, InstrumentError, TestbedError
 from testbed.record.log import EventLog
 from testbed.run.circuits import verify_links
+from testbed.run.fencing import Fencing
 from testbed.run.inbox import Inbox
-from testbed.run.job import SLOT, RunningJob
+from testbed.run.job import RunningJob
 
-_FENCE_LIMIT = 10.0
+_LOOK_LIMIT = 5.0
 _CHANGE_LIMIT = 10.0
 _SPARE_LIMIT = 2.0
 
@@ -57,11 +58,12 @@ class Recovery:
         self._inbox = inbox
         self._log = log
         ports = bench.lab.ports()
-        situation = Situation(job.hosts, job.spares, ports, job.generation)
+        fences = {host: bench.lab.fences(host) for host in bench.lab.hosts}
+        situation = Situation(job.hosts, job.spares, ports, job.generation, fences)
         self._state = policy.begin(situation)
         self.happened = False
         """A recovery was begun."""
-        self._fenced: set[str] = set()
+        self._fencing = Fencing(bench, log)
         self._wanted: SetCircuits | None = None
         """The circuits that were commanded last; an earlier command may still be under way."""
         self._changing = Lock()
@@ -95,7 +97,7 @@ class Recovery:
             case Decide():
                 self._decided(command)
             case Fence():
-                self._in_worker(lambda: self._fence(command))
+                self._in_worker(lambda: self._fencing.put_up(command))
             case SetCircuits():
                 self._wanted = command
                 self._in_worker(lambda: self._set_circuits(command))
@@ -123,14 +125,25 @@ class Recovery:
         self._inbox.submit(work)
 
     def _probe(self, host: str, limit: float) -> Observation:
+        """Ask a host's agent; where it does not answer in time, have its outlet looked at."""
         agent = self._bench.hosts.get(host)
         if agent is None:  # it was given up while the probe waited for its turn
             return HostSilent(host)
         try:
-            agent.link.ask("alive", Deadline.after(limit))
+            agent.link.ask("alive", Deadline.after(limit + agent.link.usual_round_trip))
         except HostError:
+            if self._bench.power.feeds(host):
+                self._in_worker(lambda: self._look(host))
             return HostSilent(host)
         return HostAnswered(host)
+
+    def _look(self, host: str) -> Observation | None:
+        """Read a host's outlet, which changes nothing; one that cannot be read proves nothing."""
+        try:
+            is_off = self._bench.power.is_off(host, Deadline.after(_LOOK_LIMIT))
+        except TestbedError:
+            return None
+        return HostOff(host) if is_off else None
 
     def _decided(self, decision: Decide) -> None:
         self.happened = True
@@ -140,24 +153,6 @@ class Recovery:
             because=decision.because,
             replacement=decision.replacement,
         )
-
-    def _fence(self, fence: Fence) -> Observation:
-        """Make sure of the victim by the strongest means there is, and say which it was."""
-        deadline = Deadline.after(_FENCE_LIMIT)
-        power = self._bench.power
-        if not fence.power:
-            self._bench.hosts[fence.host].end_rank(SLOT, deadline)
-            means = "its process is gone"
-        elif power.feeds(fence.host):
-            power.cut(fence.host, deadline)
-            self._bench.drop_host(fence.host)
-            means = f"outlet {power.outlet(fence.host)} is off"
-        else:
-            self._bench.drop_host(fence.host)
-            means = "it gets no circuit and knows no new generation"
-        self._fenced.add(fence.host)
-        self._log.append("recovery.fenced", fence.host, rank=fence.rank, means=means)
-        return Fenced()
 
     def _set_circuits(self, wanted: SetCircuits) -> Observation | None:
         """Make circuits; what comes of a command after which another was given is nobody's."""
@@ -200,7 +195,9 @@ class Recovery:
 
     def _prepare_spare(self, rank: int, host: str) -> None:
         job = self._job
-        if job.hosts[rank] in self._fenced:  # a spare that failed at its links still has its rank
+        if (
+            job.hosts[rank] in self._fencing.hosts
+        ):  # a spare that failed at its links still has its rank
             job.seats.pop(job.hosts[rank], None)
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)

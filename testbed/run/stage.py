@@ -60,7 +60,9 @@ class Stage:
         self._lab = lab
         self._around = around
         self._seed = seed
-        self._tuning = Tuning(twin, around.journal, around.cleanup) if twin else None
+        self._tuning: Tuning | None = None
+        if twin:
+            self._tuning = Tuning(twin, around.bench.guard, around.journal, around.cleanup)
         first = place(experiment.arms()[0].experiment, lab)
         self.hosts = (*first.hosts, *first.spares)
         self.first_circuits: Matching = first.circuits

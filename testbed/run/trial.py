@@ -229,8 +229,14 @@ class Trial:
         self._fault, self._victim = fault, victim
         if self._recovery:
             self._recovery.await_fault()
-        bench = self._around.bench
-        future = self._inbox.submit(lambda: fault.inject(bench, victim, deadline))
+        assert self._plan.fault is not None
+        kind_, bench = self._plan.fault.kind, self._around.bench
+
+        def inject() -> Injected:
+            bench.guard.fault(kind_, victim.host)
+            return fault.inject(bench, victim, deadline)
+
+        future = self._inbox.submit(inject)
         injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
         stamps = self._stamps(injected)
         event = self._log.append("fault.inject", victim.host, rank=victim.rank, **stamps)

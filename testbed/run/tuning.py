@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from testbed.bench.permission import Guard
 from testbed.clock import Deadline
 from testbed.errors import BusyError, LabError
 from testbed.record.journal import Journal
@@ -44,8 +45,9 @@ class TwinDoor(FarEndDoor, ReceiverDoor, Protocol):
 class Tuning:
     """What a run has tuned its twin to; as it was before at the end, or after `recover`."""
 
-    def __init__(self, twin: TwinDoor, journal: Journal, cleanup: Cleanup) -> None:
+    def __init__(self, twin: TwinDoor, guard: Guard, journal: Journal, cleanup: Cleanup) -> None:
         self._twin = twin
+        self._guard = guard
         self._journal = journal
         self._cleanup = cleanup
         self._wanted: Settings = {}
@@ -86,6 +88,7 @@ class Tuning:
             )
         if not self._is_promised:
             self._promise(found)
+        self._guard.resource(SETTINGS)
         self._twin.tune(self._wanted)
 
     def _promise(self, found: Settings) -> None:
@@ -95,6 +98,7 @@ class Tuning:
 
     def _undo(self, found: Settings, entry: int) -> Callable[[Deadline], None]:
         def undo(_: Deadline) -> None:
+            self._guard.resource(SETTINGS)
             self._twin.tune(found)
             self._journal.settle(entry)
 

@@ -108,7 +108,7 @@ class WiringCheck:
             raise LabError("the check of the wiring was ended before all ports were tried")
         bench, record = self._bench, (self._journal, self._log)
         limits = bench.lab.light_limits()
-        fabric = Fabric(bench.switches, wiring, circuit.ends, *record, bench.leased, limits)
+        fabric = Fabric(bench.switches, wiring, circuit.ends, *record, bench.guard, limits)
         deadline = Deadline.after(_CHANGE_LIMIT + self._settle)
         fabric.adopt(frozenset(), deadline)
         try:

@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 
 from testbed.fabric.circuits import Fibres
 from testbed.schema.check import Checked, Problem, Problems
+from testbed.schema.permission import Fence
 from testbed.schema.text import (
     Address,
     EnvName,
@@ -88,6 +89,8 @@ class Host(Checked):
     """Its fabric ports, in the order in which topologies use them."""
     allow: tuple[str, ...] | None = None
     """The faults permitted on this host; without it, all that the lab permits."""
+    fence: tuple[Fence, ...] | None = None
+    """The fences permitted against this host; without it, all that the lab permits."""
 
     @field_validator("env")
     @classmethod

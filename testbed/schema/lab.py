@@ -9,7 +9,7 @@ from pydantic import Field
 
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
-from testbed.plugins import kinds, nearest
+from testbed.plugins import nearest
 from testbed.schema.addresses import mask_problems
 from testbed.schema.changes import changed
 from testbed.schema.check import Checked, Document, Problem
@@ -25,6 +25,7 @@ from testbed.schema.instruments import (
 )
 from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
+from testbed.schema.permission import Fence, permission_problems, permitted_fences
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
 from testbed.schema.sides import (
@@ -71,6 +72,8 @@ class Lab(Document):
     """What is set aside for a while."""
     allow: tuple[str, ...] = ()
     """The faults that this lab permits."""
+    fence: tuple[Fence, ...] = ("process",)
+    """The fences that a policy may use against a host that has failed."""
     leases: SharedLeases | None = None
     """Without it, leases are kept on the machine that the testbed runs on."""
     twin: TwinSettings = Field(default_factory=TwinSettings)
@@ -143,6 +146,10 @@ class Lab(Document):
         narrowed = self.hosts[host].allow
         return fault in self.allow and (narrowed is None or fault in narrowed)
 
+    def fences(self, host: str) -> tuple[Fence, ...]:
+        """Return the fences that a policy may use against a host."""
+        return permitted_fences(self, host)
+
     def overridden(self, overrides: Iterable[Override]) -> Lab:
         """Return the lab with `lab.…` overrides applied; raise FileError at a wrong one."""
         return Lab.read(changed(self.source, overrides))
@@ -157,7 +164,7 @@ class Lab(Document):
         yield from resting_problems(self.light_limits())
         yield from self._address_problems()
         yield from self._power_problems()
-        yield from self._permission_problems()
+        yield from permission_problems(self)
         yield from quarantine_problems(self)
         yield from self._twin_problems()
 
@@ -271,19 +278,6 @@ class Lab(Document):
                 yield Problem(("twin", "cards", name), f"{name!r} is no switch here", hint, True)
         if "sensitivity" in self.twin.model_fields_set:
             yield from sensitivity_problems(self.twin.sensitivity, self._ports_with_steps())
-
-    def _permission_problems(self) -> Iterator[Problem]:
-        faults = list(kinds("faults"))
-        for index, fault in enumerate(self.allow):
-            if fault not in faults:
-                hint = nearest(fault, faults)
-                yield Problem(("allow", index), f"{fault!r} is not one of the faults", hint)
-        for name, host in self.hosts.items():
-            for index, fault in enumerate(host.allow or ()):
-                if fault not in self.allow:
-                    steps = ("hosts", name, "allow", index)
-                    hint = nearest(fault, list(self.allow))
-                    yield Problem(steps, f"the lab itself does not permit {fault!r}", hint)
 
     def _ports_with_steps(self) -> Iterator[tuple[Steps, Port]]:
         for name, host in self.hosts.items():

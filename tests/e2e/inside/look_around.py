@@ -8,8 +8,10 @@ import tempfile
 from pathlib import Path
 
 from testbed.bench.bench import Bench
+from testbed.bench.needs import needs
 from testbed.clock import Deadline
 from testbed.record.journal import Journal
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
@@ -19,10 +21,13 @@ with tempfile.TemporaryDirectory() as scratch:
     run = RunDirectory.create(Path(scratch), "look")
     log = EventLog(run.events)
     bench = Bench(lab, run, Journal(run.journal), log, lambda host, message, received: None)
+    lease = Leases().take(needs(lab, lab.hosts), "look", run)
+    bench.hold(lease)
     bench.open_hosts(lab.hosts, Deadline.after(15))
     first = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
     second = {name: host.clock_offset(Deadline.after(5)) for name, host in bench.hosts.items()}
     bench.close_hosts(Deadline.after(10))
+    lease.release()
     routes = subprocess.run(["ip", "route"], capture_output=True, text=True, check=True).stdout
     print(
         json.dumps(

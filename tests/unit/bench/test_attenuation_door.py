@@ -5,7 +5,7 @@ import pytest
 from testbed.bench.attenuation import Attenuation
 from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
-from testbed.errors import InstrumentError, UnsafeError, UsageError
+from testbed.errors import BusyError, InstrumentError, UnsafeError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.record.journal import Journal, open_entries
 from testbed.twin.scheduler import WallScheduler
@@ -38,6 +38,9 @@ class Room:
         site = AttenuatorSite(frozenset({1, 2, 3}), "A1", 1, self.scheduler, lambda c, loss: None)
         self.far_end = KeysightVoaFarEnd(site)
         self.wire = serve_tcp(self.far_end)
+        self.asked = []
+        """Every question whether the attenuator may be set."""
+        self.refusal = None
         self.sent = []
         """Every setting that was sent, and what the journal held then."""
         resource = f"tcp://127.0.0.1:{self.wire.port}"
@@ -45,7 +48,13 @@ class Room:
         options = AttenuatorOptions(settle_max=0.2)
         self.voa = KeysightVoa("voa", resource, channels, None, options, self._hear)
         self.voa.open(soon())
-        self.door = Attenuation({"voa": self.voa}, THROUGH, {}, {}, WIRING, self.journal)
+        self.door = Attenuation({"voa": self.voa}, THROUGH, {}, {}, WIRING, self.journal, self)
+
+    def attenuator(self, name, host="", why=""):
+        """Say whether an attenuator may be set, as the lab's lease and its file do."""
+        self.asked.append((name, host, why))
+        if self.refusal:
+            raise self.refusal
 
     def _hear(self, way, data):
         if way == "send" and b"ATT " in data:
@@ -153,7 +162,7 @@ def test_the_tap_at_a_port_is_the_one_of_the_fibre_that_loses_light(room):
     resource, channels = f"tcp://127.0.0.1:{wire.port}", frozenset(seen)
     opm = KeysightMeter("opm", resource, channels, None, MeterOptions(), lambda way, data: None)
     taps = {SwitchPort("ocs", 1): ("opm", 4), SwitchPort("ocs", 5): ("opm", 5)}
-    door = Attenuation({"voa": room.voa}, THROUGH, {"opm": opm}, taps, WIRING, room.journal)
+    door = Attenuation({"voa": room.voa}, THROUGH, {"opm": opm}, taps, WIRING, room.journal, room)
     tap = door.meter(H0)
     assert str(tap) == "opm.4"
     assert tap.level(soon()).dbm == pytest.approx(-3.0, abs=0.1)
@@ -161,3 +170,25 @@ def test_the_tap_at_a_port_is_the_one_of_the_fibre_that_loses_light(room):
     assert door.meter(H2) is None
     opm.close()
     wire.close()
+
+
+@pytest.mark.parametrize("refusal", [UsageError("not here"), BusyError("the lease is lost")])
+def test_light_that_may_not_be_taken_stays_and_nothing_is_promised(room, refusal):
+    room.refusal = refusal
+    with pytest.raises(type(refusal)):
+        room.door.add(H0, 20.0, soon())
+    assert room.asked == [("voa", "h0", "attenuate")]
+    assert (room.sent, room.undone()) == ([], [])
+
+
+def test_after_a_lost_lease_nothing_is_put_back_and_it_is_said_what_stays(room):
+    room.door.add(H0, 20.0, soon())
+    room.sent.clear()
+    room.refusal = BusyError("the lease of this run is lost")
+    words = r"voa still takes light on channel 1, in the fibre of ocs\.1: the lease .* is lost"
+    with pytest.raises(UnsafeError, match=words):
+        room.door.restore_all(soon())
+    assert (room.sent, room.undone()) == ([], [(1, 0.0)])
+    room.refusal = None
+    room.door.restore_all(soon())
+    assert (room.shown(), room.undone()) == ([0.0, 0.0, 0.0], [])

@@ -43,6 +43,10 @@ def box():
         one.close()
 
 
+def permitted():
+    """Say nothing against any order."""
+
+
 def soon():
     return Deadline.after(5)
 
@@ -57,7 +61,7 @@ def journal(tmp_path):
 def probed(journal):
     def probe(switch):
         tried = []
-        probe = Probe("ocs", switch, (7, 8), (15, 16), journal)
+        probe = Probe("ocs", switch, (7, 8), (15, 16), journal, permitted)
         card = probe.run("polatis", "measured-twin", tried.append)
         assert len(tried) == len(card.manners) + 1
         return card
@@ -109,14 +113,14 @@ def test_ports_that_carry_a_circuit_are_not_probed(box, journal):
     switch = box()
     switch.apply(Change({}, {7: 9}), soon())
     with pytest.raises(BusyError, match="carry circuits: 7→9"):
-        Probe("ocs", switch, (7, 8), (15, 16), journal)
+        Probe("ocs", switch, (7, 8), (15, 16), journal, permitted)
     assert switch.state(soon()) == {7: 9}
 
 
 @pytest.mark.parametrize("ports", [((7, 7), (15, 16)), ((7, 15), (8, 16)), ((7,), (15, 16))])
 def test_it_takes_two_ingress_and_two_egress_ports(box, journal, ports):
     with pytest.raises(UsageError, match="not two ingress and two egress"):
-        Probe("ocs", box(), *ports, journal)
+        Probe("ocs", box(), *ports, journal, permitted)
 
 
 def test_that_the_ports_will_be_dark_is_promised_before_they_are_lit_and_kept(
@@ -131,7 +135,8 @@ def test_that_the_ports_will_be_dark_is_promised_before_they_are_lit_and_kept(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Probe("ocs", switch, (7, 8), (15, 16), journal).run("polatis", "measured-twin", look)
+        probe = Probe("ocs", switch, (7, 8), (15, 16), journal, permitted)
+        probe.run("polatis", "measured-twin", look)
     assert promised[0]["made"] == {"ocs": [[7, 15], [7, 16], [8, 15], [8, 16]]}
     assert open_entries(tmp_path / "journal.jsonl") == []
     assert switch.state(soon()) == {}

@@ -1,5 +1,6 @@
 """A host that cannot take part says so before the run touches anything."""
 
+import socket
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ from private_spaces import can_be_private
 
 from testbed.bench import ssh
 from testbed.bench.host import BenchHost
+from testbed.bench.ssh import _hops
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
 from testbed.schema import load_lab
@@ -69,6 +71,42 @@ def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatc
     with ssh_host.stopped(), pytest.raises(HostError, match="the SSH channel broke"):
         channel.send(bytes(32 << 20))
     channel.close()
+
+
+@pytest.fixture
+def behind(ssh_host):
+    """Return a way to have a host that is reached through another, by the user's configuration."""
+    config = ssh_host.keys / "config"
+
+    def reached_through(jump):
+        config.write_text(
+            f"Host behind\n  HostName 127.0.0.2\n  Port {ssh_host.port}\n"
+            f"  ProxyJump {jump}:{ssh_host.port}\n"
+        )
+        return "behind"
+
+    with ssh_host.at_home():
+        yield reached_through
+    config.unlink()
+
+
+def test_what_is_sent_through_a_jump_host_is_sent_at_once_and_its_line_ends_with_ours(behind):
+    channel = ssh.run("h0", behind("127.0.0.1"), "exec cat", soon())
+    channel.send(b"hello")
+    assert channel.receive() == b"hello"
+    (line,) = [s for s in map(_line_of, _hops(channel._connection)) if s]
+    assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    channel.close()
+    assert line.fileno() == -1 or not line.recv(1)
+
+
+def _line_of(hop):
+    return hop.transport.sock if isinstance(hop.transport.sock, socket.socket) else None
+
+
+def test_a_jump_host_whose_key_is_unknown_is_refused(behind):
+    with pytest.raises(HostError, match="its key is unknown"):
+        ssh.run("h0", behind("localhost"), "exec cat", soon())
 
 
 @pytest.mark.skipif(

@@ -4,7 +4,10 @@ import pytest
 from agent_on_pipes import Ears, configuration, soon
 
 from testbed.bench.bench import Bench
+from testbed.bench.needs import needs
 from testbed.record.journal import Journal
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
@@ -27,10 +30,15 @@ def bench(run, ears, tmp_path, ssh_host):
     (tmp_path / "lab.yaml").write_text(f"lab: small\nhosts:\n  h0: {host}\n")
     journal, log = Journal(run.journal), EventLog(run.events)
     bench = Bench(load_lab(tmp_path / "lab.yaml"), run, journal, log, ears)
+    lease = Leases(FileStore(tmp_path / "leases.sqlite")).take(
+        needs(bench.lab, ["h0"]), "test", run
+    )
+    bench.hold(lease)
     with ssh_host.at_home():
         bench.open_host("h0", soon())
     yield bench
     bench.close_hosts(soon())
+    lease.release()
     journal.close()
     log.close()
 

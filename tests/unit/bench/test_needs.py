@@ -2,8 +2,8 @@
 
 import pytest
 
-from testbed.bench.needs import Leased, named, needs, part_of, whole_of
-from testbed.errors import BusyError, UsageError
+from testbed.bench.needs import named, needs, part_of, whole_of
+from testbed.errors import UsageError
 from testbed.record.lease_rules import Resource
 from testbed.schema import load_lab
 
@@ -104,8 +104,3 @@ def test_what_there_is_not_is_refused_with_what_is_near(lab, word, hint):
     with pytest.raises(UsageError) as refusal:
         named(lab, [word])
     assert hint in str(refusal.value)
-
-
-def test_without_a_lease_the_door_stays_shut(lab):
-    with pytest.raises(BusyError, match="nothing of ocs is leased"):
-        Leased(lab, None).check("ocs", [1])

@@ -5,7 +5,7 @@ import pytest
 from testbed.bench.power import Power
 from testbed.bench.sites import PowerSite
 from testbed.clock import Deadline
-from testbed.errors import InstrumentError, UnsafeError, UsageError
+from testbed.errors import BusyError, InstrumentError, UnsafeError, UsageError
 from testbed.record.journal import Journal, open_entries
 from testbed.schema import Outlet
 from testbed.twin.scheduler import WallScheduler
@@ -24,6 +24,9 @@ class Room:
         self.scheduler = WallScheduler()
         self._path = directory / "journal.jsonl"
         self.journal = Journal(self._path)
+        self.asked = []
+        """Every question whether an outlet may be turned, and what had power then."""
+        self.refusal = None
         self.promised = []
         """What the journal held each time that power went."""
         self.powered = {"1": True, "2": True, "3": True}
@@ -34,7 +37,13 @@ class Room:
         url = f"http://127.0.0.1:{self.wire.port}"
         self.unit = Redfish("pdu", url, None, HttpOptions(), lambda way, data: None)
         self.unit.open(soon())
-        self.door = Power({"pdu": self.unit}, OUTLETS, self.journal)
+        self.door = Power({"pdu": self.unit}, OUTLETS, self.journal, self)
+
+    def outlet(self, host, why=""):
+        """Say whether an outlet may be turned, as the lab's lease and its file do."""
+        self.asked.append((host, why, dict(self.powered)))
+        if self.refusal:
+            raise self.refusal
 
     def _turn(self, outlet, on):
         self.powered[outlet] = on
@@ -156,3 +165,34 @@ def test_power_stays_when_its_return_cannot_be_promised(room):
     with pytest.raises(ValueError, match="closed file"):
         room.door.cut("h1", soon())
     assert room.powered["2"]
+
+
+ALL_ON = {"1": True, "2": True, "3": True}
+
+
+def test_before_power_goes_it_is_asked_whether_it_may_for_that_reason(room):
+    room.door.cut("h1", soon())
+    room.door.cut("h2", soon(), "fence")
+    assert room.asked[0] == ("h1", "power-cut", ALL_ON)
+    assert room.asked[1][:2] == ("h2", "fence")
+
+
+@pytest.mark.parametrize("refusal", [UsageError("not here"), BusyError("the lease is lost")])
+def test_power_that_may_not_go_stays_and_nothing_is_promised(room, refusal):
+    room.refusal = refusal
+    with pytest.raises(type(refusal)):
+        room.door.cut("h1", soon())
+    assert (room.powered, room.undone(), room.door.dark_hosts) == (ALL_ON, [], ())
+
+
+def test_after_a_lost_lease_no_outlet_is_turned_on_and_it_is_said_what_stays_off(room):
+    room.door.cut("h1", soon())
+    room.refusal = BusyError("the lease of this run is lost")
+    with pytest.raises(UnsafeError, match=r"pdu\.2 of h1 is still off: the lease .* is lost"):
+        room.door.give_all(soon())
+    assert not room.powered["2"]
+    assert room.undone() == [("pdu", "2", True)]
+    room.refusal = None
+    room.door.give_all(soon())
+    assert (room.powered, room.undone()) == (ALL_ON, [])
+    assert [why for _, why, _ in room.asked] == ["power-cut", "", ""]

@@ -39,11 +39,15 @@ class World:
     """A job of some ranks, with spares, that the policy `splice` looks after."""
 
     def __init__(self, ranks=4, spares=2, committed=None, *, hasty=False):
-        """`hasty` workers have their outcome at once, and it may be old when it is heard."""
+        """Have all fences permitted, and all come up.
+
+        `hasty` workers have their outcome at once, and it may be old when it is heard.
+        """
         hosts = [f"h{n}" for n in range(ranks + spares)]
         ports = dict.fromkeys(hosts, ("p0", "p1"))
         self.policy = Splice(SpliceOptions())
-        situation = Situation(tuple(hosts[:ranks]), tuple(hosts[ranks:]), ports, generation=1)
+        fences = dict.fromkeys(hosts, ("power", "network", "process"))
+        situation = Situation(tuple(hosts[:ranks]), tuple(hosts[ranks:]), ports, 1, fences)
         self.state = self.policy.begin(situation)
         self.hosts = list(hosts[:ranks])
         self.ports = ports

@@ -12,9 +12,11 @@ from testbed.control.words import (
     Decide,
     Fence,
     Fenced,
+    FenceFailed,
     GiveUp,
     HeartbeatMissed,
     HostAnswered,
+    HostOff,
     HostSilent,
     Join,
     Leave,
@@ -34,14 +36,16 @@ from testbed.fabric.topology import ring
 
 HOSTS = ("h0", "h1", "h2", "h3")
 PORTS = {f"h{n}": ("p0", "p1") for n in range(6)}
+ALL = ("power", "network", "process")
 
 
 class Story:
     """The policy's answers, one observation after the other."""
 
-    def __init__(self, hosts=HOSTS, spares=("h4", "h5"), generation=1):
+    def __init__(self, hosts=HOSTS, spares=("h4", "h5"), generation=1, fences=ALL):
         self.policy = Splice(SpliceOptions())
-        self.state = self.policy.begin(Situation(hosts, spares, PORTS, generation))
+        permitted = dict.fromkeys(PORTS, fences)
+        self.state = self.policy.begin(Situation(hosts, spares, PORTS, generation, permitted))
 
     def tell(self, *observations):
         """Return what the policy commands upon the last of these."""
@@ -69,7 +73,7 @@ def test_a_killed_rank_is_replaced_in_the_order_of_the_paper(story):
     spliced = ("h0", "h4", "h2", "h3")
     assert story.tell(RankEnded(1, -9)) == (
         Decide("rank 1 ended with code -9", "h1", "h4"),
-        Fence(1, "h1", power=False),
+        Fence(1, "h1", "process"),
     )
     assert story.tell(Fenced()) == (
         SetCircuits(ring(spliced, PORTS), around("h4", spliced), "h4"),
@@ -89,11 +93,26 @@ def test_a_killed_rank_is_replaced_in_the_order_of_the_paper(story):
 def test_a_silent_rank_is_shut_out_by_its_process_alone(story):
     decided, fence = story.tell(HeartbeatMissed(2))
     assert decided.because == "rank 2 was silent"
-    assert fence == Fence(2, "h2", power=False)
+    assert fence == Fence(2, "h2", "process")
 
 
-def test_a_host_without_an_agent_is_shut_out_by_its_power(story):
-    assert story.tell(AgentLost("h3"))[1] == Fence(3, "h3", power=True)
+OTHERS = [HostAnswered(host) for host in ("h0", "h1", "h2")]
+
+
+def test_a_host_without_an_agent_is_shut_out_of_the_network_once_all_others_have_answered(story):
+    assert story.tell(AgentLost("h3")) == tuple(ProbeHost(f"h{n}", 0.2) for n in range(4))
+    assert story.tell(*OTHERS[:2]) == ()
+    assert story.tell(OTHERS[2]) == (
+        Decide("the agent of h3 is gone", "h3", "h4"),
+        Fence(3, "h3", "network"),
+    )
+
+
+def test_when_the_way_to_several_hosts_is_broken_nobody_is_fenced(story):
+    story.tell(AgentLost("h3"), HostAnswered("h0"))
+    assert story.tell(AgentLost("h2")) == (
+        GiveUp("h2 and h3 do not answer: is the way to them broken?"),
+    )
 
 
 def test_a_dead_host_is_found_by_its_darkness_and_its_silence(story):
@@ -104,10 +123,58 @@ def test_a_dead_host_is_found_by_its_darkness_and_its_silence(story):
     assert story.tell(HostAnswered("h0"), CarrierLost(HostPort("h2", "p0"))) == (
         ProbeHost("h2", 0.01),
     )
+    assert story.tell(HostSilent("h1")) == (ProbeHost("h1", 0.2),)
     assert story.tell(HostSilent("h1")) == (
         Decide("h1 went dark and does not answer", "h1", "h4"),
-        Fence(1, "h1", power=True),
+        Fence(1, "h1", "power"),
     )
+
+
+def test_a_host_whose_outlet_reads_off_is_replaced_at_once_and_needs_no_fence():
+    story = Story(fences=())
+    story.tell(CarrierLost(HostPort("h0", "p1")), HostSilent("h1"))
+    assert story.tell(HostOff("h1")) == (
+        Decide("the outlet of h1 is off", "h1", "h4"),
+        Fence(1, "h1", "none"),
+    )
+
+
+DARK = [CarrierLost(HostPort("h0", "p1")), CarrierLost(HostPort("h2", "p0"))]
+ENDS = {
+    "rank": [RankEnded(1, -9)],
+    "dead": [*DARK, HostSilent("h1"), HostSilent("h1")],
+    "unreachable": [AgentLost("h1"), *(HostAnswered(host) for host in ("h0", "h2", "h3"))],
+}
+
+
+@pytest.mark.parametrize(
+    ("failure", "permitted", "order"),
+    [
+        ("rank", ALL, ["process", "network", "power"]),
+        ("rank", ("power",), ["power"]),
+        ("dead", ALL, ["power", "network", "process"]),
+        ("dead", ("process", "network"), ["network", "process"]),
+        ("unreachable", ALL, ["network", "process", "power"]),
+        ("unreachable", ("process",), ["process"]),
+        ("rank", (), []),
+        ("dead", (), []),
+    ],
+)
+def test_permitted_fences_are_tried_one_by_one_and_then_it_gives_up(failure, permitted, order):
+    story, tried = Story(fences=permitted), []
+    commands = story.tell(*ENDS[failure])
+    while isinstance(commands[-1], Fence):
+        tried.append(commands[-1].means)
+        commands = story.tell(FenceFailed("h1", "no"))
+    assert tried == order
+    (given_up,) = commands
+    text = "for no permitted fence came up: no" if order else "the lab permits no fence of h1"
+    assert text in given_up.reason
+
+
+def test_a_fence_that_failed_before_says_nothing_once_the_next_is_up(story):
+    story.tell(RankEnded(1, -9), FenceFailed("h1", "no"), Fenced())
+    assert story.tell(FenceFailed("h1", "no")) == ()
 
 
 def test_a_dark_circuit_between_living_hosts_is_lit_again_and_nobody_is_replaced(story):
@@ -237,12 +304,16 @@ def joined(story, **lost):
 
 
 @pytest.mark.parametrize(
-    ("failing", "power"),
-    [(RankEnded(1, 1), False), (HeartbeatMissed(1), False), (AgentLost("h4"), True)],
+    ("failing", "means"),
+    [
+        ([RankEnded(1, 1)], "process"),
+        ([HeartbeatMissed(1)], "process"),
+        ([AgentLost("h4"), *(HostAnswered(host) for host in ("h0", "h2", "h3"))], "network"),
+    ],
 )
-def test_a_newcomer_that_fails_while_it_joins_is_replaced_in_its_turn(story, failing, power):
+def test_a_newcomer_that_fails_while_it_joins_is_replaced_in_its_turn(story, failing, means):
     joined(story)
-    assert story.tell(failing)[1] == Fence(1, "h4", power)
+    assert story.tell(*failing)[1] == Fence(1, "h4", means)
     _, prepare, leave = story.tell(Fenced())
     assert prepare == PrepareSpare(1, "h5")
     assert leave == Leave(frozenset({0, 2, 3}), 2)
@@ -261,18 +332,18 @@ def test_a_survivor_that_fails_after_the_newcomers_first_step_is_replaced(story)
     joined(story)
     assert story.tell(StepDone(1, 8), RankEnded(2, 1)) == (
         Decide("rank 2 ended with code 1", "h2", "h5"),
-        Fence(2, "h2", power=False),
+        Fence(2, "h2", "process"),
     )
     assert story.tell(Fenced())[2] == Leave(frozenset({0, 1, 3}), 2)
 
 
 def test_a_probe_that_outlives_the_recovery_harms_nobody(story):
     story.tell(CarrierLost(HostPort("h0", "p1")), CarrierLost(HostPort("h2", "p0")))
-    story.tell(HostSilent("h1"), Fenced(), LinksGood("h4"), SpareReady("h4"))
+    story.tell(*[HostSilent("h1")] * 2, Fenced(), LinksGood("h4"), SpareReady("h4"))
     story.tell(*(RankLeft(rank, 8) for rank in (0, 2, 3)))
     story.tell(*(StepDone(rank, 8) for rank in range(4)))
     assert not story.is_recovering
-    assert story.tell(HostSilent("h1"), HostSilent("h1"), AgentLost("h1")) == ()
+    assert story.tell(HostSilent("h1"), HostSilent("h1"), HostOff("h1"), AgentLost("h1")) == ()
     assert not story.is_recovering
 
 

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.control.suspicion import Evidence
-from testbed.control.words import CarrierLost, HostAnswered, HostSilent, ProbeHost
+from testbed.control.words import (
+    AgentLost,
+    CarrierLost,
+    HostAnswered,
+    HostOff,
+    HostSilent,
+    ProbeHost,
+)
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.fabric.topology import ring
 
@@ -21,7 +28,8 @@ OWN = (HostPort("h1", "p0"), HostPort("h1", "p1"))
 
 def weigh(*observations, circuits=RING):
     """Return the evidence after some observations, and the probes that the last one called for."""
-    evidence, probes = Evidence.none(circuits, LIMIT), ()
+    hosts = tuple(sorted({end.host for circuit in circuits for end in circuit.ends}))
+    evidence, probes = Evidence.none(hosts, circuits, LIMIT), ()
     for observation in observations:
         evidence, probes = evidence.with_(observation)
     return evidence, probes
@@ -33,7 +41,8 @@ def dark(*ports):
 
 def verdict(*observations):
     evidence, _ = weigh(*observations)
-    return evidence.dead_host, {str(circuit) for circuit in evidence.dark_between_living}
+    found = evidence.failed and (evidence.failed.host, evidence.failed.failure)
+    return found, {str(circuit) for circuit in evidence.dark_between_living}
 
 
 ONE_DARK = "h0.p1–h1.p0"
@@ -42,22 +51,49 @@ SILENT, ANSWERED = HostSilent("h1"), HostAnswered("h1")
 NEIGHBOURS = [HostAnswered("h0"), HostAnswered("h2")]
 
 
+DEAD, UNREACHABLE = ("h1", "dead"), ("h1", "unreachable")
+REST = [*NEIGHBOURS, HostAnswered("h3")]
+EVERYWHERE = dark(*(end for circuit in RING for end in circuit.ends))
+
+
 @pytest.mark.parametrize(
-    ("seen", "dead", "circuits"),
+    ("seen", "failed", "circuits"),
     [
         # nothing, or darkness alone, proves nothing
         ([], None, set()),
         (dark(BEFORE, BEHIND), None, set()),
         (dark(BEFORE, BEHIND, *OWN), None, set()),
-        # cut off and silent: dead
-        ([*dark(BEFORE, BEHIND), SILENT], "h1", set()),
-        ([*dark(BEFORE), SILENT, *dark(BEHIND)], "h1", set()),
-        ([*dark(BEFORE, BEHIND), *NEIGHBOURS, SILENT], "h1", set()),
+        # one missed answer proves nothing either
+        ([*dark(BEFORE, BEHIND), SILENT], None, set()),
+        ([*dark(BEFORE, BEHIND), *NEIGHBOURS, SILENT], None, set()),
+        # cut off and silent for long: dead
+        ([*dark(BEFORE, BEHIND), SILENT, SILENT], DEAD, set()),
+        ([*dark(BEFORE), SILENT, *dark(BEHIND), SILENT], DEAD, set()),
+        ([*dark(BEFORE, BEHIND), *NEIGHBOURS, SILENT, SILENT], DEAD, set()),
+        # cut off, and its agent's line ended: dead
+        ([*dark(BEFORE, BEHIND), AgentLost("h1")], DEAD, set()),
+        ([AgentLost("h1"), *dark(BEFORE, BEHIND)], DEAD, set()),
+        # its outlet reads off: that is proof enough
+        ([*dark(BEFORE), SILENT, HostOff("h1")], ("h1", "off"), set()),
+        ([HostOff("h9")], None, set()),
         # half dark and silent once: too busy to answer, perhaps
         ([*dark(BEFORE), SILENT], None, set()),
         ([*dark(BEFORE), SILENT, *NEIGHBOURS], None, set()),
-        # half dark and silent for long: dead
-        ([*dark(BEFORE), SILENT, SILENT], "h1", set()),
+        # half dark and silent for long: unreachable, if all others answer after that
+        ([*dark(BEFORE), *REST, SILENT, SILENT], None, set()),
+        ([*dark(BEFORE), SILENT, SILENT, *NEIGHBOURS], None, set()),
+        ([*dark(BEFORE), SILENT, SILENT, *REST], UNREACHABLE, set()),
+        # its agent is gone although its light is there: unreachable, if all others answer
+        ([AgentLost("h1"), *NEIGHBOURS], None, set()),
+        ([*REST, AgentLost("h1")], None, set()),
+        ([AgentLost("h1"), *REST], UNREACHABLE, set()),
+        ([AgentLost("h1"), AgentLost("h3"), *NEIGHBOURS], None, set()),
+        # all is dark, as when the switch restarts: whoever is silent may be late only
+        ([*EVERYWHERE, SILENT], None, set()),
+        ([*EVERYWHERE, SILENT, *REST], None, set()),
+        ([*EVERYWHERE, SILENT, SILENT], None, set()),
+        ([*EVERYWHERE, SILENT, SILENT, *REST], UNREACHABLE, set()),
+        ([*EVERYWHERE, SILENT, *REST, ANSWERED], None, {str(circuit) for circuit in RING}),
         # half dark, silent, but it did answer in the end: it lives, and so its circuit is dark
         ([*dark(BEFORE), SILENT, ANSWERED, *NEIGHBOURS], None, {ONE_DARK}),
         ([*dark(BEFORE), SILENT, ANSWERED, *dark(BEHIND)], None, set()),
@@ -68,20 +104,28 @@ NEIGHBOURS = [HostAnswered("h0"), HostAnswered("h2")]
         ([*dark(BEFORE), HostAnswered("h0")], None, set()),
         # its own last words: it saw darkness and died; that it spoke then is no proof of life
         ([*dark(*OWN), *NEIGHBOURS], None, set()),
-        ([*dark(*OWN, BEFORE, BEHIND), *NEIGHBOURS, SILENT], "h1", set()),
+        ([*dark(*OWN, BEFORE, BEHIND), *NEIGHBOURS, SILENT, SILENT], DEAD, set()),
         ([*dark(*OWN), *NEIGHBOURS, SILENT], None, set()),
-        ([*dark(*OWN), *NEIGHBOURS, SILENT, SILENT], "h1", set()),
+        ([*dark(*OWN), SILENT, SILENT, *REST], UNREACHABLE, set()),
         # a host that is silent although its circuits are lit is no business of the fabric's
         ([SILENT], None, set()),
     ],
 )
-def test_the_verdict_is_what_the_evidence_allows(seen, dead, circuits):
-    assert verdict(*seen) == (dead, circuits)
+def test_the_verdict_is_what_the_evidence_allows(seen, failed, circuits):
+    assert verdict(*seen) == (failed, circuits)
 
 
-@given(st.permutations([*dark(BEFORE, BEHIND, *OWN), *NEIGHBOURS, SILENT]))
+@given(st.permutations([*dark(BEFORE, BEHIND, *OWN), *NEIGHBOURS, SILENT, SILENT]))
 def test_the_order_in_which_a_death_is_seen_does_not_matter(seen):
-    assert verdict(*seen) == ("h1", set())
+    assert verdict(*seen) == (DEAD, set())
+
+
+@given(st.permutations([*EVERYWHERE, *REST, SILENT, ANSWERED]))
+def test_a_restart_of_the_switch_never_makes_a_host_dead_that_was_late_once(seen):
+    evidence = Evidence.none(HOSTS, RING, LIMIT)
+    for observation in seen:
+        evidence, _ = evidence.with_(observation)
+        assert evidence.failed is None
 
 
 @given(st.permutations([*dark(BEFORE, OWN[0]), *NEIGHBOURS, ANSWERED, HostAnswered("h3")]))
@@ -98,35 +142,43 @@ def test_both_hosts_of_a_dark_circuit_are_asked_at_once_and_only_once():
     assert probes == (ProbeHost("h2", LIMIT),)
 
 
-def test_a_host_that_lost_some_circuits_gets_a_second_and_longer_chance():
-    _, probes = weigh(*dark(BEFORE), SILENT)
+@pytest.mark.parametrize("seen", [dark(BEFORE), dark(BEFORE, BEHIND), EVERYWHERE])
+def test_a_host_that_missed_a_probe_gets_a_second_and_longer_chance(seen):
+    _, probes = weigh(*seen, SILENT)
     assert probes == (ProbeHost("h1", 20 * LIMIT),)
-    _, probes = weigh(*dark(BEFORE), SILENT, SILENT)
+
+
+def test_when_a_host_stays_silent_all_others_are_asked_whether_the_way_to_them_is_there():
+    _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT)
+    assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in ("h0", "h2", "h3"))
+    _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT, SILENT)
     assert probes == ()
 
 
-def test_a_host_that_lost_all_circuits_gets_none():
-    _, probes = weigh(*dark(BEFORE, BEHIND), SILENT)
+def test_when_an_agent_is_lost_everybody_is_asked_and_that_host_no_second_time():
+    _, probes = weigh(AgentLost("h1"))
+    assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in HOSTS)
+    _, probes = weigh(AgentLost("h1"), SILENT)
     assert probes == ()
 
 
 def test_a_port_that_is_in_no_circuit_asks_nobody():
     evidence, probes = weigh(*dark(HostPort("h5", "p0")))
     assert probes == ()
-    assert evidence.dead_host is None
+    assert evidence.failed is None
 
 
 def test_a_host_that_is_in_no_circuit_is_not_judged():
     strangers = [HostSilent("h9"), HostSilent("h9")]
     evidence, probes = weigh(*dark(BEFORE), *strangers)
-    assert (evidence.dead_host, probes) == (None, ())
+    assert (evidence.failed, probes) == (None, ())
 
 
 def test_of_two_hosts_either_may_be_the_dead_one():
     pair = ring(("h0", "h1"), PORTS)
     both = dark(HostPort("h0", "p1"), HostPort("h0", "p0"))
-    evidence, _ = weigh(*both, SILENT, circuits=pair)
-    assert evidence.dead_host == "h1"
+    evidence, _ = weigh(*both, SILENT, SILENT, circuits=pair)
+    assert (evidence.failed.host, evidence.failed.failure) == DEAD
     evidence, _ = weigh(*both, ANSWERED, HostAnswered("h0"), circuits=pair)
     assert evidence.dark_between_living == {
         Circuit.parse("h0.p0", "h1.p1"),

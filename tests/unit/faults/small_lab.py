@@ -39,6 +39,7 @@ power:
   pdu: {{driver: redfish, resource: "http://127.0.0.1:{pdu}"}}
 attenuators:
   voa: {{driver: keysight-voa, resource: "TCPIP::127.0.0.1::{voa}::SOCKET", fibres: {{1: ocs.4}}}}
+allow: [power-cut, rank-kill, rank-freeze, dark-circuit, straggler, attenuate]
 """
 OPTIONS = {"attenuate": {"loss": 10.0}, "straggler": {"delay": 0.25}}
 """Of the faults that have any."""

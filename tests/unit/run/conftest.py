@@ -42,6 +42,7 @@ switches:
 power:
   pdu: {driver: redfish, resource: "https://192.0.2.11"}
 allow: [power-cut, rank-kill, dark-circuit]
+fence: [power, network, process]
 """
 
 EXPERIMENT = """\

@@ -43,6 +43,7 @@ power:
   pdu: {{driver: redfish, resource: "http://127.0.0.1:{pdu}"}}
 attenuators:
   voa: {{driver: keysight-voa, resource: "TCPIP::127.0.0.1::{voa}::SOCKET", fibres: {{1: ocs.2}}}}
+allow: [power-cut, attenuate]
 """
 ONE, OTHER = Circuit.parse("h0.p0", "h1.p0"), Circuit.parse("h2.p0", "h3.p0")
 ONE_CROSSED, OTHER_CROSSED = {1: 6, 2: 5}, {3: 8, 4: 7}
@@ -103,7 +104,9 @@ class KilledRun:
         """Open the lab as a run does."""
         self.journal, self.log = Journal(self.directory.journal), EventLog(self.directory.events)
         self.log.append("run.begin", "killed", **self.directory.read_json("run.json"))
-        self.lease = self.leases.take(needs(self.lab, self.lab.hosts), "killed", self.directory)
+        self.lease = self.leases.take(
+            needs(self.lab, self.lab.hosts, ["voa"]), "killed", self.directory
+        )
         self.bench = Bench(self.lab, self.directory, self.journal, self.log, lambda *report: None)
         self.bench.hold(self.lease)
         self.bench.open_instruments(["ocs"], ["pdu"], soon(), optics=["voa"])

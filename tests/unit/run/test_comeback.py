@@ -6,7 +6,7 @@ from testbed.analysis.clocks import Clocks
 from testbed.clock import Deadline, now
 from testbed.control.cards import SpliceOptions
 from testbed.control.splice import Splice
-from testbed.control.words import AgentLost
+from testbed.control.words import RankEnded
 from testbed.events import Event
 from testbed.run.aftermath import Aftermath
 from testbed.run.comeback import Comeback
@@ -106,7 +106,7 @@ def test_a_repair_that_was_begun_is_waited_for(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25))
     course.fault(3.45)
-    spliced.observe(AgentLost("h0"))
+    spliced.observe(RankEnded(0, -9))
     course.steps(3.5, range(25, 28))
     assert course.wait(0.1) == "not recovered within 60 s"
 

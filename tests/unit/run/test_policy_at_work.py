@@ -4,6 +4,7 @@ from threading import Event
 
 import pytest
 
+from testbed.bench.needs import needs
 from testbed.clock import Deadline
 from testbed.control.words import (
     CommandFailed,
@@ -21,6 +22,8 @@ from testbed.control.words import (
 )
 from testbed.errors import InstrumentError
 from testbed.fabric.circuits import Circuit, HostPort
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
 from testbed.record.log import read_events
 from testbed.run.job import Seat
 from testbed.run.recovery import Recovery
@@ -70,9 +73,14 @@ class Repair:
 
 
 @pytest.fixture
-def repair(bench, job, inbox, log):
+def repair(bench, job, inbox, log, tmp_path):
+    lease = Leases(FileStore(tmp_path / "leases.sqlite")).take(
+        needs(bench.lab, bench.lab.hosts), ""
+    )
+    bench.hold(lease)
     bench.open_fabric(())
-    return Repair(bench, job, inbox, log)
+    yield Repair(bench, job, inbox, log)
+    lease.release()
 
 
 def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
@@ -82,10 +90,9 @@ def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
     assert repair.outcome() == LinksGood("")
 
 
-def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job, monkeypatch):
-    monkeypatch.setitem(job.bench.power._outlets, "h0", None)  # its power cannot be switched
+def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
     job.seats |= {"h0": Seat(port=1), "h2": Seat(port=2)}
-    repair.do(Fence(0, "h0", power=True))
+    repair.do(Fence(0, "h0", "network"))
     assert repair.outcome() == Fenced()
     repair.do(PrepareSpare(0, "h2"))
     assert (job.hosts, job.spares) == (("h2", "h1"), ())
@@ -101,7 +108,7 @@ def test_the_rank_of_a_spare_that_failed_is_not_forgotten(repair, job):
 
 
 def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):
-    repair.do(Fence(9, "h9", power=False))
+    repair.do(Fence(9, "h9", "process"))
     assert repair.outcome() == CommandFailed("KeyError: 'h9'")
 
 

@@ -68,9 +68,9 @@ def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(hou
         next(fibres.tx for port, fibres in ports.items() if port.host == host)
         for host in ("h0", "h2")
     )
-    house.bench.leased.check(mine.switch, [mine.number])
+    house.bench.guard.check(mine.switch, [mine.number])
     with pytest.raises(BusyError, match="is not leased"):
-        house.bench.leased.check(theirs.switch, [theirs.number])
+        house.bench.guard.check(theirs.switch, [theirs.number])
     tenure.end(soon())
     assert house.leases.find() == []
 
@@ -136,7 +136,7 @@ def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_r
     with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took"):
         house.inbox.pause(soon())
     assert house.ended(tenure) == []
-    house.bench.leased.check(fibres.tx.switch, [fibres.tx.number])
+    house.bench.guard.check(fibres.tx.switch, [fibres.tx.number])
     tenure.end(soon())
     assert house.leases.find() == []
 

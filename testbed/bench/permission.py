@@ -1,0 +1,86 @@
+"""What every act on a lab passes at the moment it is done: is it permitted, is it leased still?
+
+The planner asks for permission too, so that a plan which cannot be run is refused before anything
+is touched. But a lease may be lost, and a policy decides while the job runs: so each door asks here
+again, immediately before it gives its order. What takes something back asks for the lease alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from testbed.bench.needs import box_of, host_of, part_of, whole_of
+from testbed.errors import BusyError, UsageError
+from testbed.record.lease import Lease
+from testbed.record.lease_rules import Resource
+from testbed.schema import Lab
+
+FENCE = "fence"
+"""Why a policy acts on a host that has failed; faults act in their own names."""
+
+
+class Guard:
+    """What may be done to a lab now, by its file and by the lease that is held."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._lease: Lease | None = None
+        self._boxes = {name: box_of(lab, name) for name in lab.switches}
+
+    def hold(self, lease: Lease) -> None:
+        """Permit what a lease covers, as long as it is held."""
+        self._lease = lease
+
+    def check(self, switch: str, ports: Iterable[int]) -> None:
+        """Raise BusyError unless these ports of a switch are leased, and are so still."""
+        self._check(self._boxes[switch], map(str, ports), switch)
+
+    def resource(self, resource: Resource) -> None:
+        """Raise BusyError unless a resource is leased, and is so still."""
+        self._check(resource.box, [resource.part], str(resource))
+
+    def host(self, name: str) -> None:
+        """Raise BusyError unless a host is leased still: agents, addresses, processes."""
+        self.resource(host_of(self._lab, name))
+
+    def outlet(self, host: str, why: str = "") -> None:
+        """Raise BusyError unless a host's outlet is leased still.
+
+        It is turned off for a reason, a fault or `FENCE`: raise UsageError unless the lab permits
+        that.
+        """
+        if why == FENCE:
+            self.fence(host, "power")
+        elif why:
+            self.fault(why, host)
+        if outlet := self._lab.hosts[host].power:
+            self.resource(part_of(self._lab, outlet.unit, outlet.outlet))
+
+    def attenuator(self, name: str, host: str = "", why: str = "") -> None:
+        """Raise BusyError unless an attenuator is leased still; light is taken for a fault."""
+        if why:
+            self.fault(why, host)
+        self.resource(whole_of(self._lab, name))
+
+    def fault(self, kind: str, host: str) -> None:
+        """Raise UsageError unless a fault is permitted on a host, BusyError unless it is leased."""
+        if not self._lab.permits(kind, host):
+            raise UsageError(
+                f"lab {self._lab.lab} does not permit {kind} on {host}",
+                hint="its file says what it permits, under `allow`",
+            )
+        self.host(host)
+
+    def fence(self, host: str, means: str) -> None:
+        """Raise UsageError unless a host may be fenced so, BusyError unless it is leased."""
+        if means not in self._lab.fences(host):
+            raise UsageError(
+                f"lab {self._lab.lab} does not permit a fence of {host} by {means}",
+                hint="its file says what it permits, under `fence`",
+            )
+        self.host(host)
+
+    def _check(self, box: str, parts: Iterable[str], name: str) -> None:
+        if self._lease is None:
+            raise BusyError(f"nothing of {name} is leased", hint="this is a bug: lease first")
+        self._lease.check(box, parts)

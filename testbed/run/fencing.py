@@ -1,0 +1,73 @@
+"""Keeps a host that has failed from taking part, by the means that a policy chose and no others."""
+
+from __future__ import annotations
+
+from testbed.bench.bench import Bench
+from testbed.bench.permission import FENCE
+from testbed.clock import Deadline
+from testbed.control.words import Fence, Fenced, FenceFailed
+from testbed.errors import TestbedError
+from testbed.record.log import EventLog
+from testbed.run.job import SLOT
+
+_LIMIT = 10.0
+_AGENT_LIMIT = 5.0
+"""Seconds in which a host must start a new agent, where the one it had is not there any more."""
+
+
+class Fencing:
+    """The fences of one recovery."""
+
+    def __init__(self, bench: Bench, log: EventLog) -> None:
+        self._bench = bench
+        self._log = log
+        self.hosts: set[str] = set()
+        """Those that are fenced."""
+
+    def put_up(self, fence: Fence) -> Fenced | FenceFailed:
+        """Fence a host; return when it is proved that it can no longer take part."""
+        try:
+            said = self._put_up(fence, Deadline.after(_LIMIT))
+        except TestbedError as error:
+            reason = f"{fence.means}: {error}"
+            self._log.append("note", fence.host, text=f"it is not fenced by {reason}")
+            return FenceFailed(fence.host, reason)
+        self.hosts.add(fence.host)
+        self._log.append("recovery.fenced", fence.host, rank=fence.rank, by=fence.means, means=said)
+        return Fenced()
+
+    def _put_up(self, fence: Fence, deadline: Deadline) -> str:
+        """Do what the means say; return in words what proves it."""
+        host, power = fence.host, self._bench.power
+        match fence.means:
+            case "none":
+                self._bench.drop_host(host)
+                return f"outlet {power.outlet(host)} reads off"
+            case "power":
+                power.cut(host, deadline, FENCE)
+                self._bench.drop_host(host)
+                return f"outlet {power.outlet(host)} is off"
+            case "network":
+                self._isolate(host, deadline)
+                return "it has no circuit"
+            case "process":
+                return self._end_processes(host, deadline)
+
+    def _isolate(self, host: str, deadline: Deadline) -> None:
+        """Take a host's circuits down; its agent, which ends its rank, ends with its line."""
+        self._bench.guard.fence(host, "network")
+        fabric = self._bench.fabric
+        left = frozenset(c for c in fabric.circuits if host not in {end.host for end in c.ends})
+        fabric.change(left, FENCE, deadline)
+        self._bench.drop_host(host)
+
+    def _end_processes(self, host: str, deadline: Deadline) -> str:
+        """End a host's rank by its agent, or, where that is lost, by a new one that ends both."""
+        self._bench.guard.fence(host, "process")
+        agent = self._bench.hosts.get(host)
+        if agent and not agent.link.is_over:
+            agent.end_rank(SLOT, deadline)
+            return "its process is gone"
+        self._bench.drop_host(host)
+        self._bench.reap(host, deadline.within(_AGENT_LIMIT))
+        return "a new agent there found none of its processes left"
