@@ -34,7 +34,7 @@ HOST = """\
     power: pdu.{outlet}
     network: existing
     ports:
-      p0: {{interface: lo, address: 10.0.0.{n}/24, tx: ocs.{tx}, rx: ocs.{rx}}}
+      p0: {{interface: lo, address: 10.0.0.{outlet}/24, tx: ocs.{tx}, rx: ocs.{rx}}}
 """
 INSTRUMENTS = """\
 switches:

@@ -29,7 +29,7 @@ HOST = """\
   h{n}:
     ssh: 192.0.2.{n}
     ports:
-      p0: {{interface: eth1, address: 10.0.0.{n}/24, tx: ocs.{tx}, rx: ocs.{rx}}}
+      p0: {{interface: eth1, address: 10.0.0.{tx}/24, tx: ocs.{tx}, rx: ocs.{rx}}}
 """
 
 
