@@ -52,6 +52,9 @@ class Kind:
     """Options that a file must give although they have defaults."""
     anonymous: bool = False
     """For a driver: whether its boxes cannot tell their serial number."""
+    make: str = ""
+    """For a driver: whose boxes it drives, where one may answer under several names or in several
+    languages; among them a serial number comes once. Empty: maker and model, as a box says them."""
     whole: bool = False
     """For a driver of a switch: whether a change of one circuit may move others, so that nobody
     can share it."""

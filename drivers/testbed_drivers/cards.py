@@ -49,6 +49,7 @@ POLATIS = Kind(
     role="switch",
     far_end="polatis",
     resource="TCPIP::{host}::5025::SOCKET",
+    make="polatis",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: options.size or (0, 0),
 )

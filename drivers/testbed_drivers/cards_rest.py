@@ -83,6 +83,7 @@ POLATIS_RESTCONF = Kind(
     role="switch",
     far_end="polatis-restconf",
     resource="http://{host}:8008",
+    make="polatis",
     ways=("http",),
     sides=lambda options: options.size or (0, 0),
 )
@@ -93,6 +94,7 @@ CALIENT_REST = Kind(
     role="switch",
     far_end="calient-rest",
     resource="https://{host}",
+    make="calient",
     ways=("http",),
     sides=lambda options: (0, 0),
 )

@@ -18,7 +18,7 @@ from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost, LeftBehind
 from testbed.bench.link import Listener
-from testbed.bench.needs import is_exclusive
+from testbed.bench.needs import box_of, is_exclusive
 from testbed.bench.opening import Instrument, make_instrument
 from testbed.bench.permission import Guard
 from testbed.bench.power import Power
@@ -98,6 +98,13 @@ class Bench:
         """Use what a lease covers; whoever took it gives it back when the bench is closed."""
         self.guard.hold(lease)
 
+    def lease_what_answered(self) -> None:
+        """Lease what is open here by what it said that it is, before anything of it is changed.
+
+        Raise BusyError when somebody else has one of these boxes under another name.
+        """
+        self.guard.lease_what_answered()
+
     def open_instruments(
         self,
         switches: Iterable[str],
@@ -114,8 +121,7 @@ class Bench:
         wanted = [*sorted(switches), *sorted(power), *sorted(optics)]
         for name in wanted:
             if is_exclusive(self.lab, name):
-                resource = self.lab.instruments()[name].resource
-                self._locks.append(InstrumentLock(name, resource, self._run.id))
+                self._locks.append(InstrumentLock(name, box_of(self.lab, name), self._run.id))
             self._transcripts[name] = Transcript(
                 self._run.wire(name), name, partial(self._note_retry, name)
             )
@@ -124,6 +130,7 @@ class Bench:
         opened = side_by_side(lambda name: self._instruments[name].open(deadline), wanted)
         for name, identity in opened.items():
             self._announce(name, identity)
+            self.guard.answered.instrument(name, identity)
 
     def open_fabric(self, ports: Iterable[HostPort]) -> None:
         """Make the one door to the fabric, for the given host ports."""
@@ -134,8 +141,22 @@ class Bench:
         )
 
     def open_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
-        """Start the agents of hosts and set up their networks, side by side."""
-        side_by_side(lambda name: self._start_agent(name, deadline), list(names))
+        """Start the agents of hosts and set up their networks, side by side.
+
+        Raise BusyError when somebody else has one of them under another name.
+        """
+        self.start_agents(names := list(names), deadline)
+        self.lease_what_answered()
+        self.set_up_hosts(names, deadline)
+
+    def start_agents(self, names: Iterable[str], deadline: Deadline) -> None:
+        """Start the agents of hosts, side by side; they change nothing yet."""
+        side_by_side(lambda name: self._start_agent(name, deadline), names := list(names))
+        for name in names:
+            self.guard.answered.host(name, self.hosts[name].all_hardware)
+
+    def set_up_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
+        """Set up the networks of hosts, side by side."""
         side_by_side(lambda name: self._set_up(name, deadline), list(names))
 
     def look_at_health(self, names: Collection[str], deadline: Deadline) -> None:

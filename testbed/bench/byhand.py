@@ -12,11 +12,12 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.bench.answered import Answered
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.ends import ports_of
 from testbed.bench.moves import Move, Moved, move_all
-from testbed.bench.needs import is_exclusive, part_of
+from testbed.bench.needs import box_of, is_exclusive, part_of
 from testbed.bench.opening import opening_seconds
 from testbed.bench.probe import Probe, spare_ports
 from testbed.bench.promise import CircuitsPromise
@@ -32,6 +33,7 @@ from testbed.fabric.device import State
 from testbed.fabric.reading import NOT_MEASURED, Reading
 from testbed.plugins import kind
 from testbed.record.journal import Journal
+from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
@@ -209,7 +211,12 @@ class SwitchByHand:
             if self._leases is None:
                 yield journal, _whoever_has_them
                 return
-            wanted = {part_of(self.lab, self.name, str(port)) for port in ports}
+            wanted = frozenset[Resource]().union(
+                *(part_of(self.lab, self.name, str(port)) for port in ports)
+            )
+            answered = Answered(self.lab)
+            answered.instrument(self.name, self.identity)
+            wanted |= answered.resources(wanted)
             lease = self._leases.take(wanted, "testbed switch", run)
             boxes = {resource.box for resource in wanted}
 
@@ -241,7 +248,7 @@ def switch_by_hand(lab: Lab, name: str, leases: Leases, *, force: bool) -> Itera
     spec = lab.switches[name]
     with ExitStack() as stack:
         if is_exclusive(lab, name) and not force:
-            stack.enter_context(InstrumentLock(name, spec.resource, "testbed switch"))
+            stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
         make = kind("drivers", spec.driver).load()
         switch = make(name, spec.resource, spec.usable, spec.identity, spec.options, _no_tracer)
         stack.callback(switch.close)

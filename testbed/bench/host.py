@@ -108,6 +108,11 @@ class BenchHost:
         hardware: dict[str, str] = self.facts["hardware"]
         return {str(port.address.ip): hardware[name] for name, port in self.spec.ports.items()}
 
+    @property
+    def all_hardware(self) -> set[str]:
+        """Return the hardware addresses of its fabric ports, and of every network card there."""
+        return {*self.facts["hardware"].values(), *self.facts["cards"]}
+
     def set_up_network(self, peers: Mapping[str, str], token: str, deadline: Deadline) -> int:
         """Give the fabric ports their addresses and reach every peer; return what changed.
 

@@ -1,6 +1,8 @@
 """What a run must hold of a lab: the resources behind the names of its file.
 
-A box is known by where it answers, so that two lab files that name one box differently still meet.
+A box is known by every address at which it answers, so that two lab files that name one box
+differently still meet, and by its serial number as far as the lab file states it; once it has
+answered, `by_what_answered` adds what it said. One box is then several resources of one name.
 A switch is shared port by port, a power unit outlet by outlet; a box is held as a whole when its
 line carries one conversation at a time, or when a change of one circuit may move the others.
 """
@@ -10,52 +12,58 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from testbed.bench import addresses, identities
 from testbed.errors import UsageError
 from testbed.plugins import kind, nearest
 from testbed.record.lease_rules import Resource
-from testbed.resource import Ssh, Tcp, Tty, place
+from testbed.resource import Ssh, Tcp, place
 from testbed.schema import Lab
 
+Resources = frozenset[Resource]
 
-def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> frozenset[Resource]:
+
+def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resources:
     """Return what an experiment on some hosts needs, and instruments that it needs as a whole."""
     wiring, named = lab.wiring(), sorted(hosts)
     ends = {e for port, f in wiring.items() if port.host in named for e in (f.tx, f.rx)}
     outlets = [outlet for host in named if (outlet := lab.hosts[host].power)]
-    return frozenset(
-        [host_of(lab, host) for host in named]
-        + [part_of(lab, end.switch, str(end.number)) for end in ends]
-        + [part_of(lab, outlet.unit, outlet.outlet) for outlet in outlets]
-        + [whole_of(lab, name) for name in whole]
+    boxes = {end.switch for end in ends} | {outlet.unit for outlet in outlets} | {*whole}
+    _look_up(lab, named, boxes)
+    return frozenset().union(
+        *(host_of(lab, host) for host in named),
+        *(part_of(lab, end.switch, str(end.number)) for end in ends),
+        *(part_of(lab, outlet.unit, outlet.outlet) for outlet in outlets),
+        *(whole_of(lab, name) for name in whole),
     )
 
 
-def host_of(lab: Lab, name: str) -> Resource:
+def host_of(lab: Lab, name: str) -> Resources:
     """Return a host, which is known by its address, whoever logs in there."""
-    return Resource(lab.hosts[name].machine, name=name)
+    return frozenset(Resource(box, name=name) for box in addresses_of(lab, name))
 
 
-def part_of(lab: Lab, name: str, part: str) -> Resource:
+def part_of(lab: Lab, name: str, part: str) -> Resources:
     """Return a port of a switch or an outlet of a unit; the whole box where it is not shared."""
     if not _has_parts(lab, name):
         return whole_of(lab, name)
-    return Resource(box_of(lab, name), part, f"{name}.{part}")
+    return frozenset(Resource(box, part, f"{name}.{part}") for box in boxes_of(lab, name))
 
 
-def whole_of(lab: Lab, name: str) -> Resource:
+def whole_of(lab: Lab, name: str) -> Resources:
     """Return an instrument as a whole."""
-    return Resource(box_of(lab, name), name=name)
+    part = portion(lab, name, "")
+    return frozenset(Resource(box, part, name) for box in boxes_of(lab, name))
+
+
+def boxes_of(lab: Lab, name: str) -> tuple[str, ...]:
+    """Return what an instrument is known by before it has answered, an address first."""
+    known = (*addresses.of_resource(lab.instruments()[name].resource), identities.stated(lab, name))
+    return tuple(filter(None, known))
 
 
 def box_of(lab: Lab, name: str) -> str:
-    """Return where an instrument answers, spelt in one way."""
-    match place(lab.instruments()[name].resource):
-        case Tcp(host, port):
-            return f"{host.lower()}:{port}"
-        case Tty(path):
-            return path
-        case other:
-            return other.name.upper()
+    """Return one address at which an instrument answers, spelt in one way."""
+    return addresses.of_resource(lab.instruments()[name].resource)[0]
 
 
 def is_exclusive(lab: Lab, name: str) -> bool:
@@ -63,22 +71,22 @@ def is_exclusive(lab: Lab, name: str) -> bool:
     return not isinstance(place(lab.instruments()[name].resource), (Tcp, Ssh))
 
 
-def named(lab: Lab, words: Iterable[str]) -> frozenset[Resource]:
+def named(lab: Lab, words: Iterable[str]) -> Resources:
     """Return what a person names: hosts, instruments, ports or outlets as `ocs.1`, `ocs.1-5`."""
-    return frozenset(resource for word in words for resource in _named(lab, word))
+    return frozenset().union(*(_named(lab, word) for word in words))
 
 
-def _named(lab: Lab, word: str) -> list[Resource]:
+def _named(lab: Lab, word: str) -> Resources:
     name, dot, part = word.partition(".")
     if not dot and word in lab.hosts:
-        return [host_of(lab, word)]
+        return host_of(lab, word)
     if name not in lab.instruments():
         raise UsageError(
             f"{word!r} is nothing that can be leased in lab {lab.lab}",
             hint=nearest(name, [*lab.hosts, *lab.instruments()]),
         )
     if not dot:
-        return [whole_of(lab, word)]
+        return whole_of(lab, word)
     usable = sorted(lab.switches[name].usable) if name in lab.switches else ()
     outlets = [h.power.outlet for h in lab.hosts.values() if h.power and h.power.unit == name]
     known = [*map(str, usable), *outlets]
@@ -86,7 +94,7 @@ def _named(lab: Lab, word: str) -> list[Resource]:
     for one in parts:
         if one not in known:
             raise UsageError(f"{name} has no {one!r} in lab {lab.lab}", hint=nearest(one, known))
-    return [part_of(lab, name, one) for one in parts]
+    return frozenset().union(*(part_of(lab, name, one) for one in parts))
 
 
 def _in_range(part: str) -> list[str]:
@@ -96,6 +104,23 @@ def _in_range(part: str) -> list[str]:
     return [str(number) for number in numbers] or [part]
 
 
+def addresses_of(lab: Lab, host: str) -> tuple[str, ...]:
+    """Return where a host answers by the user's SSH configuration, which may know an alias."""
+    return addresses.of_target(lab.hosts[host].ssh)
+
+
 def _has_parts(lab: Lab, name: str) -> bool:
     spec = lab.instruments()[name]
     return not is_exclusive(lab, name) and not kind("drivers", spec.driver).whole
+
+
+def _look_up(lab: Lab, hosts: Iterable[str], boxes: Iterable[str]) -> None:
+    """Look up the names behind hosts and instruments, side by side."""
+    places = [place(lab.instruments()[name].resource) for name in boxes]
+    names = {found.host for found in places if isinstance(found, Tcp)}
+    addresses.look_up(names | {lab.hosts[name].ssh_name for name in hosts})
+
+
+def portion(lab: Lab, name: str, part: str) -> str:
+    """Return what of a box is leased for a part of it; empty for the whole."""
+    return part if _has_parts(lab, name) else ""

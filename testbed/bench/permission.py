@@ -7,9 +7,10 @@ again, immediately before it gives its order. What takes something back asks for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from testbed.bench.needs import box_of, host_of, part_of, whole_of
+from testbed.bench.answered import Answered
+from testbed.bench.needs import addresses_of, box_of, portion
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
@@ -25,23 +26,31 @@ class Guard:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._lease: Lease | None = None
-        self._boxes = {name: box_of(lab, name) for name in lab.switches}
+        self.answered = Answered(lab)
+        """What has answered, and as what: it must be leased as that, too."""
 
     def hold(self, lease: Lease) -> None:
         """Permit what a lease covers, as long as it is held."""
         self._lease = lease
 
+    def lease_what_answered(self) -> None:
+        """Lease what has answered by what it is; raise BusyError when somebody else has it."""
+        if self._lease is not None:
+            self._lease.widen(self.answered.resources(self._lease.resources))
+
     def check(self, switch: str, ports: Iterable[int]) -> None:
         """Raise BusyError unless these ports of a switch are leased, and are so still."""
-        self._check(self._boxes[switch], map(str, ports), switch)
+        parts = {portion(self._lab, switch, str(port)) for port in ports}
+        self._instrument(switch, parts)
 
     def resource(self, resource: Resource) -> None:
         """Raise BusyError unless a resource is leased, and is so still."""
-        self._check(resource.box, [resource.part], str(resource))
+        self._check([resource.box], [resource.part], str(resource))
 
     def host(self, name: str) -> None:
         """Raise BusyError unless a host is leased still: agents, addresses, processes."""
-        self.resource(host_of(self._lab, name))
+        keys = self.answered.keys_of_host(name)
+        self._check([addresses_of(self._lab, name)[0], *keys], [""], name)
 
     def outlet(self, host: str, why: str = "") -> None:
         """Raise BusyError unless a host's outlet is leased still.
@@ -54,13 +63,13 @@ class Guard:
         elif why:
             self.fault(why, host)
         if outlet := self._lab.hosts[host].power:
-            self.resource(part_of(self._lab, outlet.unit, outlet.outlet))
+            self._instrument(outlet.unit, [portion(self._lab, outlet.unit, outlet.outlet)])
 
     def attenuator(self, name: str, host: str = "", why: str = "") -> None:
         """Raise BusyError unless an attenuator is leased still; light is taken for a fault."""
         if why:
             self.fault(why, host)
-        self.resource(whole_of(self._lab, name))
+        self._instrument(name, [portion(self._lab, name, "")])
 
     def fault(self, kind: str, host: str) -> None:
         """Raise UsageError unless a fault is permitted on a host, BusyError unless it is leased."""
@@ -80,7 +89,18 @@ class Guard:
             )
         self.host(host)
 
-    def _check(self, box: str, parts: Iterable[str], name: str) -> None:
+    def _instrument(self, name: str, parts: Collection[str]) -> None:
+        boxes = [box_of(self._lab, name), *self.answered.keys_of_instrument(name)]
+        self._check(boxes, parts, name)
+
+    def _check(self, boxes: Collection[str], parts: Collection[str], name: str) -> None:
+        """Raise BusyError unless parts of a box are leased under all that it is known by.
+
+        What nobody leased yet as what it is when it had answered, is leased now.
+        """
         if self._lease is None:
             raise BusyError(f"nothing of {name} is leased", hint="this is a bug: lease first")
-        self._lease.check(box, parts)
+        if not {*boxes} <= {resource.box for resource in self._lease.resources}:
+            self.lease_what_answered()
+        for box in boxes:
+            self._lease.check(box, parts)

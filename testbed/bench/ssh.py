@@ -57,6 +57,20 @@ def server(target: str) -> Server:
     return Server(connection.host, connection.port, _known_hosts(connection))
 
 
+def whereabouts(target: str) -> tuple[str, int, str]:
+    """Return a target's host and port by the user's SSH configuration, and through what else.
+
+    The last is empty where it is reached directly.
+    """
+    connection = fabric.Connection(target)
+    behind, through = connection.gateway, []
+    while behind is not None:
+        is_host = isinstance(behind, fabric.Connection)
+        through.append(f"{behind.host}:{behind.port}" if is_host else str(behind))
+        behind = behind.gateway if is_host else None
+    return connection.host, connection.port, " through ".join(through)
+
+
 def _known_hosts(connection: fabric.Connection) -> tuple[Path, ...]:
     """Return the files that the user's SSH configuration names for known host keys."""
     named = connection.ssh_config.get("userknownhostsfile", str(_KNOWN_HOSTS))

@@ -25,7 +25,7 @@ from . import network
 from .frames import Decoder, Message, encode
 from .identity import IdentityPort
 from .journal import HostJournal
-from .ports import CarrierWatch, counters, hardware_address
+from .ports import CarrierWatch, card_addresses, counters, hardware_address
 from .questions import Question
 from .ranks import Ranks
 from .undo import undo_leftovers
@@ -136,6 +136,7 @@ class Agent:
             "root": os.geteuid() == 0,
             "pid": os.getpid(),
             "hardware": {port: hardware_address(i) for port, i in request["interfaces"].items()},
+            "cards": card_addresses(),
             "leftovers": found,
             "time": time.time(),
             "free": _free_bytes(),

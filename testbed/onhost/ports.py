@@ -12,6 +12,9 @@ _SIOCETHTOOL = 0x8946
 _ETHTOOL_GLINK = 0x0A
 _COUNTERS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
 _RTMGRP_LINK = 1
+_PORTS = Path("/sys/class/net")
+_MADE_UP = 0x02
+"""The bit of a hardware address that no maker sets (IEEE 802, locally administered)."""
 
 
 class CarrierWatch:
@@ -79,3 +82,21 @@ def counters(interface: str) -> dict[str, int]:
 def hardware_address(interface: str) -> str:
     """Return a port's hardware address; raise OSError when there is no such interface."""
     return Path(f"/sys/class/net/{interface}/address").read_text().strip()
+
+
+def card_addresses(ports: Path = _PORTS) -> list[str]:
+    """Return the hardware addresses that the makers of this host's network cards gave them.
+
+    Left out are those of virtual ports and of consoles on USB: many machines have the same.
+    """
+    found = set()
+    for port in ports.iterdir() if ports.is_dir() else ():
+        try:
+            bus = (port / "device/subsystem").resolve(strict=True).name
+            address = (port / "address").read_text().strip()
+            given = not int(address[:2], 16) & _MADE_UP
+        except (OSError, ValueError):
+            continue
+        if bus == "pci" and given:
+            found.add(address)
+    return sorted(found)

@@ -93,6 +93,17 @@ class Lease:
             words = f"{LOST} was not renewed for {age:.0f} s{self._trouble}"
             raise BusyError(words, hint=f"see `{typed('who')}`")
 
+    def widen(self, more: frozenset[Resource]) -> None:
+        """Lease more to this holder, or nothing of it; raise BusyError with who has some of it."""
+        with self._lock:
+            if self._lost:
+                raise self._loss()
+            if more <= self._claim.resources:
+                return
+            began = boot_time()
+            self._claim = self._leases.widen(self._claim, more)
+            self._renewed, self._trouble = began, ""
+
     def regain(self) -> bool:
         """Take again what was lost, to give it back in order; tell whether all is ours."""
         with self._lock:

@@ -20,7 +20,10 @@ LIFE = 60.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
-    """A box, or a part of one; `box` is where it answers, which is the same in every lab file."""
+    """A box, or a part of one; `box` is where it answers, or what it says that it is.
+
+    What is known by several of these is as many resources, which have one name in a claim.
+    """
 
     box: str
     part: str = ""
@@ -32,13 +35,19 @@ class Resource:
         """Tell whether two holders could meet here: a whole box holds all its parts."""
         return self.box == other.box and (self.part in ("", other.part) or not other.part)
 
+    @property
+    def of_box(self) -> str:
+        """Return what the lab file calls the box; empty where nobody said."""
+        return self.name.removesuffix(f".{self.part}")
+
     def __str__(self) -> str:
         return self.name or f"{self.box} {self.part}".rstrip()
 
 
 def listed(resources: Iterable[Resource]) -> str:
     """Return the names of resources, box by box, 2 before 10; ports in a row as `ocs.1-8`."""
-    ordered = sorted(resources, key=lambda r: (r.box, len(r.part), r.part))
+    once = {(r.name or r.box, r.part): r for r in sorted(resources, reverse=True)}
+    ordered = sorted(once.values(), key=lambda r: (r.box, len(r.part), r.part))
     rows: list[list[Resource]] = []
     for resource in ordered:
         if rows and _follows(rows[-1][-1], resource):
@@ -88,9 +97,26 @@ class Claim:
     resources: frozenset[Resource]
     expires: float
 
-    def overlaps(self, wanted: Iterable[Resource]) -> bool:
-        """Tell whether this claim has any of what is wanted."""
-        return any(mine.overlaps(other) for mine in self.resources for other in wanted)
+
+class Wanted:
+    """Resources by their boxes, so that looking for what overlaps them takes no time."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        self._parts: dict[str, set[str]] = {}
+        for resource in resources:
+            self._parts.setdefault(resource.box, set()).add(resource.part)
+
+    def within(self, resources: Iterable[Resource]) -> frozenset[Resource]:
+        """Return those of some resources that overlap any of these."""
+        return frozenset(filter(self._meets, resources))
+
+    def meets(self, claim: Claim) -> bool:
+        """Tell whether a claim has any of these."""
+        return any(map(self._meets, claim.resources))
+
+    def _meets(self, other: Resource) -> bool:
+        parts = self._parts.get(other.box)
+        return parts is not None and (not other.part or other.part in parts or "" in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +168,11 @@ def acquire(
     others = [c for token, c in claims.items() if token != claim.token]
     standings = {c.token: standing(c, sights[c.token], now) for c in others}
     over = tuple(c for c in others if standings[c.token] == "over")
-    inside = [c for c in others if c not in over and c.overlaps(claim.resources)]
-    if inside:
+    wanted = Wanted(claim.resources)
+    stay = [c for c in others if standings[c.token] != "over"]
+    if inside := [c for c in stay if wanted.meets(c)]:
         return Refused(tuple((c, standings[c.token]) for c in inside))
-    left = {c.token: c for c in others if c not in over}
+    left = {c.token: c for c in stay}
     return Granted(left | {claim.token: claim}, over)
 
 
@@ -168,11 +195,17 @@ def release(claims: Claims, *tokens: str) -> Claims:
 
 
 def force(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:
-    """Take resources from whoever has them; return what is left, and the claims that were hit."""
-    hit = tuple(claim for claim in claims.values() if claim.overlaps(unwanted))
+    """Take resources from whoever has them; return what is left, and the claims that were hit.
+
+    What is taken under one of its names is taken under all that its holder knows.
+    """
+    sought = Wanted(unwanted)
+    hit = tuple(claim for claim in claims.values() if sought.meets(claim))
     left = dict(claims)
     for claim in hit:
-        rest = frozenset(r for r in claim.resources if not any(r.overlaps(u) for u in unwanted))
+        taken = sought.within(claim.resources)
+        names = {(r.name, r.part) for r in taken if r.name}
+        rest = frozenset(r for r in claim.resources - taken if (r.name, r.part) not in names)
         left[claim.token] = replace(claim, resources=rest)
         if not rest:
             del left[claim.token]

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from threading import Timer
 from typing import Any, Protocol
@@ -73,6 +73,10 @@ class Ledger:
     def write(self, before: Claims, after: Claims) -> None:
         """Bring the rows from one state to another."""
         changed = [t for t in {*before, *after} if before.get(t) != after.get(t)]
+        for token in [t for t in changed if _is_put_off(before.get(t), after.get(t))]:
+            changed.remove(token)
+            statement = "UPDATE testbed_claims SET expires = ? WHERE token = ?"
+            self._run(statement, after[token].expires, token)
         for token in changed:
             self._run("DELETE FROM testbed_leases WHERE token = ?", token)
             self._run("DELETE FROM testbed_claims WHERE token = ?", token)
@@ -247,6 +251,11 @@ class _Marked:
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> Any:
         return self._connection.execute(statement.replace("?", "%s"), values)
+
+
+def _is_put_off(before: Claim | None, after: Claim | None) -> bool:
+    """Tell whether nothing of a claim changed but its expiry."""
+    return before is not None and after == replace(before, expires=after.expires if after else 0.0)
 
 
 def _holder(text: str) -> Holder:

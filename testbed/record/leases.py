@@ -23,7 +23,7 @@ from testbed.record import lease_rules as rules
 from testbed.record.journal import owes
 from testbed.record.lease import LOST, Lease
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource, Sight, Standing
-from testbed.record.lease_store import FileStore, LeaseStore
+from testbed.record.lease_store import FileStore, LeaseStore, Ledger
 from testbed.record.locks import LifeSign, call, is_alive, sign_file
 from testbed.record.rundir import RunDirectory
 
@@ -157,6 +157,21 @@ class Leases:
         _sweep(answer.ended)
         return claim
 
+    def widen(self, claim: Claim, more: Iterable[Resource]) -> Claim:
+        """Have a claim granted more, or nothing of it; raise BusyError as `take` does.
+
+        Raise it also when the claim itself is lost: nothing is taken back by the way.
+        """
+        with self._store.open() as ledger:
+            before, until = ledger.claims(), ledger.now + LIFE
+            if rules.renew(before, claim.token, claim.resources, until) is None:
+                raise BusyError(self._loss(ledger, claim), hint=f"see `{typed('who')}`")
+            wider = replace(claim, resources=claim.resources.union(more), expires=until)
+            answer = self._granted(before, wider, ledger.now)
+            ledger.write(before, answer.claims)
+        _sweep(answer.ended)
+        return wider
+
     def renew(self, claim: Claim) -> str:
         """Give a sign of life; return in words why the claim is lost, empty while it is not."""
         with self._store.open() as ledger:
@@ -164,10 +179,13 @@ class Leases:
             until = ledger.now + LIFE
             after = rules.renew(before, claim.token, claim.resources, until)
             if after is None:
-                by = ledger.forced(claim.token)
-                return f"{LOST} is lost: {by or 'the store no longer has it'}"
+                return self._loss(ledger, claim)
             ledger.write(before, after)
         return ""
+
+    def _loss(self, ledger: Ledger, claim: Claim) -> str:
+        by = ledger.forced(claim.token)
+        return f"{LOST} is lost: {by or 'the store no longer has it'}"
 
     def end(self, token: str) -> None:
         """End a claim; harmless when there is none."""
@@ -262,9 +280,13 @@ def _busy(found: list[Found], wanted: frozenset[Resource]) -> BusyError:
 
 
 def _named(claim: Claim, wanted: frozenset[Resource]) -> str:
-    """Return in words what a claim has of what is wanted."""
-    mine = claim.resources
-    return rules.listed(r for r in mine if any(r.overlaps(other) for other in wanted))
+    """Return in words what a claim has of what is wanted, and as what, where names differ."""
+    theirs = rules.Wanted(wanted).within(claim.resources)
+    ours = rules.Wanted(theirs).within(wanted)
+    names = {r.of_box for r in theirs}
+    other = [r for r in ours if r.of_box not in names]
+    known = f", known here as {rules.listed(other)}" if other and names != {""} else ""
+    return f"{rules.listed(theirs)}{known}"
 
 
 def _sweep(ended: Iterable[Claim]) -> None:

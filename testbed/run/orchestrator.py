@@ -46,6 +46,8 @@ from testbed.schema import Experiment, Lab
 _T = TypeVar("_T")
 
 _OPEN_LIMIT = 20.0
+_SOON = 0.5
+"""Seconds that taking leases takes where nobody is waited for."""
 
 
 class Orchestrator:
@@ -173,6 +175,12 @@ class Orchestrator:
         text = f"ends within {seconds:g} s, and {restore:.0f} s more to take everything back"
         self._log.append("note", "the run", text=text)
 
+    def _lease_what_answered(self) -> None:
+        """Have what answered by what it is; a wait for it is no part of the run's own limit."""
+        if self._tenure.widen(self._bench) > _SOON and self._time:
+            self._time.cancel()
+            self._time = time_limit(self._experiment.limits.run, self._inbox)
+
     def _open_instruments(self, step: OpenInstruments) -> None:
         optics = (*step.attenuators, *step.meters)
         names = (*step.switches, *step.power, *optics)
@@ -184,6 +192,8 @@ class Orchestrator:
             lambda: bench.open_instruments(step.switches, step.power, deadline, optics=optics),
             deadline,
         )
+        self._lease_what_answered()
+        deadline = Deadline.after(_OPEN_LIMIT)
         hosts = self._stage.hosts
         self._receivers.refuse_destroyed(hosts)
         bench.open_fabric(port for port in bench.lab.wiring() if port.host in hosts)
@@ -198,7 +208,11 @@ class Orchestrator:
         self._cleanup.push("power", bench.power.give_all, RESTORE_LIMIT)
         if bench.lab.attenuators:
             self._cleanup.push("attenuation", bench.attenuation.restore_all, RESTORE_LIMIT)
-        self._wait("starting the agents", lambda: bench.open_hosts(hosts, deadline), deadline)
+        self._wait("starting the agents", lambda: bench.start_agents(hosts, deadline), deadline)
+        self._lease_what_answered()
+        deadline = Deadline.after(_OPEN_LIMIT)
+        what = "setting up the networks of the hosts"
+        self._wait(what, lambda: bench.set_up_hosts(hosts, deadline), deadline)
         what = "looking at the light of the hosts"
         self._wait(what, lambda: bench.look_at_health(hosts, deadline), deadline)
 

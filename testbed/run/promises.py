@@ -39,12 +39,13 @@ def needed(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
             case {"undo": "circuits", "ports": dict(switches)}:
                 for name in lab.switches.keys() & switches.keys():
                     ports = switches[name] if isinstance(switches[name], list) else ()
-                    yield from (part_of(lab, name, str(port)) for port in ports)
+                    for port in ports:
+                        yield from part_of(lab, name, str(port))
             case {"undo": "outlet", "unit": unit, "outlet": outlet} if unit in lab.power:
-                yield part_of(lab, unit, outlet)
+                yield from part_of(lab, unit, outlet)
             case {"undo": "attenuation", "attenuator": name} if name in lab.attenuators:
-                yield whole_of(lab, name)
+                yield from whole_of(lab, name)
             case {"undo": "tuning"}:
                 yield SETTINGS
             case {"host": name} if name in lab.hosts:
-                yield host_of(lab, name)
+                yield from host_of(lab, name)

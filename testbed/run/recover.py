@@ -281,7 +281,10 @@ class _Replay:
             raise _together(closed)
 
     def _open(self, names: Iterable[str], deadline: Deadline) -> list[TestbedError]:
-        """Open instruments that were not, side by side; return what kept any from it."""
+        """Open instruments that were not, side by side; return what kept any from it.
+
+        Raise BusyError when one that answered is somebody else's under another name.
+        """
 
         def open_one(name: str) -> TestbedError | None:
             if name not in self._lab.instruments():
@@ -295,6 +298,7 @@ class _Replay:
 
         wanted = list(names)
         self._opened |= side_by_side(open_one, [n for n in wanted if n not in self._opened])
+        self._bench.lease_what_answered()
         return [error for name in wanted if (error := self._opened[name])]
 
 

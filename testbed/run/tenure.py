@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TypeVar
 
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs
@@ -21,6 +22,7 @@ from testbed.run.inbox import Inbox
 from testbed.run.limits import RESTORE_LIMIT
 
 _TAKE_LIMIT = 20.0
+_T = TypeVar("_T")
 _TRY = 0.5
 """Seconds between two tries of a run that waits."""
 
@@ -43,6 +45,7 @@ class Tenure:
         self._log = log
         self._inbox = inbox
         self._patience = patience
+        self._patience_ends = Deadline.after(0.0)
         self._lease: Lease | None = None
 
     def begin(
@@ -57,11 +60,29 @@ class Tenure:
         Raise BusyError when somebody else has one of them for longer than this run's patience.
         From now on the loss of a lease ends the run.
         """
-        wanted = needs(bench.lab, hosts, whole) | besides
-        lease = self._won(wanted, Deadline.after(self._patience))
+        self._patience_ends = Deadline.after(self._patience)
+        looking_up = self._inbox.submit(lambda: needs(bench.lab, hosts, whole) | besides)
+        limit = Deadline.after(_TAKE_LIMIT)
+        wanted = self._inbox.result(looking_up, limit, "looking up the names of the lab")
+
+        def take() -> Lease:
+            self._lease = self._leases.take(wanted, self._reason, self._run)
+            return self._lease
+
+        lease = self._won(take)
         lease.when_lost(self._inbox.stop)
         bench.hold(lease)
-        self._log.append("lease.taken", "", resources=sorted(map(str, wanted)))
+        self._log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
+
+    def widen(self, bench: Bench) -> float:
+        """Lease what has answered by what it is, too; return the seconds that this had to wait.
+
+        Raise BusyError when somebody else has it under another name for longer than this run's
+        patience.
+        """
+        began = now()
+        self._won(bench.lease_what_answered)
+        return now() - began
 
     def prepare_end(self, cleanup: Cleanup) -> None:
         """Let a loss no longer end the run; what was lost is taken again first, if it is free."""
@@ -89,14 +110,17 @@ class Tenure:
             )
         self._lease.release()
 
-    def _won(self, wanted: frozenset[Resource], patience: Deadline) -> Lease:
-        told, began = "", now()
+    def _won(self, take: Callable[[], _T]) -> _T:
+        """Try to take something until it is free or this run's patience is over."""
+        told, began, patience = "", now(), self._patience_ends
         while True:
             try:
-                lease = self._take(wanted)
+                taken = self._tried(take)
             except Owed:
                 raise
             except BusyError as busy:
+                if self._lease is not None and self._lease.is_lost:
+                    raise
                 if patience.passed and self._patience > 0:
                     raise _in_vain(busy, now() - began) from busy
                 if patience.passed:
@@ -107,16 +131,11 @@ class Tenure:
             else:
                 if told:
                     self._log.append("note", "leases", text=f"waited {now() - began:.1f} s")
-                return lease
+                return taken
             self._inbox.pause(patience.within(_TRY))
 
-    def _take(self, wanted: frozenset[Resource]) -> Lease:
+    def _tried(self, take: Callable[[], _T]) -> _T:
         """Try once, in a worker, so that a signal ends the wait for a store that is slow."""
-
-        def take() -> Lease:
-            self._lease = self._leases.take(wanted, self._reason, self._run)
-            return self._lease
-
         deadline = Deadline.after(_TAKE_LIMIT)
         return self._inbox.result(self._inbox.submit(take), deadline, "taking the leases")
 

@@ -72,7 +72,7 @@ class Spare:
 @pytest.fixture(scope="module")
 def spare(name, request):
     lab = load_lab(request.config.getoption("--lab"))
-    lease = leases_of(lab).take([whole_of(lab, name)], "make test-lab")
+    lease = leases_of(lab).take(whole_of(lab, name), "make test-lab")
     try:
         spare = Spare(lab, name)
         yield spare

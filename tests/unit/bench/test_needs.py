@@ -68,7 +68,7 @@ def test_a_box_is_known_by_where_it_answers_not_by_its_name(lab, read):
     renamed = LAB.replace("  ocs: {", "  tor: {").replace("TCPIP0::192.0.2.10::5025::SOCKET", URL)
     theirs = read(renamed.replace("{p0: PORT0}", "{}").replace("{p0: PORT1}", "{}"))
     assert part_of(theirs, "tor", "1") == part_of(lab, "ocs", "1")
-    assert str(part_of(theirs, "tor", "1")) == "tor.1"
+    assert names(part_of(theirs, "tor", "1")) == {"tor.1"}
 
 
 def test_a_host_is_known_by_its_address_whoever_logs_in(lab):
@@ -83,7 +83,7 @@ def test_a_person_names_hosts_boxes_ports_and_outlets(lab):
     assert names(named(lab, ["ocs.7-9", "pdu.1-2"])) == {
         *("ocs.7", "ocs.8", "ocs.9", "pdu.1", "pdu.2")
     }
-    assert named(lab, ["tty.5"]) == {whole_of(lab, "tty")}
+    assert named(lab, ["tty.5"]) == whole_of(lab, "tty")
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_r
     tenure.begin(house.bench, ["h0"])
     fibres = next(f for port, f in house.bench.lab.wiring().items() if port.host == "h0")
     port = part_of(house.bench.lab, fibres.tx.switch, str(fibres.tx.number))
-    house.leases.unlock([port], forced=True)
+    house.leases.unlock(port, forced=True)
     tenure._lease._renew()
     with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took"):
         house.inbox.pause(soon())

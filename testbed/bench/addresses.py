@@ -1,0 +1,127 @@
+"""How a box is reached, spelt in one way whatever name, alias or device a lab file writes.
+
+A name is looked up once in a process: what was leased by an address is checked by the same one.
+What means this machine only (a serial line, a loopback address, a GPIB bus) is told with its name,
+for controllers that share a store of leases.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+from testbed.clock import Deadline, bounded
+from testbed.resource import Tcp, Tty, place
+
+_LIMIT = 5.0
+"""Seconds in which the name service must have answered; a name that it does not know stays."""
+_AT_A_TIME = 32
+_LAN = re.compile(r"TCPIP\d*::(?P<host>[^:]+|\[[^\]]+\])(?P<rest>::.*)", re.IGNORECASE)
+
+_known: dict[str, tuple[str, ...]] = {}
+_lock = Lock()
+
+
+@cache
+def of_resource(resource: str) -> tuple[str, ...]:
+    """Return every address at which an instrument answers; the same for the same line."""
+    match place(resource):
+        case Tcp(host, port):
+            return of_port(host, port)
+        case Tty(path):
+            return (_on_this_machine(_device(path)),)
+        case other:
+            name = other.name.upper().removesuffix("::INSTR")
+            if lan := _LAN.fullmatch(name):
+                found = _numeric(lan["host"].strip("[]"))
+                return tuple(_local(a, f"{a}{lan['rest']}") for a in found)
+            return (_on_this_machine(name),)
+
+
+@cache
+def of_target(target: str) -> tuple[str, ...]:
+    """Return where an SSH target answers by the user's SSH configuration."""
+    from testbed.bench.ssh import whereabouts  # takes a while to import, and not all need it
+
+    name, port, gateway = whereabouts(target)
+    if gateway:  # what a name means there, nobody knows here
+        return (f"{name.lower()}:{port} through {gateway}",)
+    return of_port(name, port)
+
+
+def of_port(host: str, port: int) -> tuple[str, ...]:
+    """Return every address of a TCP port of a named or numbered machine."""
+    return tuple(_local(a, f"[{a}]:{port}" if ":" in a else f"{a}:{port}") for a in _numeric(host))
+
+
+def look_up(hosts: Iterable[str]) -> None:
+    """Look names up side by side, so that a name service that is silent costs its limit once."""
+    wanted = sorted({host.lower() for host in hosts} - _known.keys())
+    if wanted:
+        deadline = Deadline.after(_LIMIT)
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            list(pool.map(lambda host: _numeric(host, deadline), wanted))
+
+
+def _numeric(host: str, deadline: Deadline | None = None) -> tuple[str, ...]:
+    """Return the numeric addresses of a host; its name where the name service knows none."""
+    host = host.lower()
+    if host not in _known:
+        found = _looked_up(host, deadline or Deadline.after(_LIMIT))
+        with _lock:
+            _known.setdefault(host, found)
+    return _known[host]
+
+
+def _looked_up(host: str, deadline: Deadline) -> tuple[str, ...]:
+    def ask() -> set[str]:
+        rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return {str(row[4][0]) for row in rows}
+
+    with suppress(ValueError):
+        return (_spelt(host),)
+    try:
+        found = bounded(ask, deadline, set.clear)
+    except (OSError, UnicodeError):
+        return (host,)
+    return tuple(sorted({_spelt(address) for address in found})) or (host,)
+
+
+def _spelt(address: str) -> str:
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
+        found = found.ipv4_mapped
+    return str(found)
+
+
+def _local(address: str, what: str) -> str:
+    """Return what is at an address, with this machine's name where it means another elsewhere."""
+    with suppress(ValueError):
+        found = ipaddress.ip_address(address)
+        if found.is_loopback or "%" in address:
+            return _on_this_machine(what)
+    return what
+
+
+def _device(path: str) -> str:
+    """Return a serial line by its device number, which all links to it lead to."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return str(Path(path))
+    if stat.S_ISCHR(found.st_mode):
+        return f"tty {os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
+    return os.path.realpath(path)
+
+
+def _on_this_machine(what: str) -> str:
+    return f"{what} of {socket.gethostname()}"

@@ -1,0 +1,39 @@
+"""What a host is known by: the addresses that makers gave its network cards."""
+
+import pytest
+
+from testbed.onhost.ports import card_addresses
+
+
+@pytest.fixture
+def ports(tmp_path):
+    """Return a directory as the kernel's, and a function that puts a port into it."""
+    root = tmp_path / "net"
+    root.mkdir()
+
+    def port(name, address, bus=""):
+        (root / name).mkdir()
+        (root / name / "address").write_text(f"{address}\n")
+        if bus:
+            (tmp_path / "bus" / bus).mkdir(parents=True, exist_ok=True)
+            (root / name / "device").mkdir()
+            (root / name / "device" / "subsystem").symlink_to(tmp_path / "bus" / bus)
+
+    port.root = root
+    return port
+
+
+def test_cards_of_makers_count_and_what_is_made_up_or_hangs_on_usb_does_not(ports):
+    ports("lo", "00:00:00:00:00:00")
+    ports("eth1", "0c:42:a1:00:00:02", "pci")
+    ports("eth0", "0c:42:a1:00:00:01", "pci")
+    ports("eth2", "52:54:00:12:34:56", "virtio")
+    ports("vf0", "3e:11:22:33:44:55", "pci")
+    ports("bmc", "18:66:da:00:00:01", "usb")
+    ports("docker0", "02:42:00:00:00:01")
+    ports("ib0", "", "pci")
+    assert card_addresses(ports.root) == ["0c:42:a1:00:00:01", "0c:42:a1:00:00:02"]
+
+
+def test_a_host_that_shows_no_ports_has_no_cards(tmp_path):
+    assert card_addresses(tmp_path / "none") == []
