@@ -25,7 +25,7 @@ from testbed.fabric.reading import (
     measured,
 )
 
-INGRESS, EGRESS = (1, 2, 3, 4), (5, 6, 7, 8)
+INGRESS, EGRESS = (1, 2), (6, 7)
 POWERS = range(-14, 37)
 """What a source may send, in dBm; whole numbers, so that sums are exact."""
 FLOOR = -10
@@ -53,32 +53,31 @@ class Case:
         return True
 
 
-levels = st.integers(FLOOR + 1, 12).map(float)
-kinds = st.sampled_from([DARK, NOT_MEASURED, NOT_CONNECTED]) | levels.map(measured)
-
-
 @st.composite
 def crossings(draw):
-    count = draw(st.integers(0, len(INGRESS)))
+    count = draw(st.sampled_from([0, 1, 1, 2]))
     pair = draw(st.permutations(INGRESS)), draw(st.permutations(EGRESS))
     return dict(list(zip(*pair, strict=True))[:count])
 
 
 @st.composite
 def cases(draw):
-    """Draw a case; amplifiers among the paths, whose least loss is a gain."""
-    bears = draw(st.dictionaries(st.sampled_from(EGRESS), levels))
-    launch = draw(st.dictionaries(st.sampled_from(INGRESS), levels))
-    keep = frozenset(draw(st.sets(st.sampled_from(EGRESS), max_size=2)))
-    error, least = draw(st.integers(0, 1)), draw(st.integers(-4, 3))
-    most = least + draw(st.integers(0, 4))
-    positions = tuple(draw(st.lists(crossings(), max_size=3)))
+    """Draw a case whose levels are near to its limits; some paths amplify."""
+    limit = float(draw(st.integers(-4, 4)))
+    bears = dict.fromkeys(draw(st.sampled_from([EGRESS, EGRESS[:1], EGRESS[1:], ()])), limit)
+    near = st.integers(-3, 3).map(lambda by: limit + by)
+    kinds = st.sampled_from([DARK, NOT_MEASURED, NOT_CONNECTED]) | near.map(measured)
+    readings = {ingress: draw(kinds) for ingress in INGRESS}
+    launch = {ingress: draw(near) for ingress in INGRESS if draw(st.booleans())}
+    added = {ingress: draw(st.sampled_from([0.0, 0.0, 0.0, 2.0, 20.0])) for ingress in INGRESS}
+    keep = frozenset(draw(st.sampled_from([[], [], [], EGRESS[:1]])))
+    error, least = draw(st.sampled_from([1, 1, 0])), draw(st.integers(-2, 2))
+    most = least + draw(st.integers(0, 2))
     can = Capabilities(
-        frozenset(INGRESS), frozenset(EGRESS), 0.0, 0.0, positions, sweeps=draw(st.booleans()),
+        frozenset(INGRESS), frozenset(EGRESS), 0.0, 0.0,
+        tuple(draw(st.lists(crossings(), max_size=2))), sweeps=draw(st.booleans()),
         loss=(least - 2.0 * error, most + 2.0 * error), monitor_error=float(error),
     )  # fmt: skip
-    readings = draw(st.dictionaries(st.sampled_from(INGRESS), kinds))
-    added = draw(st.dictionaries(st.sampled_from(INGRESS), st.sampled_from([0.0, 3.0, 20.0])))
     limits = LightLimits(bears, keep, {}, launch)
     return Case(limits, can, draw(crossings()), draw(crossings()), readings, added)
 
@@ -146,7 +145,7 @@ def hold_against_reference(case):
     assert case.is_accepted() is not (breaks_a_limit(case) or darkens(case)), case
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(cases())
 def test_a_plan_passes_when_no_state_that_fits_what_is_known_breaks_a_limit(case):
     hold_against_reference(case)
