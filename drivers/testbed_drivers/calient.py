@@ -227,4 +227,7 @@ def _levels(places: Sequence[int], answers: Sequence[Rows]) -> dict[int, tuple[R
 
 
 def _reading(word: str) -> Reading:
+    """Return what one side of a port shows; a side without a level is not measured."""
+    if not word:
+        return NOT_MEASURED
     return DARK if word == "NONE" else measured(float(word))

@@ -213,6 +213,11 @@ class TestCalient:
             switch.apply(Change({1: 6}, {}), soon())
         assert switch.apply(Change({1: 6, 2: 5}, {}), soon()).state == {}
 
+    def test_a_side_of_a_port_without_a_level_is_not_measured(self, calient):
+        switch, line = calient
+        line.then((b"RTRV-PORT::1.1.1:4;", done(4, b"1.1.1:ALIAS=,INPWR=,OUTPWR=-4.5")))
+        assert switch.power([1, 5], soon()) == {1: NOT_MEASURED, 5: measured(-4.5)}
+
     def test_levels_are_read_by_port_and_none_is_no_light(self, calient):
         switch, line = calient
         ask = b"RTRV-PORT::1.1.1:4;RTRV-PORT::1.2.2:5;"
