@@ -1,4 +1,4 @@
-"""Light that is too strong for a receiver: refused, and where it comes all the same, told."""
+"""Light that is too strong for a receiver, although the plan was right: seen, told and ended."""
 
 from __future__ import annotations
 
@@ -12,23 +12,15 @@ from commandline import ROOT, CommandLine
 HERE = Path(__file__).parent
 
 
-def test_a_source_that_is_too_bright_is_refused_and_one_that_becomes_so_fails_the_run(
+def test_light_that_becomes_too_strong_in_a_run_destroys_the_receiver_and_fails_the_run(
     testbed: CommandLine,
 ) -> None:
     script = HERE / "inside" / "too_bright.py"
     done = testbed.inside("../tests/e2e/bright/lab", script, str(testbed.results))
     found = json.loads(done.out)
-    refused = found["refused"]
-    assert refused["code"] == 4
-    assert (
-        "port 11 bears 0 dBm and could get 6.5 dBm from port 2 (6.0 dBm measured)"
-        in (refused["summary"]["reason"])
-    )
     before, after = found["destroyed"]
     assert before == []
-    assert [one["port"] for one in after] == ["h1.p0"], (
-        "in the light that was refused nothing burnt"
-    )
+    assert [one["port"] for one in after] == ["h1.p0"]
     assert 0.0 < after[0]["dbm"] < 6.0
     burnt = found["burnt"]
     assert (burnt["code"], burnt["summary"]["outcome"]) == (1, "failed")
@@ -39,8 +31,6 @@ def test_a_source_that_is_too_bright_is_refused_and_one_that_becomes_so_fails_th
     assert rows["receiver.destroyed"]["subject"] == "h1.p0"
     assert rows["receiver.destroyed"]["t"] < rows["light.excess"]["t"]
     assert rows["light.excess"]["subject"] == "ocs.2→11"
-    assert found["again"]["code"] == 4
-    assert "the receiver of h1.p0 was destroyed in this twin" in found["again"]["summary"]["reason"]
 
 
 SHIPPED = ("allreduce", "faults", "lumion", "reconfigure", "resume", "unpleasant-switch")

@@ -40,17 +40,13 @@ def await_step():
 
 voa = make_instrument(load_lab(LAB), "voa", lambda way, data: None)
 voa.open(Deadline.after(5))
-found = {"refused": ended(run())}
 voa.attenuate(1, 12.0, Deadline.after(5))
 process = run()
 await_step()
 before = ask({"do": "destroyed"})
 voa.attenuate(1, 0.0, Deadline.after(5))
-found["burnt"] = ended(process)
-found["destroyed"] = [before, ask({"do": "destroyed"})]
+found = {"burnt": ended(process), "destroyed": [before, ask({"do": "destroyed"})]}
 log = (RESULTS / "latest" / "events.jsonl").read_text().splitlines()
 found["events"] = [json.loads(line) for line in log]
-voa.attenuate(1, 12.0, Deadline.after(5))
-found["again"] = ended(run())
 voa.close()
 print(json.dumps(found))

@@ -8,7 +8,7 @@ import pytest
 
 from testbed.bench.health import troubles_of_host, troubles_of_light, troubles_of_results
 from testbed.clock import Deadline
-from testbed.fabric.reading import DARK, NOT_MEASURED, measured
+from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, measured
 from testbed.schema import load_lab
 
 LAB = """\
@@ -67,6 +67,11 @@ def test_a_port_that_sends_no_light_is_named_and_only_ports_of_the_hosts_are_ask
     (trouble,) = troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))
     assert trouble.startswith("no light of h1.p0 enters at port 2: is the host on")
     assert switch.asked == [1, 2]
+
+
+def test_a_port_that_is_measured_in_a_circuit_only_is_not_called_dark(lab):
+    switch = Monitors({1: NOT_CONNECTED, 2: NOT_MEASURED, 3: measured(-1.0)})
+    assert list(troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))) == []
 
 
 def test_a_switch_that_cannot_tell_is_not_asked(lab):
