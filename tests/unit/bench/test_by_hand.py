@@ -103,6 +103,21 @@ def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
     lease.release()
 
 
+def test_ports_that_are_taken_while_the_switch_is_read_are_not_moved(hand, monkeypatch):
+    execute = hand.far_end.execute
+
+    def taken(line):
+        if "CONN:STAT?" in line:
+            for found in hand.leases.find():
+                hand.leases.unlock(found.claim.resources, forced=True)
+        return execute(line)
+
+    monkeypatch.setattr(hand.far_end, "execute", taken)
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        hand.connect("4", "11")
+    assert hand.shown() == {}
+
+
 def test_what_fails_by_hand_is_taken_back_too(hand):
     hand.connect("5", "13")
     hand.far_end.fault("misrouted", port=4, count=1)

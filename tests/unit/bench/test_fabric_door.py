@@ -49,6 +49,33 @@ def test_a_port_that_is_not_leased_is_not_moved(rack):
     assert rack.shown() == CROSSED
 
 
+def losing(rack, word):
+    """Have a lease taken away in the moment in which the switch is asked or told something."""
+
+    def lose(line):
+        if word in line:
+            rack.leases.unlock([leased("ocs", 2)], forced=True)
+
+    return lose
+
+
+def test_a_lease_that_is_lost_while_a_change_is_planned_moves_nothing(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.before_sending = losing(rack, "STAT?")
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        change(rack, ONE)
+    assert rack.moves == []
+
+
+def test_a_lease_that_is_lost_in_the_middle_of_a_change_lets_nothing_be_taken_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("partial", count=1)
+    rack.before_sending = losing(rack, "ADD")
+    with pytest.raises(UnsafeError, match=r"could not be brought back: the lease .* is lost"):
+        change(rack, ONE)
+    assert len(rack.moves) == 1
+
+
 def test_what_somebody_else_has_leased_since_is_not_restored(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
@@ -56,7 +83,8 @@ def test_what_somebody_else_has_leased_since_is_not_restored(rack):
     theirs = rack.leases.take([leased("ocs", 2)], "somebody else")
     rack.lease._renew()
     assert not rack.lease.regain()
-    with pytest.raises(UnsafeError, match="the lease of this run is lost"):
+    stays = r"ocs is left with 2→19 \(h0\.p1 to h1\.p0\), .*: the lease of this run is lost"
+    with pytest.raises(UnsafeError, match=stays):
         rack.fabric.restore(soon())
     assert rack.shown() == CROSSED
     theirs.release()
