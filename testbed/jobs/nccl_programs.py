@@ -32,6 +32,10 @@ _CODES = {
 
 _SOCKET_NAMES = "NCCL_SOCKET_IFNAME"
 
+_MARK = "TESTBED_AGENT"
+"""What every process of a run has in its environment; agents end by it what a launcher elsewhere
+has started on their hosts (`onhost/processes.py`). `srun` hands on the whole environment."""
+
 
 class NcclTests:
     """A program of nccl-tests or rccl-tests, launched over hosts or on each of them."""
@@ -99,7 +103,7 @@ class NcclTests:
         """Return the launcher of Open MPI; its own connections keep to the management network."""
         gpus = self._options.gpus
         slots = ",".join(f"{host.ssh_name}:{gpus}" for host in hosts)
-        passed = [word for name in hosts[0].environment for word in ("-x", name)]
+        passed = [word for name in (*hosts[0].environment, _MARK) for word in ("-x", name)]
         fabric = {port.interface for host in hosts for port in host.ports.values()}
         kept_off = ("--mca", "btl_tcp_if_exclude", ",".join(("lo", *sorted(fabric))))
         return ("mpirun", "--host", slots, "-np", str(gpus * len(hosts)), *kept_off, *passed)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Optional
+from typing import Callable, Optional
 
 MARK = "TESTBED_AGENT"
-"""The variable by which processes are known as those of one agent."""
+"""The variable by which processes are known as those of one agent: run/host/id-start."""
 
 _PAUSE = 0.002
 
@@ -32,22 +33,50 @@ def born(pid: int) -> Optional[str]:
 
 def marked(mark: str) -> list[int]:
     """Return the processes that carry a mark, as far as this user may look."""
-    wanted = f"{MARK}={mark}".encode()
+    return [pid for pid, found in _marks() if found == mark]
+
+
+def strays(run: str) -> list[int]:
+    """Return the processes of a run that no agent here has started.
+
+    A launcher on another host starts some: they carry the mark of the agent there. The mark ends
+    with the id and the start of its agent.
+    """
     found = []
+    for pid, mark in _marks():
+        of, _, agent = mark.partition("/")
+        number, _, start = agent.rpartition("/")[2].partition("-")
+        if of == run and not (number.isdecimal() and born(int(number)) == start):
+            found.append(pid)
+    return found
+
+
+def _marks() -> Iterator[tuple[int, str]]:
+    """Yield every process that carries a mark, and that."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            environment = (process / "environ").read_bytes()
+            environment = (process / "environ").read_bytes().split(b"\0")
         except OSError:
             continue  # it ended, or is another user's
-        if wanted in environment.split(b"\0") and born(int(process.name)):
-            found.append(int(process.name))
-    return found
+        name = f"{MARK}=".encode()
+        found = [one[len(name) :] for one in environment if one.startswith(name)]
+        if found and born(int(process.name)):
+            yield int(process.name), found[0].decode(errors="replace")
 
 
 def end_marked(mark: str, limit: float) -> list[int]:
     """Kill the processes that carry a mark until none is left; return those left after `limit`."""
+    return _end_all(lambda: marked(mark), limit)
+
+
+def end_strays(run: str, limit: float) -> list[int]:
+    """Kill the strays of a run, likewise."""
+    return _end_all(lambda: strays(run), limit)
+
+
+def _end_all(look: Callable[[], list[int]], limit: float) -> list[int]:
     end = time.monotonic() + limit
-    while left := marked(mark):
+    while left := look():
         if time.monotonic() > end:
             return left
         for pid in left:

@@ -12,7 +12,7 @@ from .children import Child
 from .duty import FreezeCycle, Quota, group_of, remove_group
 from .frames import Message
 from .journal import HostJournal
-from .processes import MARK, born, end_marked
+from .processes import MARK, born, end_marked, end_strays
 from .witness import Witnesses
 
 _END_LIMIT = 5.0
@@ -152,7 +152,9 @@ class Ranks:
             if not self._let_go(child)
         ]
         self._children.clear()
-        left += [f"process {pid} survived" for pid in end_marked(self._journal.mark, _END_LIMIT)]
+        mark = self._journal.mark
+        survived = end_marked(mark, _END_LIMIT) + end_strays(mark.partition("/")[0], _END_LIMIT)
+        left += [f"process {pid} survived" for pid in survived]
         for promise, name in list(self._groups.items()):
             try:
                 remove_group(name)

@@ -12,7 +12,7 @@ from typing import Any, Callable
 from .duty import remove_group
 from .journal import Leftover, leftovers
 from .network import Change, await_others, take_back
-from .processes import born, end_marked, send
+from .processes import born, end_marked, end_strays, send
 
 _LIMIT = 5.0
 _PAUSE = 0.01
@@ -27,7 +27,8 @@ def undo_network(entry: dict[str, Any]) -> str:
 
 def undo_processes(entry: dict[str, Any]) -> str:
     """Kill the ranks and all they started."""
-    left = end_marked(entry["mark"], _LIMIT)
+    run = entry["mark"].partition("/")[0]
+    left = end_marked(entry["mark"], _LIMIT) + end_strays(run, _LIMIT)
     return f"processes {', '.join(map(str, left))} survived SIGKILL" if left else ""
 
 

@@ -3,8 +3,10 @@
 import os
 import platform
 import signal
+import subprocess
 import threading
 import time
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from agent_on_pipes import configuration, watched
 
 from testbed.errors import HostError
+from testbed.onhost.processes import MARK, born
 
 
 def test_a_greeted_agent_says_who_it_is(agents):
@@ -185,6 +188,32 @@ def test_an_agent_told_goodbye_ends_its_ranks_and_itself(agent):
         assert agent.ask("bye") == {"left": []}
         assert ended()
     assert agent.wait() == 0
+
+
+@contextmanager
+def marked(mark):
+    """Run a process that carries an agent's mark; give a way to wait for its end."""
+    with subprocess.Popen(["sleep", "600"], env={MARK: mark}) as process:
+        try:
+            with watched(process.pid) as ended:
+                yield ended
+        finally:
+            process.kill()
+
+
+def test_an_agent_ends_what_a_launcher_on_another_host_has_started_for_its_run(agents):
+    """An MPI launcher hands on the mark of the agent on its own host."""
+    agent, other = agents(), agents()
+    agent.hello(run="run-of-mpi")
+    other.hello(run="another-run-of-mpi")
+    there = other.start_rank()
+    mine = f"another-run-of-mpi/h9/{os.getpid()}-{born(os.getpid())}"
+    with marked("run-of-mpi/h9/7-1") as ended, marked(mine) as mine_ended:
+        assert agent.ask("bye") == {"left": []}
+        assert ended()
+        assert other.ask("bye") == {"left": []}
+        assert not mine_ended(0), "its own agent is here and lives"
+    assert born(there) is None
 
 
 def test_an_agent_whose_line_ends_ends_its_ranks_and_itself(agent):

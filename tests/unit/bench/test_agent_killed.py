@@ -173,7 +173,7 @@ def test_what_a_rank_started_dies_too_in_whatever_session_it_is(host, agent_of, 
         f"child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
     )
-    first = agent_of("run-1")
+    first = agent_of("run-of-an-orphan")
     # The agent's /tmp is its own: the file's directory must be seen from there.
     host.run("sh", "-c", f"mkdir -p {tmp_path}")
     site = (tmp_path / "sitecustomize.py").read_text()
@@ -183,7 +183,7 @@ def test_what_a_rank_started_dies_too_in_whatever_session_it_is(host, agent_of, 
     with watched(orphan) as ended:
         kill(first)
         assert not ended(0)
-        assert agent_of("run-2").leftovers == left_by("run-1")
+        assert agent_of("run-2").leftovers == left_by("run-of-an-orphan")
         assert ended()
 
 

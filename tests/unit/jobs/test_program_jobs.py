@@ -18,6 +18,7 @@ from testbed.jobs.program_cards import (
 )
 from testbed.jobs.programs import Command, Torchrun
 from testbed.jobs.words import ProgramJob, Said
+from testbed.onhost.processes import MARK
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab
 from testbed.secret import Secret, redacted
@@ -81,7 +82,7 @@ def test_mpirun_starts_a_process_for_every_gpu_from_the_first_host(hosts):
     assert nothing == ()
     text = " ".join(line)
     assert text.startswith("mpirun --host 192.0.2.21:4,192.0.2.22:4 -np 8 ")
-    assert "-x NCCL_IB_HCA -x NCCL_SOCKET_IFNAME" in text
+    assert f"-x NCCL_IB_HCA -x NCCL_SOCKET_IFNAME -x {MARK}" in text
     assert text.endswith("all_reduce_perf -b 8 -e 134217728 -f 2 -n 20 -w 5 -g 1 -a 3")
 
 
