@@ -62,11 +62,10 @@ class FarEndFaults:
     def begin(self, fault: FarEndFault, options: Any) -> None:
         """Let a far end misbehave from now on; its undo is journalled first."""
         name = kind("faults", fault.kind).far_end
-        door = self._door
+        door, guard = self._door, self._around.bench.guard
+        self._asked(lambda: guard.check(fault.switch, ()))
         before = self._asked(lambda: door.struck(fault.switch, name))
         entry = self._around.journal.promise("far-end-fault", switch=fault.switch, fault=name)
-
-        guard = self._around.bench.guard
 
         def undo(_: Deadline) -> None:
             guard.check(fault.switch, ())

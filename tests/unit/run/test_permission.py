@@ -237,7 +237,7 @@ EVENTS = {
     Course.line_lost: 2,
     Course.left: 4,
     Course.stepped: 3,
-    Course.unit_refuses: 1,
+    Course.unit_refuses: 2,
     Course.power_cut: 2,
     Course.attenuated: 1,
 }

@@ -1,0 +1,194 @@
+"""Fences and lost leases on the twin: what its hosts and its light did, whatever our record says.
+
+A host that loses power loses its first process, and a host that has it again has another one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from commandline import SMALL_MODEL, CommandLine, Started
+from standing import StandingTwin
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
+
+HOSTS = [f"h{number}" for number in range(6)]
+MEANS = ("power", "network", "process")
+PERMITTED = [some for count in range(4) for some in combinations(MEANS, count)]
+KINDS = ("power-cut", "rank-kill", "rank-freeze", "agent")
+ONE = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat", "1"]
+COURSES = 20
+IN_FLIGHT = 1.0
+"""Seconds that an order which was on its way already may take to be carried out."""
+
+
+def _alive(process: tuple[int, str]) -> bool:
+    pid, born = process
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19] == born
+    except OSError:
+        return False
+
+
+class PowerWatch:
+    """Sees from the kernel which host loses power, and when."""
+
+    def __init__(self, twin: StandingTwin) -> None:
+        self._twin = twin
+        self.lost: list[tuple[float, str]] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._first = {host: self._init(host) for host in HOSTS}
+        self._thread.start()
+
+    def _init(self, host: str) -> tuple[int, str]:
+        pid = self._twin._init(host)
+        return pid, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+    def _watch(self) -> None:
+        seen: set[str] = set()
+        while not self._over.wait(0.005):
+            for host, process in self._first.items():
+                if host not in seen and not _alive(process):
+                    seen.add(host)
+                    self.lost.append((time.monotonic(), host))
+
+    def powered(self) -> set[str]:
+        """Return the hosts that have power now."""
+        found = set()
+        for host in HOSTS:
+            try:
+                self._twin._init(host)
+            except AssertionError:
+                continue
+            found.add(host)
+        return found
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+@pytest.fixture
+def twin(rack: str) -> StandingTwin:
+    return StandingTwin(rack)
+
+
+@contextmanager
+def watching(twin: StandingTwin) -> Iterator[PowerWatch]:
+    watch = PowerWatch(twin)
+    try:
+        yield watch
+    finally:
+        watch.end()
+
+
+class Course:
+    """One trial in which something fails, on a lab that permits some fences."""
+
+    def __init__(self, testbed: CommandLine, twin: StandingTwin, seed: int) -> None:
+        self.testbed, self.twin = testbed, twin
+        self.chance = random.Random(seed)
+        self.fence = PERMITTED[seed % len(PERMITTED)]
+        self.kind = KINDS[(seed // 2) % len(KINDS)]
+        self.is_lost = seed % 3 == 2
+        self.where = ["--twin", twin.name]
+
+    def start(self) -> Started:
+        fault = "rank-kill" if self.kind == "agent" else self.kind
+        late = ["-S", "faults.0.at.step=60"] if self.kind == "agent" else []
+        return self.testbed.start(
+            *("run", "experiments/lumion.yaml", *self.where, *ONE, *late),
+            *("-S", f"lab.fence=[{', '.join(self.fence)}]", "-S", f"faults.0.kind={fault}"),
+            *("-S", "limits.trial=20 s", "--seed", "5"),
+        )
+
+    def break_something(self, run: Started) -> None:
+        """Have an agent killed, where that is what fails; all else is injected by the run."""
+        run.await_event(lambda e: e["kind"] == "trial.begin")
+        if self.kind == "agent":
+            for agent in self.twin.agents("h1"):
+                os.kill(agent, signal.SIGKILL)
+
+    def lose(self, run: Started) -> tuple[float, str]:
+        """Have somebody take a port of the run for good; return when, and the light then."""
+        word = self.chance.choice(
+            ["trial.begin", "fault.inject", "recovery.decided", "fabric.change"]
+        )
+        run.await_event(lambda e: e["kind"] == word and e["trial"] is not None)
+        taken = self.testbed("unlock", "ocs.1", "--force", *self.where)
+        assert taken.code == 0, taken.err
+        at = time.monotonic()
+        held = self.testbed("lock", "ocs.1", "--for", "10m", "--reason", "test", *self.where)
+        assert held.code == 0, held.err
+        time.sleep(IN_FLIGHT)
+        return at, self.light()
+
+    def light(self) -> str:
+        shown = self.testbed("switch", "ocs", "show", "--lab", "rack", *self.where)
+        assert shown.code == 0, shown.err
+        return shown.out.split("\n", 1)[1]
+
+
+@pytest.mark.parametrize("seed", range(COURSES))
+def test_what_the_lab_does_not_permit_does_not_happen_to_it(
+    testbed: CommandLine, twin: StandingTwin, seed: int
+) -> None:
+    course = Course(testbed, twin, seed)
+    with watching(twin) as watch:
+        run = course.start()
+        course.break_something(run)
+        if course.is_lost:
+            assert_nothing_more_is_touched(course, run, watch)
+        else:
+            assert_only_what_is_permitted(course, run, watch)
+
+
+def assert_only_what_is_permitted(course: Course, run: Started, watch: PowerWatch) -> None:
+    done = run.finish()
+    injected = {e["subject"] for e in run.events() if e["kind"] == "fault.inject"}
+    cut = {host for _, host in watch.lost}
+    if course.kind == "power-cut":
+        assert cut <= injected, "another host lost power than the one that was to"
+    elif "power" not in course.fence:
+        assert cut == set()
+    (trial,) = run.summary()["trials"]
+    if course.fence or course.kind == "power-cut":
+        assert trial["recovered"], (trial["reason"], done.err)
+    else:
+        assert "the lab permits no fence of" in trial["reason"]
+        assert not trial["recovered"]
+    assert watch.powered() == set(HOSTS)
+    (end,) = [e["data"] for e in run.events() if e["kind"] == "run.end"]
+    assert end["left"] == []
+
+
+def assert_nothing_more_is_touched(course: Course, run: Started, watch: PowerWatch) -> None:
+    at, light = course.lose(run)
+    before = watch.powered()
+    done = run.finish()
+    assert done.code in (5, 6), done.out + done.err
+    assert [host for when, host in watch.lost if when > at + IN_FLIGHT] == []
+    assert watch.powered() == before, "an outlet was turned after the lease was lost"
+    assert course.light() == light
+    (end,) = [e["data"] for e in run.events() if e["kind"] == "run.end"]
+    said = " ".join(end["left"])
+    assert "ocs is left with" in said
+    for host in set(HOSTS) - before:
+        assert f"of {host} is still off" in said
+    given = course.testbed("unlock", "ocs.1", *course.where)
+    assert given.code == 0, given.err
+    where = ["--results", str(course.testbed.results), *course.where]
+    recovered = course.testbed("recover", "latest", *where)
+    assert recovered.code == 0, recovered.out + recovered.err
+    assert watch.powered() == set(HOSTS)
+    assert course.light() != light
