@@ -149,10 +149,19 @@ class Near:
 class Switch(PolatisFarEnd):
     """A switch that notes each line of orders as it comes."""
 
-    def execute(self, line, *more, **how):
+    def execute(self, line):
         if "CONN:ADD" in line or "CONN:SUB" in line:
             self.heard(line)
-        return super().execute(line, *more, **how)
+        return super().execute(line)
+
+
+class Attenuator(KeysightVoaFarEnd):
+    """An attenuator that notes each order as it comes."""
+
+    def execute(self, line):
+        if "ATT " in line:
+            self.heard(line)
+        return super().execute(line)
 
 
 class LabAtFarEnds:
@@ -171,9 +180,12 @@ class LabAtFarEnds:
         self.unit = RedfishFarEnd(
             PowerSite(dict(self.powered), "P1", self._scheduler, self._turned)
         )
-        voa = KeysightVoaFarEnd(
-            AttenuatorSite(frozenset({1}), "V1", 1, self._scheduler, self._took, speed=1e9)
+        voa = Attenuator(
+            AttenuatorSite(
+                frozenset({1}), "V1", 1, self._scheduler, lambda channel, loss: None, speed=1e9
+            )
         )
+        voa.heard = lambda line: self._note("attenuate", line)
         self.wires = [serve_tcp(end) for end in (self.switch, self.unit, voa)]
         self.ends = {name: HostEnd(name, self._note) for name in HOSTS}
         monkeypatch.setattr(
@@ -196,9 +208,6 @@ class LabAtFarEnds:
         self.powered[outlet] = on
         self.ends[f"h{outlet}"].is_mute = not on
         self._note("on" if on else "off", f"h{outlet}")
-
-    def _took(self, channel, loss):
-        self._note("attenuate", round(loss))
 
     def _ordered(self, line):
         if "CONN:ADD" in line:
