@@ -8,7 +8,8 @@
     │   │   ├── Rejected      it understood and said no
     │   │   ├── NoReply       it did not answer in time (also a TimeoutError)
     │   │   ├── LinkLost      its line broke or never opened (also a ConnectionError)
-    │   │   └── Garbled       it answered what its protocol does not allow
+    │   │   ├── Garbled       it answered what its protocol does not allow
+    │   │   └── NotKnown      it cannot be asked what it does, and nobody here told it
     │   └── HostError         one host: SSH, agent or rank
     │       └── HostTimeout   it did not answer in time (also a TimeoutError)
     ├── BusyError             a port, instrument or host belongs to another  exit 5
@@ -113,6 +114,10 @@ class LinkLost(InstrumentError, ConnectionError):
 
 class Garbled(InstrumentError):
     """Report an answer that the instrument's protocol does not allow."""
+
+
+class NotKnown(InstrumentError):
+    """Report that an instrument cannot be asked what it does, and was told nothing from here."""
 
 
 class HostError(LabError):

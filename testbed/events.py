@@ -27,6 +27,7 @@ KINDS: dict[str, str] = {
     "retry": "something that failed was tried once more: what, and how it had failed",
     "lease.wait": "somebody else has what the run needs: who, since when, why",
     "lease.taken": "all that the run needs is leased to it: its ports, hosts and outlets",
+    "lease.regained": "what was lost of that is leased to it again; others may have used it since",
     "instrument.ready": "an instrument is open and identified",
     "host.ready": "a host's agent answers and its preflight passed",
     "host.lost": "the link to a host's agent ended",

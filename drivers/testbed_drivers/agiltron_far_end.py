@@ -28,7 +28,7 @@ class AgiltronFarEnd(FramesFarEnd):
 
     def _carry_out(self, frame: bytes) -> bytes:
         if frame == ASK + b"\0":
-            return ASK + bytes([self._box.commanded[1] - 1])
+            return ASK + bytes([self._box.read_back()[1] - 1])
         if frame[:3] == GO and 1 <= frame[3] <= len(self._positions):
             self._box.point(self._positions[frame[3] - 1])
             return frame

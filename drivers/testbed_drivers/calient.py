@@ -182,18 +182,25 @@ class Calient(Tl1Switch):
         return [circuit for circuit in self._listed if circuit.in_service]
 
     def _read(self, answers: Sequence[Rows]) -> list[Circuit]:
-        circuits = [self._circuit(row) for row in answers[0]]
+        circuits = [circuit for row in answers[0] if (circuit := self._circuit(row))]
         pairs = [pair for circuit in circuits if circuit.in_service for pair in circuit.pairs]
-        checked_state(pairs, self.capabilities, ", ".join(circuit.name for circuit in circuits))
+        names = ", ".join(circuit.name for circuit in circuits)
+        checked_state(pairs, self.capabilities, names, self._ports)
         return circuits
 
-    def _circuit(self, row: str) -> Circuit:
-        """Return the circuit of a row `1.1.1>2.1.1:SRCPORT=1.1.1,…`."""
+    def _circuit(self, row: str) -> Circuit | None:
+        """Return the circuit of a row `1.1.1>2.1.1:SRCPORT=1.1.1,…`.
+
+        None where a port is none of this shape and the other none of ours.
+        """
         values = keyed(row.partition(":")[2])
         if missing := _KEYS - values.keys():
             raise ValueError(f"{row!r} has no {min(missing)}")
         ends = values["SRCPORT"], values["DSTPORT"]
+        known = {self._numbers[end] for end in ends if end in self._numbers}
         if strange := [end for end in ends if end not in self._numbers]:
+            if not self._ports & {*known, *(len(self._names) + number for number in known)}:
+                return None
             raise ValueError(f"{row!r} has a port {strange[0]} outside of {self._options.shape}")
         source, destination = (self._numbers[end] for end in ends)
         count = len(self._names)

@@ -15,7 +15,8 @@ from testbed_drivers.switch_box import SwitchBox
 from testbed_drivers.tl1_far_end import Denied, Handler, Tl1FarEnd, account
 from testbed_drivers.tl1_syntax import Request
 
-FAULTS = {name: what for name, what in switch_box.FAULTS.items() if name != "partial"}
+_NOT_HERE = ("partial", "lag", "flap")
+FAULTS = {name: what for name, what in switch_box.FAULTS.items() if name not in _NOT_HERE}
 """What it can do wrong: every circuit has a command and an answer of its own."""
 
 _STATES = {"": "IS/IS/OK", "moving": "IS/RDY/OK", "failed": "IS/RDY/FAIL"}

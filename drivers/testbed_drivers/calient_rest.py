@@ -185,7 +185,7 @@ class CalientRest(PiecewiseSwitch):
         rows = get(LIST)
         halves = [half for row in rows or () for half in self._read(row)]
         pairs = ((half.ingress, half.egress) for half in halves)
-        checked_state(pairs, self.capabilities, str(rows))
+        checked_state(pairs, self.capabilities, str(rows), self._ports)
         return halves
 
     def _read(self, row: dict[str, Any]) -> Iterator[Half]:

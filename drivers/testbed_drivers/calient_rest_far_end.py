@@ -157,17 +157,16 @@ class CalientRestFarEnd(RestFarEnd):
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return the list of circuits; one that goes both ways has two halves while it is whole."""
-        commanded = self._box.commanded
-        whole = [name for name in sorted(self._both_ways) if self._is_whole(name)]
+        shown = self._box.read_back()
+        whole = [
+            n for n in sorted(self._both_ways) if self._names.pairs(n).items() <= shown.items()
+        ]
         paired = {i for name in whole for i in self._names.pairs(name)}
         rows = [self._row(name, "bi", self._names.pairs(name)) for name in whole]
-        single = {i: e for i, e in sorted(commanded.items()) if i not in paired}
+        single = {i: e for i, e in sorted(shown.items()) if i not in paired}
         return rows + [
             self._row(self._names.circuit(i, e), "uni", {i: e}) for i, e in single.items()
         ]
-
-    def _is_whole(self, name: str) -> bool:
-        return self._names.pairs(name).items() <= self._box.commanded.items()
 
     def _row(self, name: str, direction: str, pairs: Mapping[int, int]) -> dict[str, Any]:
         halves = {

@@ -32,7 +32,7 @@ class DiconFarEnd(TextFarEnd):
         self._answers = {
             "ID?": lambda: f"DiCon,MEMS-1x{self._count},{site.serial},1.0",
             "CF?": lambda: f"1,{self._count}",
-            "I1?": lambda: str(self._box.commanded.get(1, 1) - 1),
+            "I1?": lambda: str(self._box.read_back().get(1, 1) - 1),
         }
 
     def _carry_out(self, line: str) -> str:

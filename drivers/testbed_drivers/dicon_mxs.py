@@ -112,7 +112,7 @@ def _state(can: Capabilities, reply: str) -> State:
         raise ValueError(f"{reply!r} is not the outputs of {len(inputs)} inputs")
     numbers = map(int, outputs)
     pairs = ((i, len(inputs) + number) for i, number in zip(inputs, numbers, strict=True) if number)
-    return checked_state(pairs, can, reply)
+    return checked_state(pairs, can, reply, can.ingress | can.egress)
 
 
 def _status(reply: str) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 from testbed.bench.sites import SwitchSite
+from testbed_drivers import switch_box
 from testbed_drivers.cards_small import DiconMxsOptions
 from testbed_drivers.scpi_far_end import ErrorQueue, Handler, Refused, ScpiFarEnd
-from testbed_drivers.selector_box import SELECTOR_FAULTS
 from testbed_drivers.switch import sides
 from testbed_drivers.switch_box import SwitchBox
 
@@ -28,6 +28,11 @@ class ShortErrorQueue(ErrorQueue):
             super().put(number, words)
 
 
+_NOT_HERE = ("partial", "flap")
+FAULTS = {name: what for name, what in switch_box.FAULTS.items() if name not in _NOT_HERE}
+"""What it can do wrong: it is asked for one port at a time, so no read-back of it is one answer."""
+
+
 class DiconMxsFarEnd(ScpiFarEnd):
     """A DiCon MXS-9100 at a site; after power comes it is dark."""
 
@@ -38,7 +43,7 @@ class DiconMxsFarEnd(ScpiFarEnd):
         super().__init__(
             f"DiCon,MXS-9100,{site.serial},1.0",
             self._commands(),
-            SELECTOR_FAULTS,
+            FAULTS,
             lambda serial: b"\r",
             site.scheduler,
             site.seed,
@@ -83,7 +88,7 @@ class DiconMxsFarEnd(ScpiFarEnd):
         self._records += self._saves
 
     def _output(self, ingress: int, _: str) -> str:
-        return str(self._box.commanded.get(ingress, self._inputs) - self._inputs)
+        return str(self._box.read_back().get(ingress, self._inputs) - self._inputs)
 
     def _status(self) -> str:
         words = set(self._box.unsteady().values())

@@ -117,7 +117,7 @@ class MziFarEnd(ScpiFarEnd):
         bar = share(self._box.told)
         if abs(_decibels(bar, bar=True) - _decibels(bar, bar=False)) < CLEAN:
             return "NONE"
-        return "BAR" if self._box.commanded == BAR else "CROSS"
+        return "BAR" if self._box.read_back() == BAR else "CROSS"
 
 
 def share(phase: float) -> float:

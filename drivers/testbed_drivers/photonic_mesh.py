@@ -3,7 +3,8 @@
 One connection per reconfiguration: a greeting, one line that sets cells, status text until the
 other side hangs up. **There is no read-back.** The state here is what was last told and
 acknowledged; it is checked that the same box still answers, and nothing more. Before the first
-change nothing is known of it, and it counts as empty. A change always sets every cell.
+change nothing is known of it, unless somebody who knows says what to presume. A change always sets
+every cell.
 
 A change without an acknowledgement leaves a doubt that only another command can end. So whoever
 then asks for the state has the same list sent again: a list is absolute, and leads to the same
@@ -19,7 +20,15 @@ from dataclasses import replace
 
 from testbed.bench.contracts import Applied, Identity, Tracer, Transport
 from testbed.clock import Deadline, now
-from testbed.errors import Garbled, InstrumentError, LinkLost, Rejected, UsageError
+from testbed.commands import typed
+from testbed.errors import (
+    Garbled,
+    InstrumentError,
+    LinkLost,
+    NotKnown,
+    Rejected,
+    UsageError,
+)
 from testbed.fabric.change import Change, after
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.mesh import Mesh, Setting, hexagonal
@@ -53,6 +62,8 @@ class PhotonicMesh(Switch):
         super().__init__(name, ports, options)
         self._options = options
         self._unset = self._mesh = _built(name, options)
+        self._presumed: State | None = None
+        """What is there as somebody says who knows; None when nobody does."""
         self._doubted: Setting | None = None
         """What was sent and not acknowledged; None when there is no doubt."""
         self._expects_serial = identity is not None
@@ -85,6 +96,10 @@ class PhotonicMesh(Switch):
                 self._session.note("its last change was not acknowledged: sent again")
                 self._tell(self._doubted, deadline)
             return self._told()
+
+    def presume(self, state: State) -> None:
+        """Take a state for what is there until something is told."""
+        self._presumed = dict(state)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -124,11 +139,18 @@ class PhotonicMesh(Switch):
         return self._tell(routing.setting, deadline)
 
     def _told(self) -> State:
-        """Return what was last told and acknowledged."""
-        if self._mesh.setting is None:
-            self._session.note("nothing was told yet, so its state is unknown; taken as empty")
-            return {}
-        return self._mesh.circuits(self._mesh.setting)
+        """Return what was last told and acknowledged, or is presumed; raise NotKnown."""
+        if self._mesh.setting is not None:
+            return self._mesh.circuits(self._mesh.setting)
+        if self._presumed is None:
+            raise NotKnown(
+                self._name,
+                "cannot be asked which circuits it holds, and was told none by this command",
+                hint="list all that it is to hold in a file, which sets all of its cells: "
+                f"{typed('switch', self._name, 'apply', 'wanted.yaml')}",
+            )
+        self._session.note(f"nothing was told yet; presumed: {dict(self._presumed)}")
+        return self._presumed
 
     def _routed(self, change: Change, present: State) -> Routing:
         """Return how to make a change; raise UsageError for one that ends or darkens others."""

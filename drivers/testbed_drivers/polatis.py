@@ -67,7 +67,7 @@ class Polatis(Switch):
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
-        parse = partial(_state, self.capabilities)
+        parse = partial(_state, self.capabilities, self._ports)
         return self._scpi.ask(":OXC:SWIT:CONN:STAT?", parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
@@ -139,12 +139,12 @@ def _size(reply: str) -> tuple[int, int]:
     return size(inputs, outputs)
 
 
-def _state(can: Capabilities, reply: str) -> State:
+def _state(can: Capabilities, ours: frozenset[int], reply: str) -> State:
     """Return the cross-connects of `(@1,2),(@17,18)`; either end of a pair may come first."""
     lists = port_lists(reply)
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
         raise ValueError(f"{reply!r} is not two lists of equal length")
-    return checked_state(zip(map(min, *lists), map(max, *lists), strict=True), can, reply)
+    return checked_state(zip(map(min, *lists), map(max, *lists), strict=True), can, reply, ours)
 
 
 def _flags(ports: list[int], reply: str) -> dict[int, str]:

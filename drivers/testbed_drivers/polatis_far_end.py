@@ -54,7 +54,7 @@ class PolatisFarEnd(ScpiFarEnd):
             "OXC:SWITch:CONNect:ADD": _setter(lambda text: self._add(self._pairs(text))),
             "OXC:SWITch:CONNect:SUB": _setter(lambda text: self._box.disconnect(self._named(text))),
             "OXC:SWITch:CONNect:ONLY": _setter(lambda text: self._only(self._pairs(text))),
-            "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._box.commanded),
+            "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._box.read_back()),
             "OXC:SWITch:CONNect:PORT?": self._peer,
             "OXC:SWITch:DISConnect:ALL": _setter(
                 lambda _: self._box.disconnect(self._box.commanded)

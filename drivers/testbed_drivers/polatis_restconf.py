@@ -64,7 +64,7 @@ class PolatisRestconf(PiecewiseSwitch):
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
-        return self._rest.read(partial(_state, self.capabilities), deadline)
+        return self._rest.read(partial(_state, self.capabilities, self._ports), deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connects with a port that is not enabled, in the switch's words."""
@@ -163,12 +163,12 @@ def _who(get: Get) -> Identity:
     return Identity(str(about.get("manufacturer", "Polatis")), model, serial, firmware)
 
 
-def _state(can: Capabilities, get: Get) -> State:
+def _state(can: Capabilities, ours: frozenset[int], get: Get) -> State:
     """Return the cross-connects; without any the switch has no content. Ends come either way."""
     content = get(PAIRS)
     listed = [] if content is None else content["optical-switch:cross-connects"].get("pair", [])
     ends = (sorted((int(pair["ingress"]), int(pair["egress"]))) for pair in listed)
-    return checked_state(((first, last) for first, last in ends), can, str(content))
+    return checked_state(((first, last) for first, last in ends), can, str(content), ours)
 
 
 def _ports(table: str, key: str, get: Get) -> dict[int, str]:

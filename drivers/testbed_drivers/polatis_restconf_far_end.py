@@ -94,7 +94,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
         return self._error(405, f"{request.method} is not supported there")
 
     def _listed(self, request: Request) -> Answer:
-        rows = [_row(i, e) for i, e in sorted(self._box.commanded.items())]
+        rows = [_row(i, e) for i, e in sorted(self._box.read_back().items())]
         tag = f'"{zlib.crc32(repr(rows).encode()):08x}"'
         if request.headers.get("if-none-match") == tag:
             return Answer(304, None, {"ETag": tag})

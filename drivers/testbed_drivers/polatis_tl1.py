@@ -60,7 +60,7 @@ class PolatisTl1(Tl1Switch):
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
-        parse = partial(_state, self.capabilities)
+        parse = partial(_state, self.capabilities, self._ports)
         return self._tl1.ask([Request("RTRV-PATCH", "", ("",))], parse, deadline)
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
@@ -139,10 +139,10 @@ def _size(answers: Sequence[Rows]) -> tuple[int, int]:
     return size(int(match[1]), int(match[2]))
 
 
-def _state(can: Capabilities, answers: Sequence[Rows]) -> State:
+def _state(can: Capabilities, ours: frozenset[int], answers: Sequence[Rows]) -> State:
     """Return the cross-connects of rows `1,17`; either end may come first."""
     pairs = [tuple(sorted(map(int, row.split(",")))) for row in answers[0]]
-    return checked_state(((i, e) for i, e in pairs), can, ", ".join(answers[0]))
+    return checked_state(((i, e) for i, e in pairs), can, ", ".join(answers[0]), ours)
 
 
 def _levels(ports: Sequence[int], floor: float, answers: Sequence[Rows]) -> Readings:

@@ -84,7 +84,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
 
     def _patches(self, request: Request) -> Sequence[str]:
         ports = set(self._named(request) if request.aid else self._all)
-        rows = sorted(self._box.commanded.items())
+        rows = sorted(self._box.read_back().items())
         return [f"{i},{e}" for i, e in rows if ports & {i, e}]
 
     def _equipment(self, request: Request) -> Sequence[str]:

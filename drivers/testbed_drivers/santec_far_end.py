@@ -41,9 +41,9 @@ class SantecFarEnd(ScpiFarEnd):
             "CFG:SWT:END?": lambda _: str(count),
             "STATus:OPERation:CONDition?": lambda _: str(_MOVING if self._box.unsteady() else 0),
             "CLOSe": self._close,
-            "CLOSe?": lambda _: str(self._channel),
+            "CLOSe?": lambda _: self._shown(),
             f"{route}:CHANnel": self._go,
-            f"{route}:CHANnel?": lambda _: str(self._channel),
+            f"{route}:CHANnel?": lambda _: self._shown(),
             "ROUTe:CHANnel:ALL": self._go,
             f"{route}:HOMe": lambda _: self._go("1"),
             "*RST": lambda _: self._go("1"),
@@ -52,6 +52,9 @@ class SantecFarEnd(ScpiFarEnd):
     @property
     def _channel(self) -> int:
         return self._box.commanded[1] - 1
+
+    def _shown(self) -> str:
+        return str(self._box.read_back()[1] - 1)
 
     def _go(self, text: str) -> None:
         if not text.isdecimal() or not 1 <= int(text) <= len(self._positions):

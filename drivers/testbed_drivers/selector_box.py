@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from threading import RLock
 
 from testbed.bench.sites import SwitchSite
@@ -11,7 +13,8 @@ from testbed_drivers.armed_faults import Armed, ArmedFaults
 from testbed_drivers.switch import sides
 from testbed_drivers.switch_box import FAULTS, SwitchBox
 
-SELECTOR_FAULTS = {name: what for name, what in FAULTS.items() if name != "partial"}
+_OF_LISTS = ("partial", "swept")
+SELECTOR_FAULTS = {name: what for name, what in FAULTS.items() if name not in _OF_LISTS}
 """What a selector with a dark position can do wrong: one actuator does no half of a list."""
 LIT_FAULTS = {name: what for name, what in SELECTOR_FAULTS.items() if name != "vanish"}
 """What a selector can do wrong that always has some circuit."""
@@ -29,6 +32,7 @@ class SelectorBox(SwitchBox):
         self._positions = positions
         self.commanded = dict(positions[0])
         self._mirrors = dict(positions[0])
+        self._history = deque([(-inf, dict(positions[0]))], self._history.maxlen)
         self._show()
 
     def point(self, position: State) -> None:
@@ -41,6 +45,7 @@ class SelectorBox(SwitchBox):
             ((ingress, egress),) = position.items()
             end = {(ingress, min(self.site.egress - {egress}, default=egress))}
         self.commanded = dict(end)
+        self._note()
         if not self._strikes("lie", *ports):
             self._turn(begin - end, end - begin)
 

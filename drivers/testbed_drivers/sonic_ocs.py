@@ -91,7 +91,7 @@ class SonicOcs(Switch):
         """Read back what the hardware has, configured or not."""
         return self._cli.ask(
             _STATUS,
-            lambda text: checked_state(self._tuned(text), self.capabilities, text),
+            lambda text: checked_state(self._tuned(text), self.capabilities, text, self._ports),
             deadline,
         )
 

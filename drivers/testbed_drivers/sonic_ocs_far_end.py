@@ -218,7 +218,7 @@ class SonicOcsFarEnd(FarEnd):
     def _statuses(self) -> list[tuple[str, ...]]:
         return [
             (*self._row(row), *(self._status(row[0], port) for port in row))
-            for row in sorted(self._box.commanded.items())
+            for row in sorted(self._box.read_back().items())
         ]
 
     def _status(self, ingress: int, port: int) -> str:

@@ -66,6 +66,9 @@ class Switch(ABC):
             refused = {i: excerpt(words, _LONGEST) for i, words in done.refused.items()}
             return Applied(done.commanded, done.answered, now(), state, refused)
 
+    def presume(self, state: State) -> None:  # noqa: B027 - most can be asked
+        """Do nothing: this family can be asked what it holds."""
+
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return nothing: this family does not tell."""
         return {}
@@ -141,9 +144,15 @@ def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(range(1, inputs + 1)), frozenset(range(inputs + 1, inputs + outputs + 1))
 
 
-def checked_state(pairs: Iterable[tuple[int, int]], can: Capabilities, reply: str) -> State:
-    """Return pairs as a state; raise ValueError for what no state of this switch can be."""
-    rows = list(pairs)
+def checked_state(
+    pairs: Iterable[tuple[int, int]], can: Capabilities, reply: str, ours: frozenset[int]
+) -> State:
+    """Return pairs as a state; raise ValueError for what no state of this switch can be.
+
+    What joins two ports that are none of `ours` in a way that is not modelled here, as two inputs,
+    is somebody else's affair and left out.
+    """
+    rows = [(i, e) for i, e in pairs if {i, e} & ours or (i in can.ingress and e in can.egress)]
     state = dict(rows)
     if len(state) != len(rows) or len(set(state.values())) != len(state):
         raise ValueError(f"{reply!r} has a port in two cross-connects")

@@ -7,8 +7,10 @@ attenuator; a circuit carries packets when what leaves it is enough for the rece
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterable, Mapping
 from functools import partial
+from math import inf
 from threading import RLock
 
 from testbed.bench.sites import SwitchSite
@@ -23,6 +25,9 @@ FAULTS = {
     "failed": "accepts a change of `port`, but flags it as failed and keeps it dark",
     "slow": "takes ten times as long to settle",
     "vanish": "drops a new circuit of `port` by itself after `delay` seconds",
+    "lag": "reads back what was there `delay` seconds ago",
+    "flap": "reads back what is there, and what was there `delay` seconds ago, in turn",
+    "swept": "takes down, with a change, a circuit that nobody named",
     "meddled": "at once: somebody else takes down the circuit of `port`",
     "restart": "at once: loses power for a moment and comes back as its boot mode says",
     "restart-wrong": "at once: the same, and comes back with circuits that it did not have",
@@ -32,6 +37,8 @@ FAULTS = {
 FLOOR = -50.0
 """dBm below which a power monitor sees nothing."""
 _DIM_LOSS = 30.0
+_HISTORY = 64
+"""Changes that a late read-back can be late by."""
 _LONGEST = 4.0
 """Times the settle time that the slowest move takes when moves differ."""
 
@@ -64,8 +71,26 @@ class SwitchBox:
         self._lit: dict[int, int] = {}
         self._destroyed: set[int] = set()
         """The egress ports whose receiver got more light than it bears."""
+        self._history: deque[tuple[float, dict[int, int]]] = deque([(-inf, {})], _HISTORY)
+        """What a read-back showed from when on, newest last."""
+        self._is_others_turn = False
         site.look_again = self.refresh
         site.leaving = self._leaving
+
+    def read_back(self) -> dict[int, int]:
+        """Return what a client is shown, now or late."""
+        if late := self._faults.strikes("lag"):
+            return self._shown_before(late.delay)
+        if late := self._faults.strikes("flap"):
+            self._is_others_turn = not self._is_others_turn
+            return self._shown_before(late.delay if self._is_others_turn else 0.0)
+        return dict(self.commanded)
+
+    def _shown_before(self, seconds: float) -> dict[int, int]:
+        until = self.site.scheduler.now() - seconds
+        oldest = self._history[0][1]
+        shown = (rows for since, rows in reversed(self._history) if since <= until)
+        return dict(next(shown, oldest))
 
     def in_use(self, pairs: Mapping[int, int]) -> dict[int, int]:
         """Return the ports for which a list is refused, by ingress: those in use by another pair.
@@ -101,6 +126,7 @@ class SwitchBox:
         moving = _without(accepted, self._struck("lie", accepted))
         self._aim(moving)
         self._move(moving)
+        self._sweep(new)
         self._show()
 
     def _make_way(self, pairs: Mapping[int, int]) -> None:
@@ -116,7 +142,14 @@ class SwitchBox:
         for ingress in lying:
             del self.commanded[ingress]
         self._take_down(done.keys() - lying)
+        self._sweep(present)
         self._show()
+
+    def _sweep(self, pairs: Mapping[int, int]) -> None:
+        """Take down somebody else's circuit with a change, where a fault wants it so."""
+        others = [ingress for ingress in sorted(self.commanded) if ingress not in pairs]
+        if others and pairs and self._strikes("swept", *pairs, *pairs.values()):
+            self._take_down(others[-1:])
 
     def shut(self, ports: Iterable[int]) -> None:
         """Close the shutters of ports."""
@@ -261,8 +294,14 @@ class SwitchBox:
         with self._lock:
             return self.power(egress)
 
+    def _note(self) -> None:
+        """Remember since when a read-back shows what it shows."""
+        if self._history[-1][1] != self.commanded:
+            self._history.append((self.site.scheduler.now(), dict(self.commanded)))
+
     def _show(self) -> None:
         """Tell the site what carries light, when that changed."""
+        self._note()
         passing = self._passing()
         if self.site.bears:
             passing = {i: e for i, e in passing.items() if self._bears(i, e)}

@@ -30,7 +30,8 @@ class ThorlabsFarEnd(TextFarEnd):
     def _carry_out(self, line: str) -> str:
         here = str(self._positions.index(self._box.commanded) + 1)
         if line == "S?":
-            answer, self._old = self._old or here, ""
+            shown = str(self._positions.index(self._box.read_back()) + 1)
+            answer, self._old = self._old or shown, ""
             return answer
         if line in ("S 1", "S 2"):
             self._old = here

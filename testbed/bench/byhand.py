@@ -10,29 +10,28 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from testbed.bench.answered import Answered
+from testbed.bench.cards import options_of
 from testbed.bench.contracts import Identity, OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.ends import ports_of
-from testbed.bench.moves import Move, Moved, move_all
-from testbed.bench.needs import box_of, is_exclusive, part_of
+from testbed.bench.moves import Move, Moved, OthersMoved, move_all, take_back
+from testbed.bench.needs import box_of, is_exclusive, part_of, ports_among
 from testbed.bench.opening import opening_seconds
 from testbed.bench.probe import Probe, spare_ports
 from testbed.bench.promise import CircuitsPromise
+from testbed.bench.rows import Row, contradiction, rows_of, sink, source
 from testbed.clock import Deadline, now
-from testbed.errors import TestbedError, UnsafeError
+from testbed.errors import InstrumentError, NotKnown, TestbedError, UnsafeError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
-from testbed.fabric.circuits import (
-    CrossConnect,
-    SwitchPort,
-)
+from testbed.fabric.circuits import CrossConnect
 from testbed.fabric.device import State
-from testbed.fabric.reading import NOT_MEASURED, Reading
 from testbed.plugins import kind
 from testbed.record.journal import Journal
+from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
@@ -40,39 +39,42 @@ from testbed.record.rundir import RunDirectory
 from testbed.schema import Lab
 
 _LIMIT = 10.0
+_LOOKS = 3
+"""Times that a switch is looked at which changes meanwhile."""
+
+
+def _nobody(text: str) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One cross-connect as a person wants to see it."""
+class Made:
+    """What came of a change by hand."""
 
-    ingress: int
-    egress: int
-    source: str
-    """The host port whose light enters, empty when the lab file knows none."""
-    sink: str
-    """The host port that the light reaches, empty when the lab file knows none."""
-    state: str
-    """The switch's own word on it, empty when it has none."""
-    light_in: Reading
-    light_out: Reading
-    """The light that enters, and that leaves."""
+    moved: Moved | None
+    """None when there was nothing to change."""
+    rows: list[Row]
+    """What the switch showed last, which is as it was wanted."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the row as plain values: of light what it is, and its level where it has one."""
-        row = {"from": self.source, "to": self.sink, "ingress": self.ingress}
-        row |= {"egress": self.egress, "state": self.state}
-        for way, reading in (("in", self.light_in), ("out", self.light_out)):
-            row |= {f"light_{way}": str(reading.light), f"power_{way}": reading.dbm}
-        return row
 
-    @property
-    def ends(self) -> str:
-        """Return the host ports in words."""
-        return f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
+def _whoever_has_them() -> None:
+    """Permit a person who forces it to move what others have leased."""
 
-    def __str__(self) -> str:
-        return f"{self.ingress}→{self.egress} ({self.ends})"
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Ports that are moved by hand, as long as they are leased to us."""
+
+    journal: Journal
+    may_move: Callable[[], None] = _whoever_has_them
+    """Raises BusyError once they were taken from us."""
+    leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: frozenset()
+    """Returns the ports that somebody else has leased, and so may move as he likes."""
+
+    def permit(self, crossbar: Crossbar) -> None:
+        """Let a change ask for this while it is made."""
+        crossbar.permit(self.may_move)
+        crossbar.bystanders.leased_elsewhere = self.leased_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +87,17 @@ class SwitchByHand:
     _switch: OpticalSwitch
     _leases: Leases | None
     """None when a person takes the ports whoever has them."""
+    tell: Callable[[str], None] = _nobody
+    """Hears what takes long."""
 
     def rows(self) -> list[Row]:
         """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
-        deadline = Deadline.after(_LIMIT)
-        can, state = self._switch.capabilities, self._switch.state(deadline)
-        unsteady = self._switch.unsteady(deadline) if can.steadiness else {}
-        ports = {port for pair in state.items() for port in pair} & can.monitored
-        seen = self._switch.power(sorted(ports), deadline) if ports else {}
-        return [
-            Row(
-                ingress=i,
-                egress=e,
-                source=self.source(i),
-                sink=self.sink(e),
-                state=unsteady.get(i, "steady" if can.steadiness else ""),
-                light_in=seen.get(i, NOT_MEASURED),
-                light_out=seen.get(e, NOT_MEASURED),
-            )
-            for i, e in sorted(state.items())
-        ]
+        return rows_of(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
 
-    def source(self, ingress: int) -> str:
-        """Return the host port whose light enters at a port, empty when the lab knows none."""
-        end, wiring = SwitchPort(self.name, ingress), self.lab.wiring()
-        return next((str(port) for port, fibres in wiring.items() if fibres.tx == end), "")
-
-    def sink(self, egress: int) -> str:
-        """Return the host port that light leaving at a port reaches, empty when none is known."""
-        end, wiring = SwitchPort(self.name, egress), self.lab.wiring()
-        return next((str(port) for port, fibres in wiring.items() if fibres.rx == end), "")
+    def ends(self, ingress: int, egress: int) -> str:
+        """Return in words which host ports a cross-connect joins."""
+        there = sink(self.lab, self.name, egress)
+        return f"{source(self.lab, self.name, ingress) or 'unwired'} to {there or 'unwired'}"
 
     def probe(
         self, ports: list[int], label: str, run: RunDirectory, tell: Callable[[str], None]
@@ -128,88 +111,137 @@ class SwitchByHand:
             state = self._switch.state(Deadline.after(_LIMIT))
             ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
-        with self._held(frozenset({*ingress, *egress}), run) as (journal, may_move):
-            probe = Probe(self.name, self._switch, ingress, egress, journal, may_move)
+        with self._held(frozenset({*ingress, *egress}), run) as held:
+            within = held.journal, held.may_move
+            probe = Probe(self.name, self._switch, ingress, egress, *within)
             return probe.run(driver, label, tell)
 
-    def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
-        """Add cross-connects and verify them; None when they are there already.
+    def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Made:
+        """Add cross-connects and verify them; nothing moves when they are there already.
 
         The way back is in the journal of `run` meanwhile. Raise BusyError when one of their ports
-        is in use, UnsafeError when the change failed and could not be taken back.
+        is in use, UnsafeError when the change failed and is not known to be taken back, or moved
+        circuits of others.
         """
         return self._move(cross, run, add=True)
 
-    def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
-        """Remove cross-connects as `connect` adds them; None when none of them is there."""
+    def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Made:
+        """Remove cross-connects as `connect` adds them; those that are not there are gone."""
         return self._move(cross, run, add=False)
 
     def planned(self, cross: frozenset[CrossConnect]) -> Change:
         """Return what `apply` would do, having changed nothing."""
         return self._as_listed(cross, Deadline.after(_LIMIT)).change
 
-    def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Moved | None:
-        """Make the cross-connects listed those of the ports that they name; None when they are.
+    def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Made:
+        """Make the cross-connects listed those of the ports that they name.
 
         What joins two named ports and is not listed is taken down. Raise BusyError when a named
         port is joined to one that is not named, and else what `connect` raises.
         """
         with self._held(ports_of(cross), run) as held:
             deadline = Deadline.after(_LIMIT)
-            return self._made(self._as_listed(cross, deadline), *held, deadline)
+            move = self._as_listed(cross, deadline)
+            held.permit(move.crossbar)
+            return self._made(move, _pairs(cross), held.journal, deadline)
 
     def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
-        pairs = {c.ingress: c.egress for c in cross}
+        pairs = _pairs(cross)
         named = {*pairs, *pairs.values()}
-        present = self._switch.state(deadline)
+        try:
+            present = self._switch.state(deadline)
+        except NotKnown:  # a list is all that such a switch is to hold
+            self._switch.presume({})
+            present = {}
         ours = {i: e for i, e in present.items() if {i, e} <= named}
         return self._prepared(pairs, ours, pairs, deadline)
 
-    def _move(
-        self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
-    ) -> Moved | None:
-        pairs = {c.ingress: c.egress for c in cross}
+    def _move(self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool) -> Made:
+        pairs = _pairs(cross)
+        wanted = pairs if add else {}
         with self._held(ports_of(cross), run) as held:
             deadline = Deadline.after(_LIMIT)
             present = self._switch.state(deadline)
             ours = {i: e for i, e in present.items() if pairs.get(i) == e}
-            move = self._prepared(pairs, ours, pairs if add else {}, deadline)
-            return self._made(move, *held, deadline)
+            move = self._prepared(pairs, ours, wanted, deadline)
+            held.permit(move.crossbar)
+            absent = {} if add else pairs
+            return self._made(move, wanted, held.journal, deadline, absent)
 
     def _made(
-        self, move: Move, journal: Journal, may_move: Callable[[], None], deadline: Deadline
-    ) -> Moved | None:
-        """Make a change; where nobody waited for its light, give the mirrors their time."""
+        self,
+        move: Move,
+        wanted: State,
+        journal: Journal,
+        deadline: Deadline,
+        absent: State = {},  # noqa: B006 - never written to
+    ) -> Made:
+        """Make a change, give its mirrors their time, and look a last time.
+
+        What that look contradicts was not made: it is taken back as any other that failed.
+        """
+        gone = {**move.change.removes, **absent}
         if not move.change:
-            return None
-        move.crossbar.may_move = may_move
+            rows = self._last_rows()
+            if problem := contradiction(rows, wanted, gone):
+                raise InstrumentError(
+                    self.name,
+                    f"nothing was changed, as it showed all that was wanted; now {problem}",
+                )
+            return Made(None, rows)
         promise = CircuitsPromise(journal)
         promise.cover([move])
         try:
             moved = move_all([move], deadline)[0]
+            rows = self._settled(move, moved)
+            if problem := contradiction(rows, wanted, gone):
+                take_back(move, InstrumentError(self.name, f"it was verified, and now {problem}"))
+        except OthersMoved:  # all of ours was taken back
+            promise.settle()
+            raise
         except UnsafeError:
             raise
         except TestbedError:  # all was taken back; after any other error nobody knows
             promise.settle()
             raise
         promise.settle()
+        if words := move.crossbar.others_gone():
+            raise OthersMoved(f"{self.name}: {move.change} is done, but {words}")
+        return Made(moved, rows)
+
+    def _settled(self, move: Move, moved: Moved) -> list[Row]:
+        """Return what is shown once light that nobody waited for has had its time."""
         can = self._switch.capabilities
         if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
             time.sleep(max(0.0, moved.applied.read_back + can.settle_max - now()))
-        return moved
+        try:
+            return self._last_rows()
+        except InstrumentError as error:
+            why = str(error.args[0]).removeprefix(f"{self.name}: ")
+            said = f"{move.change} is done and verified, but a last look at it failed: {why}"
+            raise type(error)(self.name, said, reply=error.reply, hint=error.hint) from error
+
+    def _last_rows(self) -> list[Row]:
+        """Return what is shown, where it was so from the first to the last answer about it."""
+        for _ in range(_LOOKS):
+            rows = self.rows()
+            shown = {row.ingress: row.egress for row in rows}
+            if all(self._switch.state(Deadline.after(_LIMIT)) == shown for _ in range(2)):
+                return rows
+        raise InstrumentError(self.name, "what it shows changes while it is looked at")
+
+    def _leased_to_others(self, lease: Lease, ports: frozenset[int]) -> frozenset[int]:
+        return ports_among(self.lab, self.name, ports, lease.of_others())
 
     @contextmanager
-    def _held(
-        self, ports: frozenset[int], run: RunDirectory
-    ) -> Iterator[tuple[Journal, Callable[[], None]]]:
+    def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[Held]:
         """Have ports to ourselves while they are moved, and a journal for what is promised of them.
 
-        What comes with the journal raises BusyError once they were taken from us. Raise BusyError
-        with who has them. They stay leased where something is left changed.
+        Raise BusyError with who has them. They stay leased where something is left changed.
         """
         with closing(Journal(run.journal)) as journal:
             if self._leases is None:
-                yield journal, _whoever_has_them
+                yield Held(journal)
                 return
             wanted = frozenset[Resource]().union(
                 *(part_of(self.lab, self.name, str(port)) for port in ports)
@@ -225,7 +257,8 @@ class SwitchByHand:
                     lease.check(box, ())
 
             try:
-                yield journal, may_move
+                theirs = partial(self._leased_to_others, lease)
+                yield Held(journal, may_move, theirs)
             finally:
                 lease.end(run.journal)
 
@@ -238,26 +271,35 @@ class SwitchByHand:
             ].usable  # such a switch moves as a whole, and this one is held by us
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
+        crossbar.when_waiting(self.tell)
         crossbar.adopt(ours, deadline)
         return Move(crossbar, *crossbar.plan(wanted, deadline))
 
 
 @contextmanager
-def switch_by_hand(lab: Lab, name: str, leases: Leases, *, force: bool) -> Iterator[SwitchByHand]:
+def switch_by_hand(
+    lab: Lab,
+    name: str,
+    leases: Leases,
+    *,
+    force: bool,
+    tell: Callable[[str], None] = _nobody,
+) -> Iterator[SwitchByHand]:
     """Open a switch of a lab; with `force` move also what others have leased."""
     spec = lab.switches[name]
     with ExitStack() as stack:
         if is_exclusive(lab, name) and not force:
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
         make = kind("drivers", spec.driver).load()
-        switch = make(name, spec.resource, spec.usable, spec.identity, spec.options, _no_tracer)
+        options = options_of(lab, name)
+        switch = make(name, spec.resource, spec.usable, spec.identity, options, _no_tracer)
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
-        yield SwitchByHand(lab, name, identity, switch, None if force else leases)
+        yield SwitchByHand(lab, name, identity, switch, None if force else leases, tell)
 
 
-def _whoever_has_them() -> None:
-    """Permit a person who forces it to move what others have leased."""
+def _pairs(cross: frozenset[CrossConnect]) -> dict[int, int]:
+    return {c.ingress: c.egress for c in cross}
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

@@ -93,7 +93,13 @@ class OpticalSwitch(Protocol):
         """Ask who it is."""
 
     def state(self, deadline: Deadline) -> State:
-        """Read back every cross-connect, ours or not."""
+        """Read back every cross-connect, ours or not.
+
+        Raise NotKnown where it cannot be read back, and nothing was told or presumed here.
+        """
+
+    def presume(self, state: State) -> None:
+        """Take a state for what is there until something is told; of no effect on a read-back."""
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do the removes, then the adds, check for errors and read back.

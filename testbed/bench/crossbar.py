@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
+from testbed.bench.following import Following
 from testbed.bench.light_check import LightCheck
+from testbed.bench.ours import Bystanders, CrossPairs, Ours
 from testbed.bench.verification import Verification, Verified, WallTime
+from testbed.bench.wayback import REST_LIMIT, Goal, WayBack
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import (
@@ -17,24 +20,21 @@ from testbed.errors import (
     LabError,
     LinkLost,
     NoReply,
+    NotKnown,
+    Rejected,
     TestbedError,
-    UnsafeError,
     UsageError,
 )
 from testbed.fabric.change import Change, Difference, ForeignCircuit, after, plan_change
 from testbed.fabric.circuits import CrossConnect, SwitchPort, Wiring
 from testbed.fabric.device import State
 from testbed.fabric.light import NO_LIMITS, LightLimits
-from testbed.fabric.safe import reachable
 from testbed.record.lease import BACK_LIMIT
-
-CrossPairs = frozenset[tuple[int, int]]
-"""Cross-connects of one switch, each an ingress and an egress."""
 
 _LOST = (NoReply, LinkLost, Garbled)
 """Errors after which nobody knows whether a command was carried out."""
-_PAUSES = (0.02, 0.06, 0.18, 0.0)
-"""Seconds after each try to bring ports back."""
+_NOTHING = Change({}, {})
+_LOOK_LIMIT = 5.0
 
 
 class Crossbar:
@@ -57,34 +57,56 @@ class Crossbar:
         """`added` returns how many dB the testbed has an attenuator take in a fibre for now."""
         self.name = name
         self.start: State = {}
-        self.ports = ports
-        self.may_move: Callable[[], None] = lambda: None
-        """Raises BusyError, immediately before any order, unless our ports are leased still."""
-        self.led_astray: Callable[[str, CrossPairs], None] = lambda switch, astray: None
-        """Hears at once what the switch made of our commands without being asked."""
         self.answer_lost: Callable[[str, str], None] = lambda switch, why: None
         """Hears that a read took the place of an answer that was lost, and how it was."""
+        self.was_unknown = False
+        """Whether nobody can tell what was there before, since the switch cannot be asked."""
         self._switch = switch
         self._limits = limits
         self._clock = clock
+        self._ours = Ours(name, ports, wiring)
+        self.bystanders = Bystanders(self._ours)
         self._verification = Verification(name, switch, clock)
-        self._made: set[tuple[int, int]] = set()
-        self._shown: State | None = {}
-        """What the last read-back showed of ours; None when it could not be read."""
+        self._following = Following()
+        self._light = LightCheck(
+            name, switch, limits, self._ours.senders, self._ours.receivers, added
+        )
+        self._way_back = WayBack(self._ours, switch, self._verification, self._following, clock)
+        self._is_doubted = False
+        """Whether the outcome of the last change is in doubt, and not yet undone for certain."""
+        self._told_at = 0.0
+        self._may_move: Callable[[], None] = lambda: None
         self._before: State = {}
         """What was ours before the last command."""
         self._planned: tuple[State, State] = ({}, {})
         """What was wanted last, and what the switch showed since."""
-        self._tx = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
-        self._rx = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
-        self._light = LightCheck(name, switch, limits, self._tx, self._rx, added)
 
     @property
     def shown(self) -> str:
         """Return in words what the last read-back showed of ours."""
-        if self._shown is None:
+        if self._ours.shown is None:
             return "what could not be read"
-        return self._named(self._shown) or "no circuit of ours"
+        return self._ours.named(self._ours.shown) or "no circuit of ours"
+
+    @property
+    def ports(self) -> frozenset[int]:
+        """Return the ports that the plan uses, and those that such a switch moves with them."""
+        return self._ours.ports
+
+    def when_led_astray(self, tell: Callable[[str, CrossPairs], None]) -> None:
+        """Have `tell` called at once with what the switch made of our commands without being asked.
+
+        What is taken for that goes again.
+        """
+        self._ours.led_astray = tell
+
+    def permit(self, may_move: Callable[[], None]) -> None:
+        """Have `may_move` called before any order: it raises BusyError once our lease is lost."""
+        self._may_move = self._way_back.may_move = may_move
+
+    def when_waiting(self, tell: Callable[[str], None]) -> None:
+        """Have `tell` called with a sentence when the outcome of a change must be waited for."""
+        self._way_back.tell = tell
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
         """Take what is on our ports as the state to return to.
@@ -93,7 +115,7 @@ class Crossbar:
         never dark always shows something; where it points our light is ours to move, and so is
         light in the state that the lab declares safe.
         """
-        found = self._on_our_ports(self._switch.state(deadline))
+        found = self._ours.on_ports(self._found(deadline))
         can = self._switch.capabilities
         idle = self.ports if can.positions or can.mesh else frozenset[int]()
         foreign = {
@@ -104,14 +126,23 @@ class Crossbar:
         if foreign:
             raise BusyError(
                 f"{self.name} holds circuits already on ports that are wanted: "
-                f"{self._named(foreign)}",
+                f"{self._ours.named(foreign)}",
                 hint="wait for whoever made them, or take them down with "
                 f"`{typed('switch', self.name, 'disconnect', *_all(foreign))}`",
             )
-        self.start = self._shown = found
-        self._made = set(found.items())
+        self.start = self._ours.shown = found
+        self._ours.made = set(found.items())
         if idle:
-            self.ports |= set(found.values())
+            self._ours.ports |= set(found.values())
+
+    def _found(self, deadline: Deadline) -> State:
+        """Read back; what cannot be asked, and is ours as a whole, begins dark."""
+        try:
+            return self._switch.state(deadline)
+        except NotKnown:
+            self.was_unknown = True
+            self._switch.presume({})
+            return self._switch.state(deadline)
 
     def plan(self, wanted: State, deadline: Deadline) -> tuple[State, Change]:
         """Read back and return the state with the change that is needed.
@@ -120,13 +151,13 @@ class Crossbar:
         when light would break a limit, UsageError for what this switch cannot hold.
         """
         state = self._switch.state(deadline)
-        self._refuse_if_gone(Difference.between(self._shown or {}, state).missing)
-        can, ours = self._switch.capabilities, self._ours(state)
+        self._refuse_if_gone(Difference.between(self._ours.shown or {}, state).missing)
+        can, ours = self._switch.capabilities, self._ours.of(state)
         try:
             change = plan_change(state, wanted, ours, self.ports, can)
         except ForeignCircuit as error:
             raise BusyError(
-                f"{self.name} holds circuits in the way: {self._named(error.foreign)}",
+                f"{self.name} holds circuits in the way: {self._ours.named(error.foreign)}",
                 hint="find out who else uses this switch",
             ) from None
         except ValueError as error:
@@ -138,13 +169,13 @@ class Crossbar:
     def check(self, deadline: Deadline) -> None:
         """Read back and raise BusyError when our ports are not as we left them."""
         state = self._switch.state(deadline)
-        if self._shown is None:
-            self._shown = self._ours(state)
-        drift = Difference.between(self._shown, self._on_our_ports(state))
+        if self._ours.shown is None:
+            self._ours.shown = self._ours.of(state)
+        drift = Difference.between(self._ours.shown, self._ours.on_ports(state))
         self._refuse_if_gone(drift.missing)
         if came := drift.extra:
             raise BusyError(
-                f"{self.name} was changed behind our back: {self._named(came)} came",
+                f"{self.name} was changed behind our back: {self._ours.named(came)} came",
                 hint="find out who else uses this switch",
             )
 
@@ -154,29 +185,32 @@ class Crossbar:
         A command whose answer was lost is never sent again: the read-back alone decides. On any
         error `roll_back` must follow.
         """
-        self._before = self._ours(state)
-        self._made |= set(change.adds.items())
-        expected = self._on_our_ports(after(state, change))
+        self._before = self._ours.of(state)
+        self._ours.made |= set(change.adds.items())
+        self.bystanders.note(state, change)
+        expected = self._ours.on_ports(after(state, change))
+        self._told_at = self._clock.now()
         applied = self._told(change, expected, deadline)
-        self._own(_astray(state, change, applied))
+        self._ours.own(state, change, applied)
+        self._following.compare(state, change, applied)
         self._planned = self._planned[0], applied.state
-        self._shown = self._ours(applied.state)
+        self._ours.shown, self._ours.seen = self._ours.of(applied.state), applied.state
         if applied.refused:
             words = "; ".join(f"{i}: {word}" for i, word in sorted(applied.refused.items()))
             raise InstrumentError(self.name, f"refused a part of {change}: {words}")
-        if gap := Difference.between(expected, self._on_our_ports(applied.state)):
+        if gap := Difference.between(expected, self._ours.on_ports(applied.state)):
             raise InstrumentError(
                 self.name,
                 f"was told {change}, reported no error, but shows {gap}",
                 hint=f"a port may be stuck: look at it with `{typed('switch', self.name, 'show')}`",
             )
-        self._made &= set(applied.state.items())
+        self._ours.made &= set(applied.state.items())
         return applied
 
     def verify(self, change: Change, deadline: Deadline) -> Verified:
         """Wait until the switch says that a change is in order, and its light there and right."""
-        verified = self._verification.verify(change, self._shown or {}, deadline)
-        self._light.verify(change, self._shown or {}, deadline)
+        verified = self._verification.verify(change, self._ours.shown or {}, deadline)
+        self._light.verify(change, self._ours.shown or {}, deadline)
         return verified
 
     @property
@@ -188,8 +222,16 @@ class Crossbar:
         """Look at our receivers that have a limit; return what gives them too much, in words."""
         return {
             CrossConnect(self.name, found.ingress, found.egress): self._light.words(found)
-            for found in self._light.look(self._shown or {}, deadline)
+            for found in self._light.look(self._ours.shown or {}, deadline)
         }
+
+    def contradicted(self) -> None:
+        """Believe no more that the switch shows at once what it does: it has shown otherwise."""
+        self._following.doubt()
+
+    def others_gone(self) -> str:
+        """Return in words what of others went with the last change; empty when nothing did."""
+        return self.bystanders.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
 
     def accept(self) -> None:
         """Let what was planned last be what `check` expects.
@@ -198,175 +240,62 @@ class Crossbar:
         """
         wanted, seen = self._planned
         alike = {i: e for i, e in seen.items() if wanted.get(i) == e}
-        self._shown = self._ours(seen) | alike
+        self._ours.shown = self._ours.of(seen) | alike
 
     def roll_back(self, change: Change, error: BaseException) -> None:
         """Bring the ports of the last change, which `error` has ended, back to what they were.
 
-        Raise UnsafeError with the difference that remains.
+        Raise UnsafeError with the difference that remains, or where it is not known.
         """
-        self._bring_back(self._before, change.ports, Deadline.after(BACK_LIMIT))
+        self._is_doubted = not _is_refused(change, error, self.name)
+        doubted = change if self._is_doubted else _NOTHING
+        goal = Goal(self._before, change.ports, doubted=doubted, doubted_at=self._told_at)
+        self._go_back(goal, Deadline.after(BACK_LIMIT + REST_LIMIT))
         is_known = isinstance(error, TestbedError) and not isinstance(error, _LOST)
         if not is_known:  # it may still be carried out, and is ours to take back then
-            self._made |= set(change.adds.items())
+            self._ours.made |= set(change.adds.items())
 
     def restore(self, deadline: Deadline) -> None:
         """Bring our ports back to the start; raise UnsafeError when they cannot be."""
-        self._bring_back(self.start, self.ports, deadline)
+        self._go_back(Goal(self.start, self.ports), deadline)
 
-    def take_over(self, start: State, made: Iterable[tuple[int, int]]) -> None:
-        """Take over what a run that is over found here, and what it made."""
-        self.start = start
-        self._made = {*made, *start.items()}
-
-    def bring_back(self, deadline: Deadline) -> list[str]:
-        """Bring what was taken over back to the start, as far as others leave room for it.
-
-        Where they do not, the safe state of the lab takes its place. Return in words what is
-        otherwise than it was; raise UnsafeError with what is still as the run left it.
-        """
-        present = self._switch.state(deadline)
-        goal = reachable(self.start, present, self._ours(present), self.ports, self._limits)
-        self._bring_back(goal.target, self.ports, deadline, goal.others)
-        said = {
-            "was made by somebody else and is left alone": goal.others,
-            "was there before and cannot be had again": goal.missing,
-            "is there instead, as the lab declares it safe": goal.instead,
-        }
-        return [
-            f"{self.name}: {self._named(cross)} {word}" for word, cross in said.items() if cross
-        ]
-
-    def _own(self, astray: CrossPairs) -> None:
-        """Take what went astray for ours, so that it is taken back."""
-        if astray:
-            self._made |= astray
-            self.led_astray(self.name, astray)
+    def _go_back(self, goal: Goal, deadline: Deadline) -> None:
+        self._way_back.go(goal, deadline, must_rest=self._is_doubted)
+        self._is_doubted = False
 
     def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:
         """Have a change carried out; an answer that was lost is replaced by a read."""
-        self.may_move()
+        self._may_move()
         began = now()
         try:
             return self._switch.apply(change, deadline)
         except _LOST as lost:
             with suppress(LabError):
                 state = self._switch.state(deadline)
-                if self._on_our_ports(state) == expected:
+                if self._ours.on_ports(state) == expected:
                     why = str(lost.args[0]).removeprefix(f"{self.name}: ")
                     self.answer_lost(self.name, why)
                     return Applied(began, now(), now(), state)
             raise
 
-    def _bring_back(
-        self,
-        target: State,
-        region: frozenset[int],
-        deadline: Deadline,
-        others: State = {},  # noqa: B006 - never written to
-    ) -> None:
-        """Make `target` what `region` shows besides `others`, reading before each try.
-
-        Raise UnsafeError when that fails.
-        """
-        self._made |= set(target.items())
-        told: dict[int, int] = {}
-        for pause in _PAUSES:
-            problem = self._step_back(target, region, told, deadline, others)
-            if not problem:
-                self._made = set(target.items())
-                return self._verify_back(told, deadline)
-            self._clock.wait(min(pause, deadline.left))
-        raise UnsafeError(
-            f"{self.name} could not be brought back: {problem}",
-            hint=f"look at it with `{typed('switch', self.name, 'show')}`",
-        )
-
-    def _step_back(
-        self,
-        target: State,
-        region: frozenset[int],
-        told: dict[int, int],
-        deadline: Deadline,
-        others: State,
-    ) -> str:
-        """Go once towards a state; return what is still wrong with it, or an empty string."""
-        trouble = ""
-        try:
-            present = self._switch.state(deadline)
-            try:
-                if back := self._way_back(present, target):
-                    told |= back.adds
-                    self.may_move()
-                    applied = self._switch.apply(back, deadline)
-                    self._own(_astray(present, back, applied))
-                    present = applied.state
-            except (TestbedError, ValueError) as error:
-                trouble = f"{error}; "
-                present = self._switch.state(deadline)
-        except LabError as error:
-            self._shown = None
-            return f"{trouble}what it shows cannot be read: {error}"
-        self._shown = self._ours(present)
-        shown = {i: e for i, e in present.items() if {i, e} & region or target.get(i) == e}
-        shown = {i: e for i, e in shown.items() if others.get(i) != e}
-        left = Difference.between(target, shown)
-        return f"{trouble}it shows {left}" if left else ""
-
-    def _way_back(self, present: State, target: State) -> Change:
-        """Plan the way to a state, or to as much of it as nobody else is in the way of."""
-        can, ports = self._switch.capabilities, self.ports | {*target, *target.values()}
-        try:
-            return plan_change(present, target, self._ours(present), ports, can)
-        except ForeignCircuit as error:
-            blocked = {*error.foreign, *error.foreign.values()}
-            free = {i: e for i, e in target.items() if not {i, e} & blocked}
-            return plan_change(present, free, self._ours(present), ports, can)
-
-    def _verify_back(self, told: State, deadline: Deadline) -> None:
-        try:
-            self._verification.verify(Change({}, told), self._shown or {}, deadline)
-        except InstrumentError as error:
-            raise UnsafeError(
-                f"{self.name} was brought back, but {error}",
-                hint=f"look at it with `{typed('switch', self.name, 'show')}`",
-            ) from error
-
     def _refuse_if_gone(self, gone: State) -> None:
         if gone:
             raise BusyError(
-                f"{self.name} was changed behind our back: {self._named(gone)} is gone",
+                f"{self.name} was changed behind our back: {self._ours.named(gone)} is gone",
                 hint="find out who else uses this switch",
             )
 
-    def _on_our_ports(self, state: State) -> dict[int, int]:
-        return {i: e for i, e in state.items() if {i, e} & self.ports}
 
-    def _ours(self, state: State) -> dict[int, int]:
-        return {i: e for i, e in state.items() if (i, e) in self._made}
+def _is_refused(change: Change, error: BaseException, switch: str) -> bool:
+    """Tell whether it is known that nothing of a change was made: it was refused as a whole.
 
-    def _named(self, cross: State) -> str:
-        """Return cross-connects with the host ports that their fibres lead to."""
-        return ", ".join(
-            f"{i}→{e} ({self._tx.get(i, 'unwired')} to {self._rx.get(e, 'unwired')})"
-            for i, e in sorted(cross.items())
-        )
+    A refusal of one circuit among several says nothing of the others.
+    """
+    if isinstance(error, Rejected) and error.instrument == switch:
+        return len(change.removes) + len(change.adds) == 1
+    return isinstance(error, UsageError | BusyError)
 
 
 def _all(cross: State) -> list[str]:
     """Return cross-connects as the words of a command line."""
     return [str(port) for pair in sorted(cross.items()) for port in pair]
-
-
-def _astray(state: State, change: Change, applied: Applied) -> CrossPairs:
-    """Return the cross-connects that our command made without being asked for it.
-
-    A switch that refused nothing of an ingress and shows it elsewhere was led astray by us; one
-    whose answer was lost may have been restarted or moved by others meanwhile, so of that one
-    nobody knows.
-    """
-    return frozenset(
-        (i, e)
-        for i, e in applied.state.items()
-        if i in change.adds and i not in applied.refused and e not in (state.get(i), change.adds[i])
-    )

@@ -12,7 +12,7 @@ from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
 from testbed.bench.opening import make_instrument, opening_seconds
 from testbed.clock import Deadline
-from testbed.errors import LabError, TestbedError
+from testbed.errors import LabError, NotKnown, TestbedError
 from testbed.fabric.device import Capabilities, spans
 from testbed.schema import Host, Lab, avoided
 from testbed.units import counted
@@ -80,7 +80,10 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
     """Say what an instrument does to light, or sees of it."""
     if name in lab.switches:
         _check_fibres(lab, name, instrument.capabilities)
-        yield counted(len(instrument.state(deadline)), "cross-connect")
+        try:
+            yield counted(len(instrument.state(deadline)), "cross-connect")
+        except NotKnown:
+            yield "its cross-connects are not known, for it cannot be asked"
     elif name in lab.attenuators:
         for channel, fibre in lab.attenuators[name].fibres.items():
             shut = "" if instrument.is_open(channel, deadline) else ", shutter closed"

@@ -7,14 +7,16 @@ ours, what was there before and what must be taken back are known in one place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.moves import Move, Moved, move_all, not_all_back
+from testbed.bench.fabric_change import FabricChange, summed
+from testbed.bench.left_behind import LeftBehind
+from testbed.bench.moves import Move, OthersMoved, move_all, not_all_back
 from testbed.bench.promise import CircuitsPromise
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
@@ -32,21 +34,7 @@ from testbed.record.journal import Journal
 from testbed.record.lease import CHANGE_LIMIT
 from testbed.record.log import EventLog
 
-
-@dataclass(frozen=True, slots=True)
-class FabricChange:
-    """What one change did, with instants on this machine's monotonic clock."""
-
-    commanded: float
-    read_back: float
-    steady: float | None
-    """When every switch said that its part is in order; None where one cannot tell."""
-    lit: float | None
-    """When the light that was measured was right; None where a switch measures none."""
-    removed: frozenset[CrossConnect]
-    added: frozenset[CrossConnect]
-    disturbed: frozenset[CrossConnect]
-    """What changed or went dark for a moment although nobody asked for it."""
+_Ports = TypeVar("_Ports", bound=Crossbar)
 
 
 class Permit(Protocol):
@@ -54,6 +42,9 @@ class Permit(Protocol):
 
     def check(self, switch: str, ports: Iterable[int]) -> None:
         """Raise BusyError unless these ports of a switch are leased, and are so still."""
+
+    def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
+        """Return which of these ports somebody else has leased now."""
 
 
 class Fabric:
@@ -86,18 +77,27 @@ class Fabric:
         self._promise = CircuitsPromise(journal)
         self.circuits: Matching = frozenset()
         """What the last change made of our ports."""
+        self._others_gone: list[str] = []
+        """What of others went with our changes, in words."""
+        self._left: list[LeftBehind] = []
+        """What was taken over from a run that is over."""
         self._crossbars = [
-            self._crossbar(name, numbers)
+            self._crossbar(Crossbar, name, numbers)
             for name, numbers in _ports_by_switch(ports, wiring).items()
         ]
 
-    def _crossbar(self, name: str, ports: frozenset[int]) -> Crossbar:
+    def _crossbar(self, make: type[_Ports], name: str, ports: frozenset[int]) -> _Ports:
         limits = self._limits.get(name, NO_LIMITS)
         around = (self._wiring, limits, self._clock, self._added)
-        crossbar = Crossbar(name, self._switches[name], ports, *around)
+        crossbar = make(name, self._switches[name], ports, *around)
+        crossbar.permit(lambda: self._leased.check(name, crossbar.ports))
         crossbar.answer_lost = self._note_lost_answer
-        crossbar.may_move = lambda: self._leased.check(name, crossbar.ports)
+        crossbar.bystanders.leased_elsewhere = partial(self._leased.held_by_others, name)
+        crossbar.when_waiting(partial(self._note, name))
         return crossbar
+
+    def _note(self, switch: str, text: str) -> None:
+        self._log.append("note", switch, text=text)
 
     def _note_lost_answer(self, switch: str, why: str) -> None:
         self._log.append("retry", switch, what="reading what a change did", why=why)
@@ -110,6 +110,9 @@ class Fabric:
         cross = cross_connects(wanted, self._wiring)
         for crossbar in self._crossbars:
             crossbar.adopt(_on(crossbar.name, cross), deadline)
+            if crossbar.was_unknown:
+                text = "it cannot be asked which circuits it holds; the first change sets all of it"
+                self._note(crossbar.name, text)
 
     def change(self, wanted: Matching, owner: str, deadline: Deadline) -> FabricChange:
         """Make `wanted` the circuits on our ports and return when that is verified.
@@ -132,7 +135,8 @@ class Fabric:
             except TestbedError as error:
                 self._report_failure(owner, wanted, error)
                 raise
-            done = _summed(planned, moved, began)
+            self._note_others(planned)
+            done = summed(planned, moved, began)
             self.circuits = wanted
             self._report(owner, wanted, done)
             return done
@@ -160,6 +164,14 @@ class Fabric:
                 }
                 self.change(self.circuits - too_bright, "light", deadline)
             return found
+
+    def _note_others(self, moves: Iterable[Move]) -> None:
+        """Write down what of others went with a change; the end of the run says it once more."""
+        for move in moves:
+            if words := move.change and move.crossbar.others_gone():
+                text = f"{move.crossbar.name}: with {move.change} {words}"
+                self._note(move.crossbar.name, text)
+                self._others_gone.append(text)
 
     def check(self, deadline: Deadline) -> None:
         """Read every switch; raise BusyError with the difference when our ports have drifted."""
@@ -190,20 +202,24 @@ class Fabric:
             if problems:
                 raise not_all_back(problems, done)
             self.keep()
+            if self._others_gone:
+                raise OthersMoved(
+                    "; ".join(self._others_gone), hint="tell whoever made that; ours is back"
+                )
 
     def keep(self) -> None:
         """Leave our circuits as they are now, as the experiment wants it."""
         with self._lock:
             self._promise.settle()
 
-    def take_over(self, promise: Mapping[str, Any]) -> None:
+    def take_over(self, promise: Mapping[str, Any], alone: Collection[str] = ()) -> None:
         """Take over what a run that is over has promised of the switches that are open here.
 
-        `bring_back` then keeps the promise.
+        Nobody else can have used those `alone` since. `bring_back` then keeps the promise.
         """
         ports = {n: frozenset(p) for n, p in promise["ports"].items() if n in self._switches}
-        self._crossbars = [self._crossbar(name, numbers) for name, numbers in ports.items()]
-        self._promise.take_over(promise, self._crossbars)
+        self._left = [self._crossbar(LeftBehind, name, some) for name, some in ports.items()]
+        self._promise.take_over(promise, self._left, alone)
 
     def bring_back(self, deadline: Deadline) -> list[str]:
         """Bring what was taken over back to its start, or as near as others leave room for.
@@ -215,7 +231,7 @@ class Fabric:
         words: list[str] = []
         problems: list[TestbedError] = []
         with self._lock:
-            for crossbar in self._crossbars:
+            for crossbar in self._left:
                 try:
                     self._leased.check(crossbar.name, crossbar.ports)
                     words += crossbar.bring_back(deadline)
@@ -251,7 +267,7 @@ class Fabric:
             owner,
             circuits=sorted(map(str, wanted)),
             reason=str(error),
-            rolled_back=not isinstance(error, UnsafeError),
+            rolled_back=isinstance(error, OthersMoved) or not isinstance(error, UnsafeError),
         )
 
 
@@ -263,23 +279,3 @@ def _ports_by_switch(ports: Iterable[HostPort], wiring: Wiring) -> dict[str, fro
 
 def _on(switch: str, cross: Iterable[CrossConnect]) -> dict[int, int]:
     return {c.ingress: c.egress for c in cross if c.switch == switch}
-
-
-def _summed(planned: list[Move], moved: list[Moved], began: float) -> FabricChange:
-    """Return what all switches did as one change."""
-    changes = [(move.crossbar.name, move.change) for move in planned]
-    return FabricChange(
-        commanded=min((m.applied.commanded for m in moved), default=began),
-        read_back=max((m.applied.read_back for m in moved), default=now()),
-        steady=_latest([m.verified.steady for m in moved]),
-        lit=_latest([m.verified.lit for m in moved]),
-        removed=frozenset(CrossConnect(n, i, e) for n, c in changes for i, e in c.removes.items()),
-        added=frozenset(CrossConnect(n, i, e) for n, c in changes for i, e in c.adds.items()),
-        disturbed=frozenset(CrossConnect(n, i, e) for n, c in changes for i, e in c.disturbs),
-    )
-
-
-def _latest(instants: list[float | None]) -> float | None:
-    """Return the last of the instants; None when there is none, or one of them is not known."""
-    known = [instant for instant in instants if instant is not None]
-    return max(known) if known and len(known) == len(instants) else None

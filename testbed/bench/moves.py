@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from testbed.bench.contracts import Applied
 from testbed.bench.crossbar import Crossbar
@@ -15,6 +16,10 @@ from testbed.clock import Deadline
 from testbed.errors import InstrumentError, TestbedError, UnsafeError
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
+
+
+class OthersMoved(UnsafeError):
+    """Report that circuits of somebody else went with a change; all of ours is as it is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,13 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
     return [Moved(*pair) for pair in zip(applied, verified, strict=True)]
 
 
+def take_back(move: Move, error: InstrumentError) -> NoReturn:
+    """Take back a change that was verified, since its switch contradicts it; raise what says so."""
+    move.crossbar.contradicted()
+    _take_back([move], error)
+    raise _rolled_back(error) from error
+
+
 def _take_back(told: list[Move], error: BaseException) -> None:
     problems: list[UnsafeError] = []
     done: list[str] = []
@@ -73,6 +85,9 @@ def _take_back(told: list[Move], error: BaseException) -> None:
         known = isinstance(error, TestbedError)
         why = str(error.args[0]) if known else "ended in the middle of a change"
         raise not_all_back(problems, done, why) from error
+    if others := "; ".join(filter(None, (move.crossbar.others_gone() for move in told))):
+        why = str(error.args[0]) if isinstance(error, TestbedError) else "ended in the middle"
+        raise OthersMoved(f"{why}; the change was rolled back, but {others}") from error
 
 
 def not_all_back(

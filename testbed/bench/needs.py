@@ -49,6 +49,19 @@ def part_of(lab: Lab, name: str, part: str) -> Resources:
     return frozenset(Resource(box, part, f"{name}.{part}") for box in boxes_of(lab, name))
 
 
+def ports_among(
+    lab: Lab, switch: str, ports: Iterable[int], leased: Iterable[Resource]
+) -> frozenset[int]:
+    """Return which ports of a switch are among what is leased."""
+    held = [*leased]
+    parts = {port: part_of(lab, switch, str(port)) for port in ports}
+    return frozenset(
+        port
+        for port, mine in parts.items()
+        if any(one.overlaps(other) for one in mine for other in held)
+    )
+
+
 def whole_of(lab: Lab, name: str) -> Resources:
     """Return an instrument as a whole."""
     part = portion(lab, name, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from testbed.bench.cards import options_of
 from testbed.bench.contracts import Attenuator, OpticalSwitch, PowerMeter, PowerUnit, Tracer
 from testbed.plugins import kind
 from testbed.schema import Lab
@@ -37,5 +38,7 @@ def make_instrument(lab: Lab, name: str, tracer: Tracer) -> Instrument:
         usable = (frozenset(lab.attenuators[name].fibres),)
     elif name in lab.meters:
         usable = (frozenset(lab.meters[name].taps),)
-    made: Instrument = make(name, spec.resource, *usable, spec.identity, spec.options, tracer)
+    made: Instrument = make(
+        name, spec.resource, *usable, spec.identity, options_of(lab, name), tracer
+    )
     return made

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from testbed.bench.answered import Answered
-from testbed.bench.needs import addresses_of, box_of, portion
+from testbed.bench.needs import addresses_of, box_of, portion, ports_among
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
@@ -42,6 +42,11 @@ class Guard:
         """Raise BusyError unless these ports of a switch are leased, and are so still."""
         parts = {portion(self._lab, switch, str(port)) for port in ports}
         self._instrument(switch, parts)
+
+    def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
+        """Return which of these ports somebody else has leased now."""
+        theirs = self._lease.of_others() if self._lease else frozenset()
+        return ports_among(self._lab, switch, ports, theirs)
 
     def resource(self, resource: Resource) -> None:
         """Raise BusyError unless a resource is leased, and is so still."""

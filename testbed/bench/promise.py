@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from testbed.bench.crossbar import Crossbar, CrossPairs
+from testbed.bench.crossbar import Crossbar
+from testbed.bench.left_behind import LeftBehind
 from testbed.bench.moves import Move
+from testbed.bench.ours import CrossPairs
 from testbed.record.journal import Journal
 
 
@@ -51,18 +53,24 @@ class CircuitsPromise:
             self._journal.settle(self._entry)
             self._entry, self._made = None, {}
 
-    def take_over(self, entry: Mapping[str, Any], crossbars: Sequence[Crossbar]) -> None:
-        """Go on with what a run that is over has promised, on those switches that are open."""
+    def take_over(
+        self, entry: Mapping[str, Any], left: Sequence[LeftBehind], alone: Collection[str]
+    ) -> None:
+        """Go on with what a run that is over has promised, on those switches that are open.
+
+        Nobody else can have used those `alone` since.
+        """
         self._entry = entry["id"]
         self._made = {name: _pairs(entry["made"].get(name, ())) for name in entry["ports"]}
-        for crossbar in crossbars:
+        for crossbar in left:
             name = crossbar.name
-            crossbar.take_over(dict(_pairs(entry["start"][name])), self._made[name])
-        self._hear(crossbars)
+            start = dict(_pairs(entry["start"][name]))
+            crossbar.take_over(start, self._made[name], alone=name in alone)
+        self._hear(left)
 
     def _hear(self, crossbars: Iterable[Crossbar]) -> None:
         for crossbar in crossbars:
-            crossbar.led_astray = self._add
+            crossbar.when_led_astray(self._add)
 
     def _add(self, switch: str, astray: CrossPairs) -> None:
         """Promise to take back what a switch made of our light without being asked for it."""

@@ -36,7 +36,8 @@ from testbed.schema import Lab, load_circuits, load_lab, split_overrides
 from testbed.units import counted
 
 if TYPE_CHECKING:
-    from testbed.bench.byhand import Row, SwitchByHand
+    from testbed.bench.byhand import SwitchByHand
+    from testbed.bench.rows import Row
     from testbed.fabric.circuits import CrossConnect
 
 Action = Literal["show", "connect", "disconnect", "plan", "apply", "watch"]
@@ -97,7 +98,7 @@ def switch(
     from testbed.cli.record import passing_record
     from testbed.record.journal import has_promised
 
-    with switch_by_hand(found, name, leases_of(found), force=force) as box:
+    with switch_by_hand(found, name, leases_of(found), force=force, tell=_say) as box:
         if action == "watch":
             _watch(box, seconds, json)
         elif action == "plan":
@@ -110,11 +111,15 @@ def switch(
                     passing_record(found, results, set_) as run,
                     finishing_first(partial(has_promised, run.journal)),
                 ):
-                    done = move(circuits, run)
-                if done is None:
+                    made = move(circuits, run)
+                if made.moved is None:
                     print(f"{name}: nothing to change", file=sys.stderr)
-            _print_rows(box, json)
+            _print_rows(box, made.rows if move else box.rows(), json)
     return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset[CrossConnect]:
@@ -134,8 +139,7 @@ def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset
     return listed_circuits(lab, name, load_circuits(Path(what[0])))
 
 
-def _print_rows(box: SwitchByHand, json: bool) -> None:
-    rows = box.rows()
+def _print_rows(box: SwitchByHand, rows: list[Row], json: bool) -> None:
     if json:
         print_json([row.to_json() for row in rows])
         return
@@ -157,8 +161,7 @@ def _print_plan(box: SwitchByHand, circuits: frozenset[CrossConnect], json: bool
     rows += [("+", pair) for pair in sorted(change.adds.items())]
     rows += [("~", pair) for pair in sorted(change.disturbs)]
     for sign, (ingress, egress) in rows:
-        ends = f"{box.source(ingress) or 'unwired'} to {box.sink(egress) or 'unwired'}"
-        print(f"  {sign} {ingress:>4} → {egress:<4} {ends}")
+        print(f"  {sign} {ingress:>4} → {egress:<4} {box.ends(ingress, egress)}")
     if not rows:
         print("  nothing to change")
 

@@ -55,6 +55,11 @@ MISROUTED_PORT = _fault("misrouted", "a switch connects a port to another than i
 DIM_CIRCUIT = _fault("dim", "a new circuit of a switch reads back as done and loses 30 dB")
 FAILED_PORT = _fault("failed", "a port of a switch is flagged as failed and stays dark")
 SLOW_SETTLING = _fault("slow", "a switch takes ten times as long to settle")
+LATE_READ_BACK = _fault("lag", "a switch reads back what was there `delay` ago")
+FLAPPING_READ_BACK = _fault(
+    "flap", "a switch reads back what is there, and what was there `delay` ago, in turn"
+)
+SWEPT_CIRCUIT = _fault("swept", "a switch takes down, with a change, a circuit that nobody named")
 VANISHING_CIRCUIT = _fault("vanish", "a switch drops a new circuit by itself after `delay`")
 MEDDLING = _fault("meddled", "somebody else takes circuits of a switch down")
 RESTART = _fault("restart", "a switch loses power for a moment and starts as its boot mode says")

@@ -42,6 +42,8 @@ class Lease:
 
     def __init__(self, leases: Leases, claim: Claim, sign: LifeSign, began: float) -> None:
         """Keep a claim alive that was asked for at `began`, a `boot_time`."""
+        self.inherited: frozenset[Resource] = frozenset()
+        """What a dead run still had when this took over from it: nobody else has had that."""
         self._leases = leases
         self._claim = claim
         self._sign = sign
@@ -103,6 +105,12 @@ class Lease:
             began = boot_time()
             self._claim = self._leases.widen(self._claim, more)
             self._renewed, self._trouble = began, ""
+
+    def of_others(self) -> frozenset[Resource]:
+        """Return what others hold now, as the store says."""
+        held = [f.claim for f in self._leases.find() if f.standing == "held"]
+        theirs = [claim.resources for claim in held if claim.token != self._claim.token]
+        return frozenset[Resource]().union(*theirs)
 
     def regain(self) -> bool:
         """Take again what was lost, to give it back in order; tell whether all is ours."""

@@ -134,7 +134,9 @@ class Leases:
             sign.end()
             raise
         _sweep(before[token] for token in tokens)
-        return Lease(self, heir, sign, began)
+        lease = Lease(self, heir, sign, began)
+        lease.inherited = frozenset[Resource]().union(*(before[t].resources for t in tokens))
+        return lease
 
     def release_run(self, run: str) -> None:
         """Give back all that a dead run had, once nothing of it is left to be taken back.

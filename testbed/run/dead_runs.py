@@ -36,6 +36,13 @@ class DeadRun:
                 f"{directory.path}/run.json does not say whether it ran on hardware or on a twin",
                 hint="see to the lab by hand",
             )
+        if _is_contradictory(facts):
+            raise UsageError(
+                f"{directory.path}/run.json does not say in which twin it ran: its label is "
+                f"{facts['label']} and its twin {facts.get('twin')!r}",
+                hint="what a run changed in a twin is never looked for on hardware; see to it by "
+                "hand",
+            )
         return cls(directory, facts)
 
     @property
@@ -57,6 +64,14 @@ class DeadRun:
         """Return the lab as it was for the run, by the copy that it made."""
         _, theirs = split_overrides(self.facts.get("overrides", ()))
         return load_lab(self.directory.path / "lab.yaml", theirs)
+
+
+def _is_contradictory(facts: Mapping[str, Any]) -> bool:
+    """Tell whether a run's label and the identity of its twin do not go together."""
+    twin = facts.get("twin")
+    if facts["label"] == "measured-twin":
+        return not (isinstance(twin, str) and twin)
+    return facts["label"] == "measured-hw" and bool(twin)
 
 
 def _refuse_a_strangers(run: RunDirectory, path: Path) -> None:

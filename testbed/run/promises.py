@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from testbed.bench.needs import host_of, part_of, whole_of
 from testbed.record.journal import Entry
 from testbed.record.lease_rules import Resource
+from testbed.record.log import read_events
+from testbed.record.rundir import RunDirectory
 from testbed.run.tuning import SETTINGS
 from testbed.schema import Lab
 
@@ -49,3 +51,17 @@ def needed(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
                 yield SETTINGS
             case {"host": name} if name in lab.hosts:
                 yield from host_of(lab, name)
+
+
+def alone(
+    lab: Lab, promise: Mapping[str, Any], inherited: Collection[Resource], run: RunDirectory
+) -> list[str]:
+    """Return which switches of a promise nobody else can have used since its run had them whole.
+
+    `inherited` is what the run still had leased when it was taken over.
+    """
+    known = [name for name in promise["ports"] if name in lab.switches]
+    held = [name for name in known if whole_of(lab, name) <= {*inherited}]
+    if held and any(event.kind == "lease.regained" for event in read_events(run.events)):
+        return []
+    return held

@@ -26,13 +26,14 @@ from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox
-from testbed.run.promises import needed, what
+from testbed.run.promises import alone, needed, what
 from testbed.run.tuning import TwinDoor
 from testbed.schema import Lab
 
 _TAKE_LIMIT = 20.0
 _OPEN_LIMIT = 10.0
-_STEP_LIMIT = 25.0
+_STEP_LIMIT = 45.0
+"""Seconds for a step; a switch whose read-back lags must come to rest in them."""
 _HOST_LIMIT = 30.0
 """Seconds in which a host that is starting must have answered; all are asked side by side."""
 
@@ -105,16 +106,15 @@ def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event
         promises = open_entries(run.journal)
         if not promises:
             return EXIT_PASSED
-        log = EventLog.resume(run.events)
-        log.subscribe(subscriber)
-        log.append("recover.begin", run.id, **_beginning(promises))
-        log.append("cleanup.begin", "everything")
-        log.append("note", run.id, text=why)
-        for promise in promises:
-            journal.settle(promise["id"])
-        log.append("cleanup.end", "everything", verified=True, problem="")
-        log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
-        log.close()
+        with closing(EventLog.resume(run.events)) as log:
+            log.subscribe(subscriber)
+            log.append("recover.begin", run.id, **_beginning(promises))
+            log.append("cleanup.begin", "everything")
+            log.append("note", run.id, text=why)
+            for promise in promises:
+                journal.settle(promise["id"])
+            log.append("cleanup.end", "everything", verified=True, problem="")
+            log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
     finally:
         journal.close()
     return EXIT_PASSED
@@ -146,6 +146,7 @@ class _Replay:
         self._problems: dict[str, TestbedError] = {}
         """By step, what kept it from being done."""
         self._opened: dict[str, TestbedError | None] = {}
+        self._inherited: frozenset[Resource] = frozenset()
         self._was_dark: set[str] = set()
         """Hosts that had no power: nothing of the run can be left on them."""
 
@@ -154,6 +155,7 @@ class _Replay:
         promises = open_entries(self._run.journal)
         self._log.append("recover.begin", self._run.id, **_beginning(promises))
         self._bench.hold(lease)
+        self._inherited = lease.inherited
         self._push_all(promises)
         try:
             self._cleanup.run()
@@ -227,7 +229,7 @@ class _Replay:
         closed = self._open(promise["ports"], deadline)
         self._bench.open_fabric(())
         fabric = self._bench.fabric
-        fabric.take_over(promise)
+        fabric.take_over(promise, alone(self._lab, promise, self._inherited, self._run))
         try:
             for words in fabric.bring_back(deadline):
                 self._log.append("note", what(promise), text=words)

@@ -93,9 +93,11 @@ class Tenure:
             cleanup.push("lost leases", partial(self._regain, self._lease), RESTORE_LIMIT)
 
     def _regain(self, lease: Lease, _: Deadline) -> None:
-        if not lease.regain():
-            text = "what was lost belongs to somebody else now and is not touched any more"
-            self._log.append("note", "leases", text=text)
+        if lease.regain():
+            self._log.append("lease.regained", "")
+            return
+        text = "what was lost belongs to somebody else now and is not touched any more"
+        self._log.append("note", "leases", text=text)
 
     def end(self, _: Deadline) -> None:
         """Give all back, unless something is still changed: then `recover` must come first."""

@@ -13,6 +13,7 @@ from rig import States, change, reach, soon
 
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
+from testbed.fabric.change import Change
 
 SILENCE = 0.06
 """Seconds of patience with a switch that will not answer."""
@@ -20,6 +21,9 @@ PATIENCE = 0.3
 """Seconds of patience with a switch that may answer on a fresh line."""
 OVERRUN = 1.0
 """Seconds by which a busy machine may end a wait too late."""
+
+LAG = 0.15
+"""Seconds by which a read-back is late."""
 
 RIGHT = "right"
 
@@ -236,6 +240,31 @@ def vanishes(rig, switch, name):
     _is_consistent(rig, switch)
 
 
+def sweeps(rig, switch, name):
+    """A circuit that nobody named is gone, and the read-back says so."""
+    states = States(switch.capabilities)
+    reach(switch, states.all)
+    rig.wait_for_light(states.all)
+    rig.far_end.fault(name, count=1)
+    (first, *others) = sorted(states.all.items())
+    state = switch.apply(Change({first[0]: first[1]}, {}), soon()).state
+    assert len(state) == len(others) - 1 and state.items() <= dict(others).items()
+    _is_consistent(rig, switch)
+
+
+def reads_back_late(rig, switch, name):
+    """The read-back shows for a while what was there before; then what is there."""
+    states = States(switch.capabilities)
+    reach(switch, states.one)
+    rig.wait(LAG)
+    rig.far_end.fault(name, delay=LAG)
+    stale = reach(switch, states.other).state
+    assert stale in (states.one, states.other)
+    rig.wait(3 * LAG)
+    assert switch.state(soon()) == states.other == rig.settled_light()
+    rig.far_end.clear()
+
+
 # --- what the checks share ------------------------------------------------------------------------
 
 
@@ -340,6 +369,9 @@ EXPECTED = {
     "failed": Expected("dark; `unsteady` names it where the switch tells", status_shows),
     "slow": Expected("reads back as done; light comes when it comes", settles_late),
     "vanish": Expected("gone at the next read-back", vanishes),
+    "swept": Expected("gone in the read-back that comes with the change", sweeps),
+    "lag": Expected("reads back late; what was read last may be over", reads_back_late),
+    "flap": Expected("reads back late; what was read last may be over", reads_back_late),
     "meddled": Expected("drift: the next read-back differs", drift_shows),
     "restart": Expected("a fresh line, and what is left in the read-back", restarts),
     "restart-wrong": Expected("a fresh line, and the wrong circuits in the read-back", restarts),
@@ -354,5 +386,7 @@ BOX = {
     drift_shows,
     restarts,
     vanishes,
+    reads_back_late,
+    sweeps,
 }
 """The checks of faults that are the box's own, whatever line it hangs on."""

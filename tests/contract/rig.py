@@ -254,6 +254,8 @@ class Rig:
         driver = make("ocs", place.resource, ports, family.serial, options, tracer)
         self._drivers.append(driver)
         driver.open(soon())
+        if family.blind:
+            driver.presume({})
         return driver
 
     def _options(self, transport):

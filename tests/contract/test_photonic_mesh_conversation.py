@@ -6,7 +6,15 @@ import pytest
 from scripted import Conversation
 
 from testbed.clock import Deadline
-from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from testbed.errors import (
+    Garbled,
+    InstrumentError,
+    LinkLost,
+    NoReply,
+    NotKnown,
+    Rejected,
+    UsageError,
+)
 from testbed.fabric.change import Change, plan_change
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
@@ -49,6 +57,7 @@ class Mesh:
     def open(self):
         self.visited()
         self.driver.open(soon())
+        self.driver.presume({})
 
 
 def line_of(setting):
@@ -79,12 +88,19 @@ def test_the_greeting_says_who_it_is_and_nothing_is_sent(mesh):
     assert all(line.closed for line in mesh.script.opened)
 
 
-def test_before_the_first_change_the_state_counts_as_empty_and_the_transcript_says_so(mesh):
+def test_before_the_first_change_nothing_is_known_but_what_is_presumed(script):
+    mesh = Mesh(script)
     mesh.visited()
-    assert mesh.driver.state(soon()) == {}
-    assert ("note", b"nothing was told yet, so its state is unknown; taken as empty") in (
-        mesh.script.trace
-    )
+    mesh.driver.open(soon())
+    mesh.visited()
+    with pytest.raises(NotKnown, match=r"cannot be asked .* switch ocs apply wanted"):
+        mesh.driver.state(soon())
+    with pytest.raises(NotKnown):
+        mesh.driver.apply(Change({}, {1: 4}), soon())
+    mesh.driver.presume({1: 4})
+    mesh.visited()
+    assert mesh.driver.state(soon()) == {1: 4}
+    assert ("note", b"nothing was told yet; presumed: {1: 4}") in script.trace
 
 
 def test_a_change_is_one_connection_and_one_line_that_sets_every_cell(mesh):
@@ -192,6 +208,7 @@ def test_a_circuit_is_darkened_only_by_a_change_that_names_it(script):
     greeting = b"photonic mesh, serial S1, 131 cells\n"
     mesh.visited(greeting=greeting)
     mesh.driver.open(soon())
+    mesh.driver.presume({})
     ports = frozenset(range(1, 13))
     for wanted in CROWDED:
         can, state = mesh.driver.capabilities, mesh.driver.state
@@ -212,6 +229,7 @@ def test_circuits_that_are_blocked_together_are_refused_before_any_connection(sc
     mesh = Mesh(script, width=1, height=1, ingress=(0, 2, 4), egress=(6, 8, 10))
     mesh.visited(greeting=b"photonic mesh, serial S1, 6 cells\n")
     mesh.driver.open(soon())
+    mesh.driver.presume({})
     with pytest.raises(UsageError, match="no way found for 1→4, 2→6, 3→5 together"):
         mesh.driver.apply(Change({}, {1: 4, 2: 6, 3: 5}), soon())
 

@@ -160,6 +160,23 @@ def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(script, trouble):
     assert driver.state(soon()) == {}
 
 
+def test_what_others_have_that_is_no_circuit_here_is_left_out(script):
+    two_inputs_and_beyond = b"(@1,3,7),(@17,5,40)\n"
+    script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", two_inputs_and_beyond))
+    driver = script.polatis(ports=(1, 17))
+    driver.open(soon())
+    assert driver.state(soon()) == {1: 17}
+
+
+def test_such_a_thing_on_a_port_of_ours_is_not_left_out(script):
+    for greeting in (OPENING, GREETING):
+        script.line(*greeting, (b":OXC:SWIT:CONN:STAT?\n", b"(@3),(@5)\n"))
+    driver = script.polatis(ports=(3, 17))
+    driver.open(soon())
+    with pytest.raises(Garbled, match="not from an input to an output"):
+        driver.state(soon())
+
+
 def test_a_read_that_fails_twice_is_an_error(script):
     for greeting in (OPENING, GREETING):
         script.line(*greeting, (b":OXC:SWIT:CONN:STAT?\n", b"what?\n"))

@@ -67,6 +67,8 @@ class InMemory:
             lambda way, data: None,
             dial=wire.dial,
         )
+        if family.blind:
+            self.switch.presume({})
 
     def _hear(self, lit):
         self.lit = lit

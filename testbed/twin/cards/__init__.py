@@ -1,47 +1,20 @@
-"""Characterisation cards for twins: the presets beside this module, and those that labs made.
+"""What twins make of characterisation cards: the presets beside this module, and those of labs.
 
 The presets are synthetic: figures from publications and manuals, each with its source inside.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands import typed
-from testbed.errors import FileError
+from testbed.bench.cards import card_of, presets
 from testbed.fabric.card import Card
-from testbed.files import parse_json, read_file
-from testbed.plugins import nearest
 from testbed.schema import Lab
-from testbed.schema.load import MAX_BYTES
 
 if TYPE_CHECKING:
     from testbed.bench.sites import SwitchSite
 
-_PRESETS = Path(__file__).parent
-
-
-def presets() -> dict[str, Card]:
-    """Return the cards that come with the testbed, by name."""
-    return {path.stem: _read(path) for path in sorted(_PRESETS.glob("*.json"))}
-
-
-def card_of(lab: Lab, switch: str) -> Card:
-    """Return the card that a switch's twin is to follow; raise FileError when there is none."""
-    name = lab.twin.cards[switch]
-    path = Path(name) if name.endswith(".json") else _PRESETS / f"{name}.json"
-    try:
-        return _read(path)
-    except (OSError, ValueError) as error:
-        missing = isinstance(error, FileNotFoundError)
-        raise FileError(
-            lab.source.where("twin", "cards", switch),
-            f"{name} is no card: {'there is none of that name' if missing else error}",
-            hint=nearest(name, list(presets()))
-            if missing
-            else f"`{typed('twin', 'probe', switch)}` makes one",
-        ) from None
+__all__ = ["card_of", "check_cards", "follow", "presets", "settings_of"]
 
 
 def check_cards(lab: Lab) -> None:
@@ -75,7 +48,3 @@ def follow(card: Card, site: SwitchSite) -> None:
         site.conflict = "move"
     elif manner.startswith("accepted"):
         site.conflict = "ignore"
-
-
-def _read(path: Path) -> Card:
-    return Card.from_json(parse_json(read_file(path, MAX_BYTES, follow=True)))

@@ -16,5 +16,9 @@ FAMILY = Family(
         "password": Secret(file=str(Path(__file__).with_name("password.txt"))),
         "shape": "1x8x4",
     },
-    impossible={"partial": "it is told one circuit at a time"},
+    impossible={
+        "partial": "it is told one circuit at a time",
+        "lag": "its far end lists circuits by name, and forgets the names of those that are gone",
+        "flap": "its far end lists circuits by name, and forgets the names of those that are gone",
+    },
 )

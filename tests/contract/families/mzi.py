@@ -8,6 +8,7 @@ FAMILY = Family(
     inputs=2,
     outputs=2,
     impossible={
+        "swept": "it has one circuit, or one position",
         "partial": "it does one thing at a time",
         "vanish": "it always lights something",
         "misrouted": "of two positions, the wrong one is the old one: `stuck`",

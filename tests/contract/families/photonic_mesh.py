@@ -11,6 +11,9 @@ FAMILY = Family(
     outputs=6,
     blind=True,
     impossible={
+        "lag": "it has no read-back",
+        "swept": _UNSEEN,
+        "flap": "it has no read-back",
         "stuck": "cells stick, not circuits; see `cell-stuck`",
         "partial": "a list sets all of its cells, but for stuck ones",
         "misrouted": "circuits follow from the cells",

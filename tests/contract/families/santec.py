@@ -7,6 +7,7 @@ FAMILY = Family(
     ("visa-tcp", "tcp"),
     inputs=1,
     impossible={
+        "swept": "it has one circuit, or one position",
         "partial": "it does one thing at a time",
         "vanish": "it always lights something",
     },

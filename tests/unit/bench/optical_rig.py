@@ -59,6 +59,11 @@ class Rack:
         """Say which ports may be moved."""
         self.lease.check(switch, map(str, ports))
 
+    def held_by_others(self, switch, ports):
+        """Say which ports somebody else has leased."""
+        parts = {resource.part for resource in self.lease.of_others() if resource.box == switch}
+        return frozenset(port for port in ports if str(port) in parts)
+
     def _connect(self, name):
         inputs = frozenset(range(1, INPUTS + 1))
         outputs = frozenset(range(INPUTS + 1, 2 * INPUTS + 1))

@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from contextlib import nullcontext
 
 import pytest
 
@@ -18,6 +19,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
+from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 from testbed_drivers.switch import sides
 
@@ -43,24 +45,25 @@ switches:
 class HandRig:
     """A lab file, the far end of its switch, and a hand on it."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, text=LAB, twin="", *, monitors=False):
         self._directory = directory
         self._scheduler = WallScheduler()
-        site = SwitchSite(*sides(8, 8), "S1", 0.001, 1, self._scheduler, lambda lit: None)
-        self.far_end = PolatisFarEnd(site)
+        settle = 0.2 if monitors else 0.001
+        site = SwitchSite(*sides(8, 8), "S1", settle, 1, self._scheduler, lambda lit: None)
+        self.far_end = PolatisFarEnd(site, PolatisOptions(monitors=monitors))
         self._wire = serve_tcp(self.far_end)
         file = directory / "lab.yaml"
-        file.write_text(LAB.format(port=self._wire.port))
+        file.write_text(text.format(port=self._wire.port) + twin)
         self.lab = load_lab(str(file))
         self.leases = Leases(FileStore(directory / "leases.sqlite"))
 
     def connect(self, *ends):
         with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
-            return box.connect(parse_ends(self.lab, "ocs", list(ends)), self.record())
+            return box.connect(parse_ends(self.lab, "ocs", list(ends)), self.record()).moved
 
     def disconnect(self, *ends):
         with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
-            return box.disconnect(parse_ends(self.lab, "ocs", list(ends)), self.record())
+            return box.disconnect(parse_ends(self.lab, "ocs", list(ends)), self.record()).moved
 
     def record(self):
         self.last = RunDirectory.create(self._directory, "switch")
@@ -159,6 +162,19 @@ def test_the_way_back_is_on_the_disk_before_the_switch_is_told(hand):
     assert (entry["start"], entry["made"]) == ({"ocs": []}, {"ocs": [[4, 11]]})
     assert entry["ports"] == {"ocs": [4, 11]}
     assert open_entries(hand.last.journal) == []
+
+
+def test_a_switch_may_take_as_long_as_its_card_says(tmp_path):
+    text = LAB.replace("    keep_alive", "    monitors: true\n    keep_alive")
+    for card, ending in ((", cards: {ocs: polatis-6000}", "lit"), ("", "rolled back")):
+        directory = tmp_path / ending
+        directory.mkdir()
+        rig = HandRig(directory, text, f"twin: {{settle: 200 ms{card}}}\n", monitors=True)
+        try:
+            with nullcontext() if card else pytest.raises(InstrumentError, match=r"dark.*rolled"):
+                assert rig.connect("4", "11").verified.lit
+        finally:
+            rig.close()
 
 
 def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):

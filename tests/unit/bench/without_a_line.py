@@ -9,6 +9,7 @@ from testbed.bench.contracts import Identity
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.sites import SwitchSite
 from testbed.bench.verification import WallTime
+from testbed.clock import now
 from testbed.errors import NoReply
 from testbed.fabric.device import Capabilities
 from testbed.fabric.light import LightLimits
@@ -78,7 +79,7 @@ class WithoutALine(Switch):
     def _carry_out(self, change, deadline):
         self.box.disconnect(change.removes)
         self.box.connect(change.adds)
-        return Done(0.0, 0.0)
+        return Done(now(), now())
 
     def crossbar(self, ports=EVERYTHING, limits=LightLimits(), **more):  # noqa: B008 - frozen
         clock = WallTime(self.time.now, self.time.advance)

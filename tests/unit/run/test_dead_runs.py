@@ -215,9 +215,23 @@ def test_a_run_of_a_twin_that_cannot_be_seen_from_here_is_not_written_off(killed
     assert killed.promised() != []
 
 
-def on_a_twin(killed, twin):
+def on_a_twin(killed, twin, label="measured-twin"):
     facts = killed.directory.read_json("run.json")
-    killed.directory.write_json("run.json", {**facts, "label": "measured-twin", "twin": twin})
+    killed.directory.write_json("run.json", {**facts, "label": label, "twin": twin})
+
+
+@pytest.mark.parametrize("twin", [None, "", 0, []])
+def test_a_run_of_a_twin_that_is_not_named_is_not_recovered_on_hardware(killed, twin, capsys):
+    on_a_twin(killed, twin)
+    code, _, err = command(capsys, "latest")
+    assert code == 6 and "run.json does not say in which twin it ran" in err
+    assert killed.shown() == ONE_CROSSED and killed.promised() != []
+
+
+def test_a_run_that_names_a_twin_is_not_recovered_on_hardware(killed, capsys):
+    on_a_twin(killed, "node/boot/pid:[1]/12/345", label="measured-hw")
+    assert command(capsys, "latest")[0] == 6
+    assert killed.shown() == ONE_CROSSED
 
 
 @pytest.mark.parametrize("facts", [[], {}, {"label": "measured"}])

@@ -104,6 +104,7 @@ def test_what_a_driver_said_to_its_far_end_gets_the_same_answers_again(driver, t
     lab = lab_at(wire.port)
     switch = make_instrument(lab, "ocs", tracer)
     switch.open(soon())
+    switch.presume({})
     switch.apply(Change({}, {1: 18, 2: 17}), soon())
     switch.apply(Change({1: 18}, {}), soon())
     assert switch.state(soon()) == {2: 17}

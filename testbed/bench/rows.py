@@ -1,0 +1,105 @@
+"""The cross-connects of one switch as a person wants to see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.bench.contracts import OpticalSwitch
+from testbed.clock import Deadline
+from testbed.fabric.circuits import SwitchPort
+from testbed.fabric.device import State
+from testbed.fabric.reading import DARK, NOT_MEASURED, Reading
+from testbed.schema import Lab
+
+_FINAL = ("failed", "disabled")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cross-connect as a person wants to see it."""
+
+    ingress: int
+    egress: int
+    source: str
+    """The host port whose light enters, empty when the lab file knows none."""
+    sink: str
+    """The host port that the light reaches, empty when the lab file knows none."""
+    state: str
+    """The switch's own word on it, empty when it has none."""
+    light_in: Reading
+    light_out: Reading
+    """The light that enters, and that leaves."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as plain values: of light what it is, and its level where it has one."""
+        row = {"from": self.source, "to": self.sink, "ingress": self.ingress}
+        row |= {"egress": self.egress, "state": self.state}
+        for way, reading in (("in", self.light_in), ("out", self.light_out)):
+            row |= {f"light_{way}": str(reading.light), f"power_{way}": reading.dbm}
+        return row
+
+    @property
+    def ends(self) -> str:
+        """Return the host ports in words."""
+        return f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
+
+    @property
+    def trouble(self) -> str:
+        """Return what is wrong with it, empty where nothing is known to be."""
+        if self.state.startswith(_FINAL):
+            return self.state
+        return "dark" if self.light_in.dbm is not None and self.light_out == DARK else ""
+
+    def __str__(self) -> str:
+        return f"{self.ingress}→{self.egress} ({self.ends})"
+
+
+def rows_of(lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline) -> list[Row]:
+    """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
+    can, state = switch.capabilities, switch.state(deadline)
+    unsteady = switch.unsteady(deadline) if can.steadiness else {}
+    ports = {port for pair in state.items() for port in pair} & can.monitored
+    seen = switch.power(sorted(ports), deadline) if ports else {}
+    return [
+        Row(
+            ingress=i,
+            egress=e,
+            source=source(lab, name, i),
+            sink=sink(lab, name, e),
+            state=unsteady.get(i, "steady" if can.steadiness else ""),
+            light_in=seen.get(i, NOT_MEASURED),
+            light_out=seen.get(e, NOT_MEASURED),
+        )
+        for i, e in sorted(state.items())
+    ]
+
+
+def source(lab: Lab, switch: str, ingress: int) -> str:
+    """Return the host port whose light enters at a port, empty when the lab knows none."""
+    end, wiring = SwitchPort(switch, ingress), lab.wiring()
+    return next((str(port) for port, fibres in wiring.items() if fibres.tx == end), "")
+
+
+def sink(lab: Lab, switch: str, egress: int) -> str:
+    """Return the host port that light leaving at a port reaches, empty when none is known."""
+    end, wiring = SwitchPort(switch, egress), lab.wiring()
+    return next((str(port) for port, fibres in wiring.items() if fibres.rx == end), "")
+
+
+def contradiction(rows: list[Row], present: State, absent: State) -> str:
+    """Return in words how rows contradict what is to be there, and to be gone; empty: they agree.
+
+    Light is held against that where a switch measures it on both sides.
+    """
+    shown = {row.ingress: row for row in rows}
+    for ingress, egress in sorted(present.items()):
+        row = shown.get(ingress)
+        if row is None or row.egress != egress:
+            return f"{ingress}→{egress} is not there any more"
+        if row.trouble:
+            return f"{ingress}→{egress} is {row.trouble}"
+    for ingress, egress in sorted(absent.items()):
+        if ingress in shown and shown[ingress].egress == egress:
+            return f"{ingress}→{egress} is there all the same"
+    return ""

@@ -1,0 +1,56 @@
+"""What a command on a switch prints, its exit code, and what the box has never disagree."""
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from doubtful_boxes import CHARACTERS, LANGUAGES, DoubtfulBox
+
+from testbed.bench import following
+from testbed.record import lease_store, locks
+
+SCALE = 0.04
+"""Of full time, every day."""
+BOXES = len(CHARACTERS) * len(LANGUAGES)
+SOAK = 504
+AT_ONCE = 14
+
+
+@pytest.fixture
+def faster(monkeypatch, tmp_path):
+    """Let boxes be late by tenths of seconds, and be supposed to be so."""
+    monkeypatch.setattr(following, "LONGEST_LAG", following.LONGEST_LAG * SCALE)
+    for module in (locks, lease_store):  # what is owed for a moment is nobody else's affair
+        monkeypatch.setattr(module, "SHARED", tmp_path / "shared")
+
+
+@pytest.mark.parametrize("character", range(len(CHARACTERS)), ids=CHARACTERS)
+def test_exit_code_words_and_box_agree(tmp_path, faster, character):
+    language = character % len(LANGUAGES)
+    box = DoubtfulBox(tmp_path, character * len(LANGUAGES) + language, SCALE)
+    try:
+        box.play(4)
+    finally:
+        box.close()
+    assert sum(box.codes.values()) == 4
+
+
+def _played(seed):
+    """Play a box at full time in a process of its own."""
+    script = Path(__file__).with_name("doubtful_boxes.py")
+    command = [sys.executable, script, str(seed), str(SOAK // BOXES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.stdout else {"wrong": done.stderr}
+
+
+@pytest.mark.soak
+def test_over_five_hundred_commands_exit_code_words_and_box_agree():
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        played = list(pool.map(_played, range(BOXES)))
+    for one in played:
+        print(one)
+    assert [one["wrong"] for one in played if one["wrong"]] == []
+    assert sum(sum(one["codes"].values()) for one in played) == SOAK

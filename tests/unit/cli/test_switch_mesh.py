@@ -1,0 +1,85 @@
+"""The verb `switch` on a photonic mesh, which cannot be asked what it holds."""
+
+import time
+
+import pytest
+
+from testbed.bench.sites import SwitchSite
+from testbed.cli import run as command_line
+from testbed.twin.scheduler import WallScheduler
+from testbed.twin.wire import serve_tcp
+from testbed_drivers.cards_mesh import PhotonicMeshOptions
+from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
+from testbed_drivers.switch import sides
+
+LAB = """\
+lab: mesh
+hosts:
+  h0: {{ssh: h0, ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.4}}}}}}
+switches:
+  ocs:
+    {{driver: photonic-mesh, resource: "tcp://127.0.0.1:{port}", ports: [1-6], width: 3, height: 3}}
+"""
+
+
+class Mesh:
+    """A mesh on a wire, and the command line; each command is a process that was told nothing."""
+
+    def __init__(self, directory, capsys):
+        self._scheduler, self._capsys = WallScheduler(), capsys
+        self.lit = {}
+        site = SwitchSite(*sides(3, 3), "S1", 0.0, 1, self._scheduler, self._hear)
+        far_end = PhotonicMeshFarEnd(site, PhotonicMeshOptions(width=3, height=3))
+        self._wire = serve_tcp(far_end)
+        self.directory = directory
+        (directory / "lab.yaml").write_text(LAB.format(port=self._wire.port))
+
+    def _hear(self, lit):
+        self.lit = lit
+
+    def is_lit(self, circuits, limit=5.0):
+        """Tell whether these circuits are lit, at most `limit` seconds from now."""
+        until = time.monotonic() + limit
+        while self.lit != circuits and time.monotonic() < until:
+            time.sleep(0.002)
+        return self.lit == circuits
+
+    def say(self, *words, code=0):
+        where = ["--lab", str(self.directory / "lab.yaml"), "--results", str(self.directory)]
+        assert command_line(["switch", "ocs", *words, *where]) == code
+        return self._capsys.readouterr()
+
+    def apply(self, *circuits):
+        file = self.directory / "wanted.yaml"
+        file.write_text("circuits:\n" + "".join(f"  - {circuit}\n" for circuit in circuits))
+        return self.say("apply", str(file)).out
+
+    def close(self):
+        self._wire.close()
+        self._scheduler.close()
+
+
+@pytest.fixture
+def mesh(tmp_path, capsys):
+    mesh = Mesh(tmp_path, capsys)
+    yield mesh
+    mesh.close()
+
+
+def test_what_a_mesh_holds_is_not_called_empty_where_nobody_knows(mesh):
+    mesh.apply("1 5")
+    shown = mesh.say("show", code=4)
+    assert shown.out == "" and "cannot be asked which circuits it holds" in shown.err
+
+
+@pytest.mark.parametrize("verb", ["connect", "disconnect"])
+def test_one_circuit_is_not_changed_among_others_that_are_not_known(mesh, verb):
+    mesh.apply("1 5")
+    assert "switch ocs apply wanted.yaml" in mesh.say(verb, "2", "6", code=4).err
+    assert mesh.is_lit({1: 5})
+
+
+def test_a_list_is_all_that_a_mesh_is_to_hold(mesh):
+    mesh.apply("1 5")
+    assert "2 cross-connects" in mesh.apply("2 6", "3 4")
+    assert mesh.is_lit({2: 6, 3: 4})
