@@ -70,6 +70,8 @@ class Summary:
     """What failed and was tried once more, in trials and around them."""
     recovered: Sequence[Recovered] = ()
     """What `testbed recover` did after the run."""
+    destroyed: Sequence[str] = ()
+    """The receivers of the twin that too much light has destroyed."""
     health: Sequence[str] = ()
     """What was not as it should be before the first trial, and of the machine during them."""
     settings: Mapping[str, Settings] = field(default_factory=dict)
@@ -110,6 +112,7 @@ class Summary:
             "checks": [check.to_json() for check in self.checks],
             "retries": [asdict(retry) for retry in self.retries],
             "recovered": [one.to_json() for one in self.recovered],
+            "destroyed": list(self.destroyed),
             "health": list(self.health),
         }
 
@@ -152,6 +155,7 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
             if e.kind == "retry"
         ],
         recovered=recovered,
+        destroyed=destroyed,
         health=_health(trials, events),
         settings=settings_of(events),
         profiles=profiles_of(events),

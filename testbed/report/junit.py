@@ -75,6 +75,8 @@ def _cases(summary: Summary) -> Iterator[Case]:
 
 
 def _run(summary: Summary) -> tuple[Fate, str]:
+    if summary.destroyed:
+        return "failure", summary.reason
     is_broken = summary.outcome in ("error", "aborted")
     if is_broken or not any(trial.valid and trial.values for trial in summary.trials):
         return "error", f"{summary.outcome}: {summary.reason}"

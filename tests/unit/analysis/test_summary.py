@@ -253,7 +253,8 @@ def test_a_receiver_that_was_destroyed_fails_whatever_else_came_of_the_run(exper
         found = summarise("run", experiment(MET), [*GOOD, *burnt, end])
         assert found.outcome == "failed"
         assert found.reason == f"{words}; {words.replace('h1.p0', 'h2.p1')}"
-        assert found.health == found.reason.split("; ")
+        assert found.health == found.destroyed == found.reason.split("; ")
+        assert found.to_json()["destroyed"] == found.destroyed
         assert found.exit_code == (6 if end.data["cleanup"] == "failed" else 1)
 
 

@@ -99,6 +99,14 @@ def test_a_lab_that_broke_after_good_trials_is_an_error(suite):
     assert fates(found)["trial 0 warm"] == "passed"
 
 
+@pytest.mark.parametrize("trials", [(), (recovery(0),)])
+def test_a_receiver_that_was_destroyed_fails_a_run_whose_trials_are_well(suite, trials):
+    words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and bears -3 dBm"
+    found = suite(summary(*trials, outcome="failed", reason=words, destroyed=[words]))
+    assert fates(found)["run"] == "failure"
+    assert next(found.iter("failure")).get("message") == words
+
+
 def test_clean_up_that_failed_is_an_error_and_names_what_is_left(suite):
     found = suite(summary(recovery(0), cleanup="failed", left=("circuits: ocs is silent",)))
     (error,) = found.iter("error")
