@@ -6,6 +6,7 @@ read back until it is what was told.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import NamedTuple
 
@@ -92,10 +93,15 @@ class KeysightVoa(ScpiChannels):
                 )
 
     def _reached(self, channel: int, decibels: float, deadline: Deadline) -> float:
-        """Read back, ever more slowly, until the filter is where it was told to go."""
-        limit, pause = deadline.within(self._settle_max), _FIRST_POLL
+        """Read back, ever more slowly, until the filter is where it was told to go.
+
+        One that reads the same for as long as `settle_max` has stopped elsewhere.
+        """
+        still, pause, before = deadline.within(self._settle_max), _FIRST_POLL, math.nan
         while not abs((shown := self.attenuation(channel, deadline)) - decibels) <= TOLERANCE:
-            if limit.left < pause:
+            if shown != before:
+                still, before = deadline.within(self._settle_max), shown
+            elif still.left < pause:
                 raise InstrumentError(
                     self._name,
                     f"was told {decibels:g} dB on channel {channel}, reported no error, "

@@ -36,13 +36,19 @@ class Rig:
         self.far_end = self.build("L1")
         self.wire = self._serve()
 
-    def build(self, serial):
+    def build(self, serial, speed=500.0):
         common = (self.channels, serial, 1, self.scheduler)
         if self._kind.role == "attenuator":
-            site = AttenuatorSite(*common, self._take)
+            site = AttenuatorSite(*common, self._take, speed)
         else:
             site = MeterSite(*common, self.light.get)
         return kind("far_ends", self._kind.far_end).load()(site, None)
+
+    def replace(self, **site):
+        """Put another far end of the same kind on a wire of its own."""
+        self.wire.close()
+        self.far_end = self.build("L1", **site)
+        self.wire = self._serve()
 
     def _take(self, channel, loss):
         self.takes[channel] = loss

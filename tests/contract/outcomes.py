@@ -19,6 +19,7 @@ SILENCE = 0.06
 """Seconds of patience with a switch that will not answer."""
 PATIENCE = 0.3
 """Seconds of patience with a switch that may answer on a fresh line."""
+_LONGEST = 4.0
 OVERRUN = 1.0
 """Seconds by which a busy machine may end a wait too late."""
 
@@ -58,15 +59,24 @@ def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
         rig.learn_orders(switch)
         rig.far_end.fault(name, **scope)
         limit = SILENCE if asked == _UNANSWERED else patience
+        began = now()
         outcome = _outcome(lambda deadline: switch.state(deadline), states.one, limit)
-        assert outcome in asked, f"asked: {outcome}"
+        # On a busy machine a driver may look only once a late answer, which is right, is there.
+        came_late = name == "late" and outcome == RIGHT and now() - began >= delay
+        assert outcome in asked or came_late, f"asked: {outcome}"
         _is_right_again(rig, switch, states.one)
         rig.sent.clear()
         struck = rig.far_end.struck(name)
         rig.at_order(name, **scope)
         wanted = change(states.one, states.other)
+        began = now()
         outcome = _outcome(lambda at: switch.apply(wanted, at).state, states.other, limit)
-        assert outcome in ordered, f"ordered: {outcome}"
+        while rig.far_end.struck(name) == struck and outcome != RIGHT and limit < _LONGEST:
+            limit *= 4  # a busy machine used up the deadline before the order was sent
+            began = now()
+            outcome = _outcome(lambda at: switch.apply(wanted, at).state, states.other, limit)
+        came_late = name == "late" and outcome == RIGHT and now() - began >= delay
+        assert outcome in ordered or came_late, f"ordered: {outcome}"
         assert rig.far_end.struck(name) == struck + 1
         orders = rig.orders
         assert len(orders) == len(set(orders)), f"an order was sent twice: {orders}"

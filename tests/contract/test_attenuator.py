@@ -86,6 +86,11 @@ def test_a_stuck_channel_is_found_by_reading_back(rig):
     assert rig.takes == {}
 
 
+def test_a_filter_that_still_moves_is_waited_for(rig):
+    rig.replace(speed=50.0)
+    assert rig.opened(settle_max=0.2).attenuate(1, 20.0, soon()) == 20.0
+
+
 def test_a_lie_is_beyond_what_it_can_show(rig, voa):
     rig.far_end.fault("lie", port=1)
     assert voa.attenuate(1, 4.0, soon()) == 4.0
@@ -120,8 +125,8 @@ def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, voa, 
 def test_a_late_answer_is_never_taken_for_another(rig, voa, fault, delay):
     voa.attenuate(1, 7.0, soon())
     rig.far_end.fault(fault, count=1, command="INP1:ATT?", delay=delay)
-    with pytest.raises(NoReply):
-        voa.attenuation(1, soon(0.1))
+    with contextlib.suppress(NoReply):
+        assert voa.attenuation(1, soon(0.1)) == 7.0, "its own answer, or none in time"
     assert voa.attenuation(3, soon()) == 0.0
 
 
