@@ -26,9 +26,10 @@ EXPERIMENT = str(HERE / "attenuation" / "lost-light.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A TCP segment that arrived: when, on the machine's monotonic clock, and up to which byte."""
+    """A TCP segment that arrived: when, on the machine's monotonic clock, and which bytes."""
 
     at: float
+    begin: int
     end: int
 
 
@@ -61,7 +62,7 @@ def captured(twin: StandingTwin, host: str, interface: str) -> Iterator[Heard]:
     for row in out.splitlines():
         at, what, value = row.split()
         if what != "carrier":
-            found.segments.append(Segment(float(at), int(what) + int(value)))
+            found.segments.append(Segment(float(at), int(what), int(what) + int(value)))
         elif value == "0":
             found.dark.append(float(at))
 
@@ -88,21 +89,25 @@ def zero_of(run: Started) -> float:
     return soonest
 
 
-def step_ends(segments: list[Segment], size: int) -> list[float]:
-    """Return when the last segment of each step arrived, of which each sends `size` bytes.
+def step_ends(segments: list[Segment], size: int, told: list[float]) -> list[float]:
+    """Return when the last byte of each step arrived, of which each sends `size` bytes.
 
-    Until light goes, the link is silent for longest after the same byte of each step.
+    A segment may have it in its middle: what follows a loss is cut anew. It is the same byte of
+    each step: the one after which most steps before the fault were told
+    to have ended. It says which byte, and no time: how long ago it arrived is not looked at.
     """
     dark, _ = gap(segments)
-    silent: Counter[int] = Counter()
-    for one, later in pairwise(segments):
-        if later.at <= dark:
-            silent[one.end % size] += round((later.at - one.at) * 1e6)
-    (phase, _), *_ = silent.most_common(1)
+    last = [
+        max((segment.end for segment in segments if segment.at <= at), default=0)
+        for at in told
+        if at < dark
+    ]
+    (phase, _), *_ = Counter(end % size for end in last).most_common(1)
     first: dict[int, float] = {}
     for segment in segments:
-        if segment.end % size == phase:
-            first.setdefault(segment.end, segment.at)
+        step, rest = divmod(segment.end - phase, size)
+        if rest < segment.end - segment.begin:
+            first.setdefault(step, segment.at)
     return sorted(first.values())
 
 
@@ -134,7 +139,8 @@ def test_marks_of_lost_light_are_those_that_a_listener_on_the_link_saw(
     segments = heard.segments
     dark, lit = gap(segments)
     (size,) = {e["data"]["bytes"] for e in run.events() if e["kind"] == "step"}
-    ends = step_ends(segments, size)
+    steps = [e for e in run.events() if e["kind"] == "step" and e["subject"] == "rank 1"]
+    ends = step_ends(segments, size, [zero + step["t"] for step in steps])
     usual = statistics.median(later - one for one, later in pairwise(ends))
     back = next(end for end in ends if end >= lit)
     carrier = next(at for at in heard.dark if at >= dark)
