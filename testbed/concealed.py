@@ -6,6 +6,8 @@ import json
 
 _SHORTEST = 6
 """Shorter words are not masked: they are part of too many others."""
+_ENOUGH = 4096
+"""Bytes of either end of which an excerpt shows no more than a part."""
 _concealed: set[str] = set()
 
 
@@ -23,6 +25,13 @@ def masked(text: str) -> str:
     for word in sorted(_concealed, key=len, reverse=True):
         text = text.replace(word, "***")
     return text
+
+
+def excerpt_of(data: bytes, encoding: str = "ascii") -> str:
+    """Return an excerpt of bytes; those that are no text are spelled out."""
+    if len(data) > 2 * _ENOUGH:  # spelling all of it out could take seconds
+        data = data[:_ENOUGH] + data[-_ENOUGH:]
+    return excerpt(data.decode(encoding, "backslashreplace"))
 
 
 def excerpt(text: str, longest: int = 80) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from testbed.bench.contracts import EXIT_MARK, Identity, Tracer, Transport
 from testbed.clock import Deadline
-from testbed.concealed import excerpt
+from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, NoReply, Rejected
 from testbed_drivers.session import SerialNumber, Session
 from testbed_drivers.timeouts import DEFAULT, Timeouts
@@ -130,7 +130,7 @@ class CommandLine:
         except ValueError as error:
             words = excerpt(str(error), _LONGEST)
             raise Garbled(
-                self._instrument, f"answered {command} with: {words}", reply=excerpt(repr(data))
+                self._instrument, f"answered {command} with: {words}", reply=excerpt_of(data)
             ) from error
 
 

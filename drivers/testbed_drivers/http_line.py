@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from testbed.bench.contracts import Tracer, Transport
 from testbed.clock import Deadline
-from testbed.concealed import excerpt
+from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, LinkLost, NoReply
 from testbed.files import parse_json
 from testbed.resource import Tcp
@@ -130,7 +130,7 @@ class HttpLine:
         try:
             return parse_json(text) if text else None
         except ValueError as error:
-            words = excerpt(text.decode("utf-8", "backslashreplace"))
+            words = excerpt_of(text, "utf-8")
             if status >= 400:
                 return words
             raise Garbled(

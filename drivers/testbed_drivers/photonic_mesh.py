@@ -21,6 +21,7 @@ from dataclasses import replace
 from testbed.bench.contracts import Applied, Identity, Tracer, Transport
 from testbed.clock import Deadline, now
 from testbed.commands import typed
+from testbed.concealed import excerpt_of
 from testbed.errors import (
     Garbled,
     InstrumentError,
@@ -244,9 +245,10 @@ class PhotonicMesh(Switch):
             return text
 
     def _words(self, data: bytes) -> str:
-        text = data.decode("ascii", "backslashreplace")
+        text = data.decode("ascii") if data.isascii() else ""
         if not all(line.isprintable() for line in text.splitlines()) or not data.isascii():
-            raise Garbled(self._name, f"answered {text!r}", reply=text)
+            words = excerpt_of(data)
+            raise Garbled(self._name, f"answered {words!r}", reply=words)
         return text
 
 

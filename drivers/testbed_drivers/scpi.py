@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline, now
-from testbed.concealed import excerpt
+from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, NoReply, Rejected, UsageError
 from testbed_drivers.scpi_syntax import commands, error_reply, pattern
 from testbed_drivers.session import SerialNumber, Session
@@ -152,9 +152,10 @@ class Scpi:
     def _receive(self, line: Transport, deadline: Deadline) -> str:
         data = line.receive(self._read_end, deadline)
         self._session.tracer("receive", data)
-        text = data.decode("ascii", "backslashreplace").strip()
+        text = data.decode("ascii").strip() if data.isascii() else ""
         if not (data.isascii() and text.isprintable()):
-            raise Garbled(self._instrument, f"answered with {excerpt(text)!r}", reply=text)
+            words = excerpt_of(data.strip())
+            raise Garbled(self._instrument, f"answered with {words!r}", reply=words)
         return text
 
     def _refuse_denied(self, message: str) -> None:

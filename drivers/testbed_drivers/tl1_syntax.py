@@ -33,6 +33,7 @@ MEANINGS = {
 """What the codes mean that come with a refusal; the generic list, not one box's."""
 
 NOT_LOGGED_IN = "PLNA"
+_LONGEST = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,9 @@ def keyed(text: str) -> dict[str, str]:
 
 
 def _spelled(text: str) -> str:
-    """Return text with what is no ASCII spelled out."""
+    """Return text with what is no ASCII spelled out, which takes long; ValueError for too much."""
+    if len(text) > _LONGEST and not text.isascii():
+        raise ValueError(f"{len(text)} characters, which are not ASCII")
     return text.encode("latin-1").decode("ascii", "backslashreplace")
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from testbed.bench.contracts import Cut, Transport
 from testbed.clock import Deadline
-from testbed.concealed import excerpt
+from testbed.concealed import excerpt_of
 from testbed.errors import BusyError, Garbled, LinkLost, NoReply, TestbedError, UsageError
 from testbed.plugins import kind
 from testbed.resource import Ssh, Tcp, Tty, is_visa, place
@@ -131,7 +131,7 @@ class BufferedTransport(ABC):
 
     def _begun(self) -> str:
         """Return what has arrived of an answer that has no end."""
-        return excerpt(self._unread.decode("ascii", "backslashreplace"))
+        return excerpt_of(bytes(self._unread))
 
 
 def after(terminator: bytes) -> Cut:

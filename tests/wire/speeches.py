@@ -147,8 +147,8 @@ SPEECHES = {
         "a version, then bytes for ever": after(b"SSH-2.0-talker\r\n", for_ever(b"x")),
         "packets to be ignored for ever": ssh_ignored,
     },
-    "ssh": {
-        **COMMON,
+    "ssh": {  # zeros are what ends an answer on this wire
+        **{way: speech for way, speech in COMMON.items() if way != "zeros for ever"},
         "lines for ever": for_ever(b"config\n"),
         "prompts for ever": dripping(b"admin@sonic:~$ "),
         "10 MB, then an end": long_then(b"1A-1B\n", b"\0000\n"),

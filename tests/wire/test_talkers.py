@@ -95,13 +95,15 @@ class Lab:
 @pytest.fixture
 def talking(tmp_path, monkeypatch):
     """Return what makes a lab with a switch that talks in a given way."""
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     talkers = []
 
     def make(language, way, since=""):
-        talkers.append(Talker(language, way, since, tmp_path))
-        return Lab(tmp_path, talkers[-1])
+        home = tmp_path / str(len(talkers))
+        home.mkdir()
+        monkeypatch.setenv("HOME", str(home))
+        talkers.append(Talker(language, way, since, home))
+        return Lab(home, talkers[-1])
 
     yield make
     for talker in talkers:
@@ -200,11 +202,15 @@ def test_ctrl_c_ends_the_wait_of_connect_before_anything_was_changed(talking):
 @pytest.mark.parametrize(("language", "way"), CELLS)
 def test_show_ends_by_itself_and_with_ctrl_c(talking, language, way):
     lab = talking(language, way)
+    began = time.monotonic()
     code, said = lab.say(*SHOW)
+    took = time.monotonic() - began
     assert code == 4, said
+    lab = talking(language, way)  # whose first caller is the one to be interrupted
     code, said, seconds = interrupted(lab, *SHOW)
     assert code in (4, 130), said  # it may have ended by itself before
-    print(f"show, {language}, {way}: {seconds:.2f} s after Ctrl-C")
+    ended_by = "itself" if code == 4 else f"Ctrl-C in {seconds:.2f} s"
+    print(f"show, {language}, {way}: {took:.1f} s, or ended by {ended_by}")
 
 
 @pytest.mark.soak
@@ -214,7 +220,8 @@ def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language,
     code, said, seconds = interrupted(lab, *CONNECT)
     assert code == 4 or (code, said) == (130, NOT_CHANGED), said
     assert lab.talker.lit == {} and (code == 4 or not lab.records)
-    print(f"connect, {language}, {way}: {seconds:.2f} s after Ctrl-C")
+    ended_by = "itself" if code == 4 else f"Ctrl-C in {seconds:.2f} s"
+    print(f"connect, {language}, {way}: ended by {ended_by}")
 
 
 @pytest.mark.soak
@@ -222,14 +229,19 @@ def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language,
 @pytest.mark.parametrize(("language", "way"), LATER)
 def test_connect_and_recover_end_and_owe_what_was_changed(talking, language, way):
     lab = talking(language, way, "an order")
+    began = time.monotonic()
     code, said = lab.say(*CONNECT)
+    connecting = time.monotonic() - began
     assert code == 6, said
     (record,) = lab.records
     assert f"recover {record}" in said
     assert owes(record / "journal.jsonl")
+    began = time.monotonic()
     code, said = recovered(lab, record)
+    recovering = time.monotonic() - began
     assert code in (4, 6), said
     assert owes(record / "journal.jsonl")
+    print(f"{language}, {way}: connect {connecting:.1f} s, recover {recovering:.1f} s")
     lab.talker.behave()
     code, said = recovered(lab, record)
     assert code == 0, said

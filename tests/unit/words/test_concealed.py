@@ -1,0 +1,24 @@
+"""What may be repeated of what others say: short, without secrets, and at once."""
+
+from testbed.concealed import conceal, excerpt, excerpt_of, masked
+
+
+def test_a_secret_is_masked_however_it_is_quoted():
+    conceal('sesame"\\Grüße')
+    for text in ('sesame"\\Grüße', repr('sesame"\\Grüße'), '"sesame\\"\\\\Gr\\u00fc\\u00dfe"'):
+        assert "***" in masked(text) and "sesame" not in masked(text)
+
+
+def test_no_half_of_a_secret_stays_where_text_is_cut():
+    conceal("correct-horse-battery")
+    for before in range(50, 90):
+        text = "x" * before + "correct-horse-battery" + "y" * 500
+        assert not {"correct", "battery"} & set(excerpt(text).replace("x", " ").split())
+        assert "horse" not in excerpt_of(text.encode())
+
+
+def test_an_excerpt_has_both_ends():
+    assert excerpt("a" * 80) == "a" * 80
+    assert excerpt("a" * 500 + "end").endswith("end")
+    assert len(excerpt("a" * 500)) < 90
+    assert excerpt_of(b"\xff" * 2_000_000).startswith("\\xff\\xff")
