@@ -20,6 +20,8 @@ from testbed_drivers.timeouts import DEFAULT, Timeouts
 _LONGEST = 200
 """Characters of a serial number, the name of a maker or a model."""
 _ASKED = "who it is"
+_CLOSING = 0.5
+"""Seconds that closing waits for an exchange under way."""
 _STRANGER = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
 
 
@@ -154,11 +156,18 @@ class Session(Generic[AnyLine]):
         self.tracer("note", words.encode())
 
     def close(self) -> None:
-        """Close the line; safe to call twice. The next exchange opens a fresh one."""
-        with self._lock:
+        """Close the line; safe to call twice. The next exchange opens a fresh one.
+
+        One on which another thread still waits is left to that thread.
+        """
+        if not self._lock.acquire(timeout=_CLOSING):
+            return
+        try:
             line, self._line = self._line, None
             if line is not None:
                 line.close()
+        finally:
+            self._lock.release()
 
     def _fresh(self, deadline: Deadline) -> AnyLine:
         """Return a line on which nothing is outstanding."""

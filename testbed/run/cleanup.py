@@ -11,6 +11,7 @@ from testbed.clock import Deadline
 from testbed.errors import TestbedError, UnsafeError
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox, Interrupted
+from testbed.run.waiting import Waiting
 
 Action = Callable[[Deadline], None]
 
@@ -38,6 +39,8 @@ class Cleanup:
         self._log = log
         self._entries: list[Promise] = []
         self._is_hurrying = False
+        self.waiting = Waiting()
+        """What a step waits for before it touches anything: the first signal ends that wait."""
         self.failures: list[str] = []
         """What could not be taken back, in words."""
 
@@ -100,6 +103,9 @@ class Cleanup:
             except Interrupted:
                 if len(self._inbox.signals) > 2:
                     return "left in the middle"
+                if self.waiting.give_up():
+                    name = signal.Signals(self._inbox.signals[-1]).name
+                    return f"{name} ended the wait for it; nothing of it was touched"
                 if len(self._inbox.signals) == 2:
                     self._hurry()
                     deadline = deadline.within(_HURRIED)

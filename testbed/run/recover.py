@@ -299,7 +299,8 @@ class _Replay:
             return None
 
         wanted = list(names)
-        self._opened |= side_by_side(open_one, [n for n in wanted if n not in self._opened])
+        with self._cleanup.waiting.on():
+            self._opened |= side_by_side(open_one, [n for n in wanted if n not in self._opened])
         self._bench.lease_what_answered()
         return [error for name in wanted if (error := self._opened[name])]
 

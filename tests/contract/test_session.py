@@ -162,3 +162,22 @@ def test_a_read_that_is_asked_once_more_is_no_secret():
 
     assert session.read(ask, soon()) == "circuits"
     assert heard == [("retry", b"did not answer")]
+
+
+def test_closing_does_not_wait_for_an_exchange_that_another_thread_has(session, opened):
+    begun, over = threading.Event(), threading.Event()
+
+    def exchange():
+        with session.exchange(soon()):
+            begun.set()
+            over.wait(30)
+
+    thread = threading.Thread(target=exchange)
+    thread.start()
+    begun.wait(30)
+    session.close()
+    assert thread.is_alive() and not opened[0].closed
+    over.set()
+    thread.join()
+    session.close()
+    assert opened[0].closed

@@ -340,3 +340,24 @@ def test_two_signals_from_before_hurry_from_the_first_step_on(house):
     house.inbox.interrupt(signal.SIGINT)
     house.cleanup.run()
     assert limits[0] <= 2.0 and house.cleanup.failures == []
+
+
+def test_a_signal_ends_the_wait_for_what_nothing_was_touched_of_yet(house):
+    touched = threading.Event()
+
+    def act(deadline):
+        with house.cleanup.waiting.on():
+            house.inbox.interrupt(signal.SIGINT)
+            house.over.wait(LONG)
+        touched.set()
+
+    house.promise("first")
+    house.cleanup.push("a box that never answers", act, LONG)
+    house.cleanup.run()
+    (failure,) = house.cleanup.failures
+    assert failure == (
+        "a box that never answers: SIGINT ended the wait for it; nothing of it was touched"
+    )
+    assert house.done == ["first"]
+    house.over.set()
+    assert not touched.wait(0.2)
