@@ -58,6 +58,9 @@ class Kind:
     whole: bool = False
     """For a driver of a switch: whether a change of one circuit may move others, so that nobody
     can share it."""
+    element: Callable[[Any], str] | None = None
+    """For a driver of one of several elements behind a controller: by its options, which one.
+    They share a resource, each is leased alone, and a driver is made `beside` the one before."""
     sides: Callable[[Any], tuple[int, int]] | None = None
     """For a driver of a switch: by its options, how many inputs it has, which are its ports 1…N,
     and how many outputs, which follow; 0 where only the box knows. None: numbered otherwise."""

@@ -120,6 +120,7 @@ SANTEC = Kind(
     role="switch",
     far_end="santec",
     whole=True,
+    element=lambda options: f"module {options.module}",
     ways=("tcp",),
     sides=lambda options: (1, 0),
 )
@@ -151,6 +152,7 @@ MZI = Kind(
     role="switch",
     far_end="mzi",
     whole=True,
+    element=lambda options: f"element {options.element}",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: (2, 2),
 )

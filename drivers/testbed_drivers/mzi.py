@@ -24,7 +24,10 @@ _STATES: dict[str, State] = {"BAR": BAR, "CROSS": CROSS, "NONE": {}}
 
 
 class Mzi(Selector):
-    """One element; `dial` replaces the way the line of its controller is opened."""
+    """One element; `dial` replaces the way the line of its controller is opened.
+
+    One that is made `beside` another shares the line with it.
+    """
 
     def __init__(
         self,
@@ -36,10 +39,14 @@ class Mzi(Selector):
         tracer: Tracer,
         *,
         dial: Dial | None = None,
+        beside: Mzi | None = None,
     ) -> None:
         super().__init__(name, ports, options)
         self._options = options
         self._header = f":ROUT{options.element}:STAT"
+        if beside:
+            self._scpi: Scpi = beside._scpi.beside(name)
+            return
         dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,

@@ -72,7 +72,7 @@ class Interferometer(SelectorBox):
 
 
 class MziFarEnd(ScpiFarEnd):
-    """A controller of elements at a site; only the one named in the options has fibres."""
+    """A controller at a site: the element named in the options, and those that `join` it."""
 
     def __init__(self, site: SwitchSite, options: MziOptions | None = None) -> None:
         self._element = (options or MziOptions()).element

@@ -25,7 +25,10 @@ _MODULE = re.compile(r".*x(\d+)")
 
 
 class Santec(Selector):
-    """One module of an OSX or SX1; `dial` replaces the way its line is opened."""
+    """One module of an OSX or SX1; `dial` replaces the way its line is opened.
+
+    One that is made `beside` another shares the line with it.
+    """
 
     def __init__(
         self,
@@ -37,17 +40,22 @@ class Santec(Selector):
         tracer: Tracer,
         *,
         dial: Dial | None = None,
+        beside: Santec | None = None,
     ) -> None:
         super().__init__(name, ports, options)
         self._options = options
         self._header = f":ROUT{options.module}:CHAN"
+        home = f"ROUTe{options.module}:HOMe"
+        if beside:
+            self._scpi: Scpi = beside._scpi.beside(name, denied=(home,))
+            return
         dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
             lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
             tracer,
             ends=(b"\n", b"\n"),
-            denied=("*RST", "ROUTe:CHANnel:ALL", f"ROUTe{options.module}:HOMe"),
+            denied=("*RST", "ROUTe:CHANnel:ALL", home),
             serial=identity,
             timeouts=options,
         )

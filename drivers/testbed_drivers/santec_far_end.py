@@ -1,4 +1,4 @@
-"""A Santec OSX with one module, device side: a motor that moves on after it answered, and its SCPI.
+"""A Santec OSX, device side: motors that move on after it answered, and its SCPI.
 
 What the public record leaves open is decided here, and listed in drivers/README.md: error numbers,
 channel 1 after power comes, a condition that stays when a move fails, and `CHAN?` answering the
@@ -17,11 +17,12 @@ _MOVING = 1
 
 
 class SantecFarEnd(ScpiFarEnd):
-    """A Santec OSX at a site; of its modules only the one named in the options has fibres."""
+    """A Santec OSX at a site: the module named in the options, and those that `join` it."""
 
     def __init__(self, site: SwitchSite, options: SantecOptions | None = None) -> None:
         self._module = (options or SantecOptions()).module
         self._positions = channels(fan_of(site))
+        self._modules = {self._module: self}
         super().__init__(
             f"Santec,OSX-100,{site.serial},1.0",
             self._commands(),
@@ -33,13 +34,27 @@ class SantecFarEnd(ScpiFarEnd):
         self._box = SelectorBox(site, self.faults, self.lock, self._positions)
         self.at_once |= self._box.at_once(self.hang_up)
 
+    def join(self, other: ScpiFarEnd) -> None:
+        """Answer for another module of the same frame, too."""
+        super().join(other)
+        assert isinstance(other, SantecFarEnd)
+        self._modules[other._module] = other
+
+    def _catalogue(self) -> str:
+        """Return the channels of every module up to the last one that has fibres."""
+        every = (self._modules.get(n, self) for n in range(1, max(self._modules) + 1))
+        return ",".join(f'"SX 1Ax{len(module._positions)}"' for module in every)
+
+    def _is_moving(self) -> bool:
+        return any(module._box.unsteady() for module in self._modules.values())
+
     def _commands(self) -> dict[str, Handler]:
         route, count = f"ROUTe{self._module}", len(self._positions)
         return {
-            "MODule:CATalog?": lambda _: ",".join([f'"SX 1Ax{count}"'] * self._module),
-            "MODule:NUMber?": lambda _: str(self._module),
+            "MODule:CATalog?": lambda _: self._catalogue(),
+            "MODule:NUMber?": lambda _: str(max(self._modules)),
             "CFG:SWT:END?": lambda _: str(count),
-            "STATus:OPERation:CONDition?": lambda _: str(_MOVING if self._box.unsteady() else 0),
+            "STATus:OPERation:CONDition?": lambda _: str(_MOVING if self._is_moving() else 0),
             "CLOSe": self._close,
             "CLOSe?": lambda _: self._shown(),
             f"{route}:CHANnel": self._go,

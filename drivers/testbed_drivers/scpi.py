@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from typing import TypeVar
 
 from testbed.bench.contracts import Identity, Tracer, Transport
@@ -54,6 +55,16 @@ class Scpi:
         self._write_end, self._read_end = ends
         self._denied = tuple(pattern(header) for header in denied)
         self._serial = SerialNumber(instrument, serial)
+
+    def beside(self, instrument: str, denied: Sequence[str] = ()) -> Scpi:
+        """Return the same line for another instrument behind it, with more that is never sent.
+
+        One lock keeps their exchanges apart; the transcript of the first has them all.
+        """
+        other = copy(self)
+        other._instrument = instrument
+        other._denied = (*self._denied, *map(pattern, denied))
+        return other
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Keep the instrument for several exchanges in a row."""

@@ -104,7 +104,16 @@ class ScpiFarEnd(FarEnd):
             "SYSTem:ERRor:ALL?": lambda _: self._errors.take_all(),
         }
         self._always = {common["*IDN?"], common["SYSTem:ERRor?"], common["SYSTem:ERRor:ALL?"]}
+        self._others: list[ScpiFarEnd] = []
         self._table = [(pattern(header), act) for header, act in {**common, **table}.items()]
+
+    def join(self, other: ScpiFarEnd) -> None:
+        """Answer for another element of the same controller, too.
+
+        Its faults stay its own, but for those of the line, which belong to whoever answers.
+        """
+        other._errors, other._wires = self._errors, self._wires
+        self._others.append(other)
 
     def session(
         self,
@@ -124,11 +133,19 @@ class ScpiFarEnd(FarEnd):
         return ";".join(reply for reply in replies if reply is not None)
 
     def _execute(self, command: Command) -> str | None:
+        if not self._knows(command):
+            for other in self._others:
+                if other._knows(command):
+                    with other.lock:
+                        return other._execute(command)
         try:
             return self._handler(command)(command.argument)
         except Refused as refused:
             self._errors.put(refused.number, refused.words)
             return None
+
+    def _knows(self, command: Command) -> bool:
+        return any(header.fullmatch(command.header) for header, _ in self._table)
 
     def _handler(self, command: Command) -> Handler:
         for header, handler in self._table:

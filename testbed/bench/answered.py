@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from testbed.bench import identities
 from testbed.bench.contracts import Identity
-from testbed.bench.needs import Resources, addresses_of, boxes_of
+from testbed.bench.needs import Resources, addresses_of, boxes_of, element
 from testbed.errors import InstrumentError
 from testbed.record.lease_rules import Resource
 from testbed.schema import Lab
@@ -64,6 +64,7 @@ def _overlap(lab: Lab, one: str, other: str) -> bool:
     """Tell whether two names of one box mean the same ports, outlets or channels of it."""
     roles = (lab.switches, lab.power, lab.attenuators, lab.meters)
     is_alike = any(one in role and other in role for role in roles)
+    is_alike = is_alike and element(lab, one) == element(lab, other)
     return is_alike and bool(_used(lab, one) & _used(lab, other))
 
 

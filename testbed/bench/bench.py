@@ -119,9 +119,12 @@ class Bench:
         Raise BusyError when somebody has such a line, InstrumentError when one does not answer.
         """
         wanted = [*sorted(switches), *sorted(power), *sorted(optics)]
+        for box, name in {
+            box_of(self.lab, n): n for n in wanted if is_exclusive(self.lab, n)
+        }.items():
+            if all(lock.resource != box for lock in self._locks):
+                self._locks.append(InstrumentLock(name, box, self._run.id))
         for name in wanted:
-            if is_exclusive(self.lab, name):
-                self._locks.append(InstrumentLock(name, box_of(self.lab, name), self._run.id))
             self._transcripts[name] = Transcript(
                 self._run.wire(name), name, partial(self._note_retry, name)
             )
@@ -318,7 +321,7 @@ class Bench:
         host.watch_clock(partial(self.clocks.hear, name))
 
     def _make(self, name: str) -> None:
-        made: Any = make_instrument(self.lab, name, self._transcripts[name])
+        made: Any = make_instrument(self.lab, name, self._transcripts[name], self._instruments)
         self._instruments[name] = made
         for section, ready in (
             (self.lab.switches, self.switches),

@@ -192,7 +192,8 @@ class SwitchDriver(Protocol):
     """How a switch driver is made, before any line is opened.
 
     `ports` are the ports it may move light on, `identity` the serial number that must answer
-    (None accepts any), `options` the dataclass that the driver's `Kind` names.
+    (None accepts any), `options` the dataclass that the driver's `Kind` names. Where that names an
+    `element`, the driver also takes `beside`: one that is there for the same controller.
     """
 
     def __call__(

@@ -135,5 +135,15 @@ def _look_up(lab: Lab, hosts: Iterable[str], boxes: Iterable[str]) -> None:
 
 
 def portion(lab: Lab, name: str, part: str) -> str:
-    """Return what of a box is leased for a part of it; empty for the whole."""
-    return part if _has_parts(lab, name) else ""
+    """Return what of a box is leased for a part of it; empty for the whole.
+
+    Of a controller of several elements it is the element, where others may talk to it besides.
+    """
+    return part if _has_parts(lab, name) else "" if is_exclusive(lab, name) else element(lab, name)
+
+
+def element(lab: Lab, name: str) -> str:
+    """Return which of several elements behind its controller an instrument is; empty for none."""
+    spec = lab.instruments()[name]
+    which = kind("drivers", spec.driver).element
+    return which(spec.options) if which else ""

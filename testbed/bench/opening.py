@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from testbed.bench.cards import options_of
 from testbed.bench.contracts import Attenuator, OpticalSwitch, PowerMeter, PowerUnit, Tracer
 from testbed.plugins import kind
+from testbed.resource import place
 from testbed.schema import Lab
 
 Instrument = OpticalSwitch | PowerUnit | Attenuator | PowerMeter
@@ -27,9 +28,17 @@ def opening_seconds(lab: Lab, names: Iterable[str], usual: float) -> float:
     return usual + max(more, default=0)
 
 
-def make_instrument(lab: Lab, name: str, tracer: Tracer) -> Instrument:
-    """Return the driver of an instrument, which may use what the lab file lets it use."""
+def make_instrument(
+    lab: Lab, name: str, tracer: Tracer, others: Mapping[str, Instrument] = {}
+) -> Instrument:
+    """Return the driver of an instrument, which may use what the lab file lets it use.
+
+    Where one of the `others` is behind the same controller, the two share its line.
+    """
     spec = lab.instruments()[name]
+    at = place(spec.resource)
+    near = (m for other, m in others.items() if place(lab.instruments()[other].resource) == at)
+    beside = {"beside": one} if (one := next(near, None)) else {}
     make = kind("drivers", spec.driver).load()
     usable: tuple[frozenset[int], ...] = ()
     if name in lab.switches:
@@ -38,7 +47,6 @@ def make_instrument(lab: Lab, name: str, tracer: Tracer) -> Instrument:
         usable = (frozenset(lab.attenuators[name].fibres),)
     elif name in lab.meters:
         usable = (frozenset(lab.meters[name].taps),)
-    made: Instrument = make(
-        name, spec.resource, *usable, spec.identity, options_of(lab, name), tracer
-    )
+    given = (spec.resource, *usable, spec.identity, options_of(lab, name), tracer)
+    made: Instrument = make(name, *given, **beside)
     return made

@@ -62,6 +62,14 @@ class FarEnd(Protocol):
 
 
 @runtime_checkable
+class Controller(FarEnd, Protocol):
+    """A far end that answers for several elements, which have one address."""
+
+    def join(self, other: Any) -> None:
+        """Answer for another element, too, which is made as if it were alone."""
+
+
+@runtime_checkable
 class SshFarEnd(FarEnd, Protocol):
     """A far end that clients reach by SSH; a session is one connection.
 

@@ -135,6 +135,7 @@ class InstrumentLock:
     """
 
     def __init__(self, instrument: str, resource: str, run: str) -> None:
+        self.resource = resource
         self._path = SHARED / (_safe(resource) + ".lock")
         try:
             make_shared(SHARED)

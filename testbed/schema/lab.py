@@ -13,6 +13,7 @@ from testbed.plugins import nearest
 from testbed.schema.addresses import mask_problems
 from testbed.schema.changes import changed
 from testbed.schema.check import Checked, Document, Problem
+from testbed.schema.controllers import controller_problems, element_of
 from testbed.schema.groups import Defaults, expanded
 from testbed.schema.hosts import Host, Port
 from testbed.schema.instruments import (
@@ -169,15 +170,16 @@ class Lab(Document):
         yield from self._twin_problems()
 
     def _instrument_problems(self) -> Iterator[Problem]:
-        # Locks go by resource, transcripts and far ends by name.
+        # Transcripts and far ends go by name.
         sections = ("switches", "packet_switches", "power", "attenuators", "meters")
         boxes = [((of, name), box) for of in sections for name, box in getattr(self, of).items()]
         yield from self._repeats([(at, at[1]) for at, _ in boxes], "names two instruments")
         driven = [(at, box) for at, box in boxes if not isinstance(box, PacketSwitch)]
         for at, box in driven:
             yield from driver_problems(at, box)
-        resources = [((*at, "resource"), box.resource) for at, box in driven]
+        resources = [((*at, "resource"), box.resource) for at, box in driven if not element_of(box)]
         yield from self._repeats(resources, "is where two instruments answer")
+        yield from controller_problems(driven)
 
     def _light_problems(self) -> Iterator[Problem]:
         through = [

@@ -10,6 +10,7 @@ from typing import Any
 
 from testbed.bench.sites import (
     AttenuatorSite,
+    Controller,
     FarEnd,
     MeterSite,
     PowerSite,
@@ -20,7 +21,7 @@ from testbed.bench.sites import (
 from testbed.errors import UsageError
 from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
-from testbed.resource import Ssh, Tcp
+from testbed.resource import Place, Ssh, Tcp, place
 from testbed.schema import Lab, Switch
 from testbed.twin.budget import LightBudget
 from testbed.twin.cards import card_of, follow
@@ -52,7 +53,17 @@ class Instruments:
                 unit.driver, _power_site(lab, name, hosts, scheduler), unit.options
             )
         self._place_optics(lab, scheduler)
+        self._join_elements(lab)
         light.host_emits = self._budget.look_again
+
+    def _join_elements(self, lab: Lab) -> None:
+        """Let one far end answer at an address, for every element of its controller."""
+        self._answering: dict[Place, str] = {}
+        for name, box in lab.instruments().items():
+            first = self._answering.setdefault(place(box.resource), name)
+            controller = self.far_ends[first]
+            if first != name and isinstance(controller, Controller):
+                controller.join(self.far_ends[name])
 
     def _place_optics(self, lab: Lab, scheduler: Scheduler) -> None:
         """Put attenuators and power meters on the fibres that the lab file names."""
@@ -94,6 +105,8 @@ class Instruments:
         holds the public key `client_key`; ValueError for a far end that does not answer SSH.
         """
         for instrument in site.instruments:
+            if self._answering[instrument.place] != instrument.name:
+                continue
             far_end, place = self.far_ends[instrument.name], instrument.place
             if isinstance(place, Ssh):
                 if not isinstance(far_end, SshFarEnd):
