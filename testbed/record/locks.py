@@ -69,7 +69,7 @@ class LifeSign:
         path = sign_file(token)
         try:
             make_shared(SHARED)
-            make_shared(path.parent, sticky=False)
+            make_shared(path.parent)
             self._descriptor = make_shared_file(path)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         except OSError as error:
@@ -124,8 +124,11 @@ def is_alive(token: str) -> bool | None:
 
 
 def sign_file(token: str) -> Path:
-    """Return the file that a token's holder keeps locked while it lives."""
-    return SHARED / "leases" / f"{token}.alive"
+    """Return the file that a token's holder keeps locked while it lives.
+
+    Not beside the store, where everybody may remove it: who is not seen is not held for long.
+    """
+    return SHARED / "signs" / f"{token}.alive"
 
 
 class InstrumentLock:

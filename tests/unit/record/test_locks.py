@@ -1,6 +1,7 @@
 """Instrument locks between real processes."""
 
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -190,3 +191,13 @@ def test_a_link_is_no_sign_of_life(tmp_path):
 def test_every_user_of_the_machine_may_lock(resource):
     with InstrumentLock("ocs", resource, "run"):
         assert SHARED.stat().st_mode & 0o1777 == 0o1777
+
+
+def test_nobody_else_may_remove_a_sign_of_life():
+    sign = LifeSign(token := uuid.uuid4().hex)
+    try:
+        mode = sign_file(token).parent.stat().st_mode
+        assert (mode & 0o777, bool(mode & stat.S_ISVTX)) == (0o777, True)
+    finally:
+        sign.end()
+    assert is_alive(token) is None

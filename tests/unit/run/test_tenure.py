@@ -5,6 +5,7 @@ import threading
 import pytest
 from slow_store import SlowStore
 
+from testbed.bench.bench import Bench
 from testbed.bench.needs import needs, part_of
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UnsafeError
@@ -193,3 +194,46 @@ def test_signals_end_the_wait_for_what_was_lost(house):
             house.inbox.interrupt(2)
         assert house.ended(tenure) == ["lost leases: left in the middle"]
     tenure.end(soon())
+
+
+class Named:
+    """A bench whose host answers and says what it is: what it has besides is leased by that."""
+
+    def __init__(self, house, host, hardware):
+        self.bench = Bench(house.bench.lab, house.run, None, house.log, lambda *report: None)
+        self.bench.guard.answered.host(host, [hardware])
+
+
+def test_who_finds_a_box_under_another_name_waits_for_it_too(house):
+    """Two hosts of the file are one machine: so it is as if two files named it differently."""
+    theirs = Named(house, "h1", "0c:42:a1:00:00:01").bench
+    others = house.others("h1")
+    others.widen(theirs.guard.answered.resources(others.resources))
+    house.log.subscribe(lambda event: event.kind == "lease.wait" and told.set())
+    told = threading.Event()
+    threading.Thread(target=lambda: (told.wait(LONG), others.release())).start()
+    ours = Named(house, "h0", "0c:42:a1:00:00:01").bench
+    tenure = house.tenure(patience=float("inf"))
+    tenure.begin(ours, ["h0"])
+    assert house.events("lease.wait") == []
+    assert tenure.widen(ours) > 0.0
+    (wait,) = house.events("lease.wait")
+    assert wait.data["holder"].startswith("h1, known here as h0: held by")
+    (found,) = house.leases.find()
+    assert "hardware 0c:42:a1:00:00:01" in {r.box for r in found.claim.resources}
+    tenure.end(soon())
+
+
+def test_without_patience_a_box_under_another_name_is_refused_and_nothing_more_is_had(house):
+    theirs = Named(house, "h1", "0c:42:a1:00:00:01").bench
+    others = house.others("h1")
+    others.widen(theirs.guard.answered.resources(others.resources))
+    ours = Named(house, "h0", "0c:42:a1:00:00:01").bench
+    tenure = house.tenure()
+    tenure.begin(ours, ["h0"])
+    with pytest.raises(BusyError, match=r"^h1, known here as h0: held by .*: theirs"):
+        tenure.widen(ours)
+    with pytest.raises(BusyError, match=r"^h1, known here as h0"):
+        ours.guard.host("h0")
+    tenure.end(soon())
+    others.release()
