@@ -228,6 +228,8 @@ class DoubtfulBox:
         _agree("Traceback" not in said, "a traceback")
         if code == 0:
             self._is_as_printed(verb, ends, had, out)
+            there = [i for i in OTHERS if i in before]
+            _agree(all(i in had for i in there), "circuits of others went without a word")
         elif code == 6:
             self._is_declared(before, had, said)
         elif code == 4 and "is done" in said:
