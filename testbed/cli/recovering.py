@@ -111,7 +111,10 @@ def _chosen(
     if results != RESULTS and not is_directory(results):
         raise UsageError(f"{results} is no directory", hint="name it with --results")
     known = load_lab(lab_file(lab)) if lab else None
-    leased = [_where_it_is(run, results) for run in leases_of(known).dead_runs()]
+    leases = leases_of(known)
+    if not names:  # one that recovered a run may have been killed before it gave all back
+        leases.end_what_is_over()
+    leased = [_where_it_is(run, results) for run in leases.dead_runs()]
     places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
     found, unreadable = _readable(places, teller)
     wanted = [dead for dead in found if not _is_elsewhere(dead, known)]

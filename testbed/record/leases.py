@@ -153,6 +153,15 @@ class Leases:
         lease.inherited = frozenset[Resource]().union(*(before[t].resources for t in tokens))
         return lease
 
+    def end_what_is_over(self) -> None:
+        """Give back what belongs to nobody any more and owes nothing; nobody is shown it then."""
+        with self._store.open() as ledger:
+            before = ledger.claims()
+            found = [self._found(claim, ledger.now) for claim in before.values()]
+            over = [one.claim.token for one in found if one.standing == "over"]
+            ledger.write(before, rules.release(before, *over))
+        _sweep(before[token] for token in over)
+
     def release_run(self, run: str) -> None:
         """Give back all that a dead run had, once nothing of it is left to be taken back.
 

@@ -9,6 +9,7 @@ import pytest
 from killed_run import ONE, ONE_CROSSED, KilledRun
 
 import testbed.cli
+from testbed.bench.needs import needs
 from testbed.errors import UsageError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events
@@ -167,6 +168,14 @@ def test_what_is_left_is_told_with_what_to_type(killed, capsys):
     assert code == 6
     assert "  FAIL circuits of ocs\n  LEFT circuits of ocs: ocs could not be brought back" in out
     assert f"testbed recover {killed.directory.path}" in out
+
+
+def test_what_a_killed_recover_did_not_give_back_is_given_back(killed, capsys):
+    assert killed.recover() == 0
+    killed.leases.take(needs(killed.lab, killed.lab.hosts), "recover", killed.directory).leave()
+    assert [found.standing for found in killed.leases.find()] == ["over"]
+    assert command(capsys)[:2] == (0, "nothing is left to take back\n")
+    assert killed.leases.find() == []
 
 
 def test_a_run_that_nobody_can_read_keeps_no_other_from_being_recovered(killed, tmp_path, capsys):
