@@ -36,6 +36,7 @@ from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
+from testbed.record.transcript import HeldBack
 from testbed.schema import Lab
 
 _LIMIT = 10.0
@@ -87,6 +88,7 @@ class SwitchByHand:
     _switch: OpticalSwitch
     _leases: Leases | None
     """None when a person takes the ports whoever has them."""
+    _said: HeldBack
     tell: Callable[[str], None] = _nobody
     """Hears what takes long."""
 
@@ -239,6 +241,7 @@ class SwitchByHand:
 
         Raise BusyError with who has them. They stay leased where something is left changed.
         """
+        self._said.write_to(run.wire(self.name), self.name)
         with closing(Journal(run.journal)) as journal:
             if self._leases is None:
                 yield Held(journal)
@@ -292,15 +295,13 @@ def switch_by_hand(
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
         make = kind("drivers", spec.driver).load()
         options = options_of(lab, name)
-        switch = make(name, spec.resource, spec.usable, spec.identity, options, _no_tracer)
+        said = HeldBack()
+        stack.callback(said.close)
+        switch = make(name, spec.resource, spec.usable, spec.identity, options, said)
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
-        yield SwitchByHand(lab, name, identity, switch, None if force else leases, tell)
+        yield SwitchByHand(lab, name, identity, switch, None if force else leases, said, tell)
 
 
 def _pairs(cross: frozenset[CrossConnect]) -> dict[int, int]:
     return {c.ingress: c.egress for c in cross}
-
-
-def _no_tracer(direction: str, data: bytes) -> None:
-    """Keep no transcript: nothing here belongs to a run."""

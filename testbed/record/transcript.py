@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from testbed.errors import FileError
 from testbed.files import parse_json, read_lines
 from testbed.record.lines import MAX_LOG
 from testbed.secret import masked
+
+_HELD = 200
+"""Pieces that are held for a transcript that has no place yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +82,32 @@ class Transcript:
         """Close the file; later pieces are dropped."""
         with self._lock, suppress(OSError):
             self._file.close()
+
+
+class HeldBack:
+    """Hold what a session says until it is known where to write it; made to be a driver's tracer.
+
+    Of a long conversation without a place the last pieces are held.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[str, bytes]] = deque(maxlen=_HELD)
+        self._transcript: Transcript | None = None
+
+    def __call__(self, direction: str, data: bytes) -> None:
+        """Write one piece, or hold it."""
+        if self._transcript:
+            self._transcript(direction, data)
+        else:
+            self._pieces.append((direction, data))
+
+    def write_to(self, path: Path, instrument: str) -> None:
+        """Write what is held to a new transcript, and from now on all that is said."""
+        self._transcript = transcript = Transcript(path, instrument)
+        while self._pieces:
+            transcript(*self._pieces.popleft())
+
+    def close(self) -> None:
+        """Close the transcript, if there is one."""
+        if self._transcript:
+            self._transcript.close()

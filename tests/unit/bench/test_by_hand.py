@@ -16,6 +16,7 @@ from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
+from testbed.record.transcript import read_transcript
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
@@ -186,6 +187,17 @@ def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):
     assert entry["made"] == {"ocs": [[4, 9], [4, 11]]}, "what went astray is ours to take back"
     with pytest.raises(BusyError, match=f"testbed recover {hand.last.path}"):
         hand.connect("4", "11")
+
+
+def test_all_that_was_said_to_the_switch_is_in_the_record_from_the_first_question_on(hand):
+    hand.far_end.fault("error", count=1)
+    with pytest.raises(InstrumentError):
+        hand.connect("4", "13")
+    said = list(read_transcript(hand.last.path / "wire" / "ocs.jsonl"))
+    sent = b"".join(each.data for each in said if each.direction == "send")
+    assert sent.startswith(b"*IDN?")
+    assert b":OXC:SWIT:CONN:ADD" in sent
+    assert any(b"-" in each.data for each in said if each.direction == "receive")
 
 
 def test_a_protected_port_is_not_moved_by_hand_either(hand):
