@@ -13,7 +13,7 @@ from testbed.bench.contracts import Applied
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.verification import Verified
 from testbed.clock import Deadline
-from testbed.errors import InstrumentError, TestbedError, UnsafeError
+from testbed.errors import InstrumentError, LabError, TestbedError, UnsafeError
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
 
@@ -44,8 +44,8 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
 
     A switch on which nothing changes is left alone.
     When one fails, or a signal ends this in the middle, every switch told so far is brought back to
-    what it was and that is verified; InstrumentError then says what failed. UnsafeError says what
-    could not be brought back.
+    what it was and that is verified; LabError then says what failed, InstrumentError where the
+    switch did. UnsafeError says what could not be brought back.
     """
     told: list[Move] = []
     applied: list[Applied] = []
@@ -54,7 +54,7 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
             told.append(move)
             applied.append(move.crossbar.command(move.state, move.change, deadline))
         verified = [move.crossbar.verify(move.change, deadline) for move in told]
-    except InstrumentError as error:
+    except LabError as error:
         _take_back(told, error)
         raise _rolled_back(error) from error
     except BaseException as error:  # whoever presses Ctrl-C leaves nothing half made either
@@ -101,8 +101,10 @@ def not_all_back(
     return UnsafeError("; ".join(said), hint="; ".join(hints))
 
 
-def _rolled_back(error: InstrumentError) -> InstrumentError:
+def _rolled_back(error: LabError) -> LabError:
     """Return the error that says besides that nothing of the change is left."""
+    if not isinstance(error, InstrumentError):  # the light, not the switch, was not as it should
+        return LabError(f"{error.args[0]}; the change was rolled back", hint=error.hint)
     said = str(error.args[0]).removeprefix(f"{error.instrument}: ")
     message = f"{said}; the change was rolled back"
     return type(error)(error.instrument, message, reply=error.reply, hint=error.hint)

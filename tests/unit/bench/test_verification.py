@@ -160,7 +160,7 @@ def test_light_that_turns_out_too_strong_is_taken_away_again_and_not_tried_twice
     wanted = crossbar.plan({1: 5}, switch.soon())
     switch.launched[1] = 4.0
     with pytest.raises(
-        LabError, match=r"bears -3 dBm and 2\.. dBm leave; .*correct `launch`"
+        LabError, match=r"bears -3 dBm and 2\.. dBm leave; .* rolled back; correct `launch`"
     ) as found:
         move_all([Move(crossbar, *wanted)], switch.soon())
     assert not isinstance(found.value, InstrumentError), "those are tried once more in a recovery"
