@@ -16,7 +16,7 @@ from testbed.bench.ours import Ours
 from testbed.bench.verification import Verification, WallTime
 from testbed.clock import Deadline
 from testbed.commands import typed
-from testbed.errors import InstrumentError, LabError, TestbedError, UnsafeError
+from testbed.errors import BusyError, InstrumentError, LabError, TestbedError, UnsafeError
 from testbed.fabric.change import Change, Difference, ForeignCircuit, plan_change
 from testbed.fabric.device import State
 from testbed.record.lease import BACK_LIMIT
@@ -152,6 +152,8 @@ class WayBack:
             try:
                 if back := self._undoing(goal, self._planned(present, goal.target), present):
                     present = self._told(goal, present, back, deadline)
+            except BusyError as error:  # it is not ours to touch any more: no look would help
+                raise self._not_back(f"{error}; {self._judged(goal, present)}", 0) from error
             except (TestbedError, ValueError) as error:
                 trouble = f"{error}; "
                 present = self._switch.state(deadline)

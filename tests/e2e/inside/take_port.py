@@ -6,6 +6,6 @@ from testbed.bench.needs import part_of
 from testbed.record.leases import Leases
 from testbed.schema import load_lab
 
-port = [part_of(load_lab("configs/rack.yaml"), "ocs", "1")]
+port = part_of(load_lab("configs/rack.yaml"), "ocs", "1")
 Leases().unlock(port, forced=True)
 Leases().lock(port, "test", 600.0)

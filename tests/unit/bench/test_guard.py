@@ -91,7 +91,7 @@ def test_nothing_may_be_done_from_the_moment_on_in_which_a_part_is_taken(
         "host": host_of(lab, "h1"),
         "attenuator": whole_of(lab, "voa"),
     }[taken]
-    leases.unlock([part], forced=True)
+    leases.unlock(part, forced=True)
     with pytest.raises(BusyError, match="the lease of this run is lost"):
         ACTS[act](guard)
 

@@ -46,7 +46,7 @@ def around(bench, leases, inbox, log):
 
 
 def take_a_port(bench, leases):
-    leases.unlock([part_of(bench.lab, "ocs", "1")], forced=True)
+    leases.unlock(part_of(bench.lab, "ocs", "1"), forced=True)
 
 
 def test_while_the_switch_is_leased_a_fault_begins_and_ends(around):
