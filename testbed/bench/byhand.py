@@ -233,7 +233,15 @@ class SwitchByHand:
         raise InstrumentError(self.name, "what it shows changes while it is looked at")
 
     def _leased_to_others(self, lease: Lease, ports: frozenset[int]) -> frozenset[int]:
-        return ports_among(self.lab, self.name, ports, lease.of_others())
+        known = self._answered.keys_of_instrument(self.name)
+        return ports_among(self.lab, self.name, ports, lease.of_others(), known)
+
+    @property
+    def _answered(self) -> Answered:
+        """Return what the switch said that it is."""
+        answered = Answered(self.lab)
+        answered.instrument(self.name, self.identity)
+        return answered
 
     @contextmanager
     def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[Held]:
@@ -249,9 +257,7 @@ class SwitchByHand:
             wanted = frozenset[Resource]().union(
                 *(part_of(self.lab, self.name, str(port)) for port in ports)
             )
-            answered = Answered(self.lab)
-            answered.instrument(self.name, self.identity)
-            wanted |= answered.resources(wanted)
+            wanted |= self._answered.resources(wanted)
             lease = self._leases.take(wanted, "testbed switch", run)
             boxes = {resource.box for resource in wanted}
 

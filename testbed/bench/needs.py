@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from testbed.bench import addresses, identities
 from testbed.errors import UsageError
 from testbed.plugins import kind, nearest
-from testbed.record.lease_rules import Resource
+from testbed.record.lease_rules import Resource, Wanted
 from testbed.resource import Ssh, Tcp, place
 from testbed.schema import Lab
 
@@ -50,21 +50,21 @@ def part_of(lab: Lab, name: str, part: str) -> Resources:
 
 
 def ports_among(
-    lab: Lab, switch: str, ports: Iterable[int], leased: Iterable[Resource]
+    lab: Lab, switch: str, ports: Iterable[int], leased: Iterable[Resource], answered: Iterable[str]
 ) -> frozenset[int]:
-    """Return which ports of a switch are among what is leased."""
-    held = [*leased]
-    parts = {port: part_of(lab, switch, str(port)) for port in ports}
-    return frozenset(
-        port
-        for port, mine in parts.items()
-        if any(one.overlaps(other) for one in mine for other in held)
-    )
+    """Return which ports of a switch are among what is leased; it `answered` that it is these."""
+    held, boxes = Wanted(leased), (*boxes_of(lab, switch), *answered)
+
+    def is_held(port: int) -> bool:
+        parts = portions(lab, switch, [str(port)])
+        return bool(held.within(Resource(box, part) for box in boxes for part in parts))
+
+    return frozenset(filter(is_held, ports))
 
 
 def whole_of(lab: Lab, name: str) -> Resources:
     """Return an instrument as a whole."""
-    part = portion(lab, name, "")
+    (part,) = portions(lab, name, [""])
     return frozenset(Resource(box, part, name) for box in boxes_of(lab, name))
 
 
@@ -134,12 +134,14 @@ def _look_up(lab: Lab, hosts: Iterable[str], boxes: Iterable[str]) -> None:
     addresses.look_up(names | {lab.hosts[name].ssh_name for name in hosts})
 
 
-def portion(lab: Lab, name: str, part: str) -> str:
-    """Return what of a box is leased for a part of it; empty for the whole.
+def portions(lab: Lab, name: str, parts: Iterable[str]) -> frozenset[str]:
+    """Return what of a box is leased for some parts of it; an empty word is the whole.
 
     Of a controller of several elements it is the element, where others may talk to it besides.
     """
-    return part if _has_parts(lab, name) else "" if is_exclusive(lab, name) else element(lab, name)
+    if _has_parts(lab, name):
+        return frozenset(parts)
+    return frozenset({"" if is_exclusive(lab, name) else element(lab, name)})
 
 
 def element(lab: Lab, name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from testbed.bench.answered import Answered
-from testbed.bench.needs import addresses_of, box_of, portion, ports_among
+from testbed.bench.needs import addresses_of, box_of, portions, ports_among
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
@@ -40,13 +40,13 @@ class Guard:
 
     def check(self, switch: str, ports: Iterable[int]) -> None:
         """Raise BusyError unless these ports of a switch are leased, and are so still."""
-        parts = {portion(self._lab, switch, str(port)) for port in ports}
-        self._instrument(switch, parts)
+        self._instrument(switch, map(str, ports))
 
     def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
         """Return which of these ports somebody else has leased now."""
         theirs = self._lease.of_others() if self._lease else frozenset()
-        return ports_among(self._lab, switch, ports, theirs)
+        known = self.answered.keys_of_instrument(switch)
+        return ports_among(self._lab, switch, ports, theirs, known)
 
     def resource(self, resource: Resource) -> None:
         """Raise BusyError unless a resource is leased, and is so still."""
@@ -68,13 +68,13 @@ class Guard:
         elif why:
             self.fault(why, host)
         if outlet := self._lab.hosts[host].power:
-            self._instrument(outlet.unit, [portion(self._lab, outlet.unit, outlet.outlet)])
+            self._instrument(outlet.unit, [outlet.outlet])
 
     def attenuator(self, name: str, host: str = "", why: str = "") -> None:
         """Raise BusyError unless an attenuator is leased still; light is taken for a fault."""
         if why:
             self.fault(why, host)
-        self._instrument(name, [portion(self._lab, name, "")])
+        self._instrument(name, [""])
 
     def fault(self, kind: str, host: str) -> None:
         """Raise UsageError unless a fault is permitted on a host, BusyError unless it is leased."""
@@ -94,9 +94,9 @@ class Guard:
             )
         self.host(host)
 
-    def _instrument(self, name: str, parts: Collection[str]) -> None:
+    def _instrument(self, name: str, parts: Iterable[str]) -> None:
         boxes = [box_of(self._lab, name), *self.answered.keys_of_instrument(name)]
-        self._check(boxes, parts, name)
+        self._check(boxes, portions(self._lab, name, parts), name)
 
     def _check(self, boxes: Collection[str], parts: Collection[str], name: str) -> None:
         """Raise BusyError unless parts of a box are leased under all that it is known by.

@@ -143,6 +143,19 @@ def test_the_door_leases_what_answered_before_the_first_change(box_of_serial, le
         lease.release()
 
 
+def test_ports_that_others_lease_under_another_name_are_theirs(box_of_serial, leases):
+    box = box_of_serial("4711")
+    ours, theirs = box.lab("ocs", "polatis"), box.lab("tor", "polatis-restconf")
+    other = owner_of(theirs, leases, "2", "10")
+    guard = Guard(ours)
+    guard.answered.instrument("ocs", Identity("Polatis", "m", "4711", "1"))
+    lease = leases.take(part_of(ours, "ocs", "1"), "ours")
+    guard.hold(lease)
+    assert guard.held_by_others("ocs", frozenset({1, 2, 3})) == {2}
+    for one in (lease, other):
+        one.release()
+
+
 def test_one_box_under_two_names_in_one_lab_is_told(box_of_serial):
     lab = box_of_serial("4711").lab("ocs", "polatis")
     both = lab.model_copy(update={"switches": dict.fromkeys(("ocs", "tor"), lab.switches["ocs"])})
