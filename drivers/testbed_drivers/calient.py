@@ -115,7 +115,13 @@ class Calient(Tl1Switch):
         ingress, egress = sides(len(self._names), len(self._names))
         settle, longest = self._options.settle, self._options.settle_max
         return Capabilities(
-            ingress, egress, settle, longest, steadiness=True, monitored=ingress | egress
+            ingress,
+            egress,
+            settle,
+            longest,
+            steadiness=True,
+            monitored=ingress | egress,
+            averaging=self._options.averaging,
         )
 
     def _take_down(self, pairs: State, deadline: Deadline) -> Refused:

@@ -120,7 +120,13 @@ class CalientRest(PiecewiseSwitch):
         ingress, egress = sides(len(self._names), len(self._names))
         settle, longest = self._options.settle, self._options.settle_max
         return Capabilities(
-            ingress, egress, settle, longest, steadiness=True, monitored=ingress | egress
+            ingress,
+            egress,
+            settle,
+            longest,
+            steadiness=True,
+            monitored=ingress | egress,
+            averaging=self._options.averaging,
         )
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:

@@ -30,6 +30,8 @@ class PolatisOptions(SerialOptions):
     """Inputs and outputs; asked of the switch when not given."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
     monitors: bool | Literal["inputs", "outputs"] | None = None
     """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
 

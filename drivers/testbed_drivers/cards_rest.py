@@ -42,6 +42,8 @@ class PolatisRestconfOptions(HttpOptions):
     """A monitor's reading of this or less is no light."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class CalientRestOptions(HttpOptions):
     """The group that labels our circuits; those of other groups are never taken down."""
     settle: Seconds = 0.05
     settle_max: Seconds = 0.5
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class PolatisTl1Options(Timeouts):
     """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class CalientOptions(Timeouts):
     """The group that labels our circuits; those of other groups are never taken down."""
     settle: Seconds = 0.05
     settle_max: Seconds = 0.5
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a shape that is none."""

@@ -107,7 +107,15 @@ class Polatis(Switch):
         said = said_of(self._options.monitors, who)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_QUERY)
-        return Capabilities(ingress, egress, settle, longest, steadiness=True, monitored=monitored)
+        return Capabilities(
+            ingress,
+            egress,
+            settle,
+            longest,
+            steadiness=True,
+            monitored=monitored,
+            averaging=self._options.averaging,
+        )
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
         """Ask for the light of ports; tell whether the switch reads all of them.

@@ -104,6 +104,7 @@ class PolatisRestconf(PiecewiseSwitch):
             self._options.settle_max,
             steadiness=True,
             monitored=frozenset(monitored) & (ingress | egress),
+            averaging=self._options.averaging,
         )
 
     def _size(self, who: Identity) -> tuple[int, int]:

@@ -80,7 +80,10 @@ class PolatisTl1(Tl1Switch):
         said, reads = said_of(self._options.monitors, who), partial(self._reads, deadline)
         monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_COMMAND)
         settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, monitored=monitored)
+        averaging = self._options.averaging
+        return Capabilities(
+            ingress, egress, settle, longest, monitored=monitored, averaging=averaging
+        )
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
         """Ask for the light of ports; tell whether the switch reads all of them."""

@@ -215,7 +215,7 @@ class SwitchByHand:
         """Return what is shown once light that nobody waited for has had its time."""
         can = self._switch.capabilities
         if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
-            time.sleep(max(0.0, moved.applied.read_back + can.settle_max - now()))
+            time.sleep(max(0.0, moved.applied.read_back + can.settle_max + can.averaging - now()))
         try:
             return self._last_rows()
         except InstrumentError as error:

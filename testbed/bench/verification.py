@@ -89,7 +89,7 @@ class Verification:
         if not paths:
             return None
         ports = sorted({port for pair in paths for port in pair})
-        for last in self._looks(deadline):
+        for last in self._looks(deadline, self._switch.capabilities.averaging):
             levels = self._read(lambda until: self._switch.power(ports, until), deadline, last)
             if levels is None:
                 continue
@@ -121,9 +121,9 @@ class Verification:
             f"{most:g} dB"
         )
 
-    def _looks(self, deadline: Deadline) -> Iterator[bool]:
+    def _looks(self, deadline: Deadline, averaging: float = 0.0) -> Iterator[bool]:
         """Yield for each look whether it is the last one, and pause between them."""
-        until = self._clock.now() + self._switch.capabilities.settle_max + MARGIN
+        until = self._clock.now() + self._switch.capabilities.settle_max + averaging + MARGIN
         pause = _FIRST_PAUSE
         while True:
             last = self._clock.now() >= until or deadline.passed

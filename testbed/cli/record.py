@@ -118,7 +118,7 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
     except BaseException as error:
         if owes(directory.journal):
             command = typed("recover", str(directory.path))
-            print(f"still changed; type: {command}", file=sys.stderr)
+            print(f"it may still be changed; type: {command}", file=sys.stderr)
         elif isinstance(error, TestbedError):
             outcome = {"outcome": "failed", "reason": masked(str(error))}
             directory.write_json("summary.json", facts | outcome)

@@ -36,6 +36,8 @@ class Capabilities:
     """Whether light passes other positions for a moment on its way from one to another."""
     monitored: frozenset[int] = frozenset()
     """The ports whose light level it measures."""
+    averaging: float = 0.0
+    """Seconds over which its monitors average: they show a change of light that much later."""
     loss: tuple[float, float] = (-1.0, 6.0)
     """The least and the most that a good path takes from the light, in dB by its own monitors.
 

@@ -2,10 +2,12 @@
 
 import pytest
 from switches_in_memory import Box
-from virtual_time import VirtualTime
+from virtual_time import VirtualDeadline, VirtualTime
 
 from testbed.bench.following import LONGEST_LAG
+from testbed.bench.left_behind import LeftBehind
 from testbed.bench.moves import Move, OthersMoved, move_all
+from testbed.bench.verification import WallTime
 from testbed.errors import InstrumentError, UnsafeError
 
 PORTS = {1, 2, 7, 8}
@@ -75,6 +77,17 @@ def test_what_was_refused_as_a_whole_is_not_waited_for(box):
     with pytest.raises(InstrumentError, match="Execution error; the change was rolled back"):
         change(box, {1: 7})
     assert box.time.now() < 0.1
+
+
+@pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
+def test_what_a_killed_run_made_is_gone_though_it_does_not_show_yet(box, lag):
+    box.say("ADD (@1),(@7)")
+    box.far_end.fault("lag", delay=lag)
+    clock = WallTime(box.time.now, box.time.advance)
+    left = LeftBehind("ocs", box.driver, frozenset(PORTS), {}, clock=clock)
+    left.take_over({}, [(1, 7)], alone=False)
+    assert left.bring_back(VirtualDeadline(box.time.now() + 45.0, box.time)) == []
+    assert truth(box) == {}
 
 
 def test_what_never_comes_to_rest_is_not_called_rolled_back(box):

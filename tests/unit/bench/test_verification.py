@@ -4,6 +4,7 @@ The switch is the inside of a far end, driven without a line, on a clock that mo
 somebody waits.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -101,6 +102,14 @@ def test_a_dark_source_tells_nothing_of_the_path(switch, crossbar):
     arm(switch, "dim", port=1)
     assert change(switch, crossbar, {1: 5}).lit is not None
     assert switch.box.commanded == {1: 5}
+
+
+@pytest.mark.parametrize(("averaging", "is_enough"), [(0.0, False), (0.4, True)])
+def test_monitors_that_average_are_waited_for(averaging, is_enough):
+    switch = WithoutALine(replace(CAN, steadiness=False, averaging=averaging))
+    arm(switch, "slow", port=1)  # as a mean that rises slowly
+    with nullcontext() if is_enough else pytest.raises(InstrumentError, match="1→5 is dark"):
+        assert change(switch, switch.crossbar(), {1: 5}).lit is not None
 
 
 def test_nothing_is_claimed_of_light_that_is_not_measured():

@@ -75,7 +75,8 @@ class DoubtfulBox:
         self.chance = random.Random(seed)
         self.language = LANGUAGES[seed % len(LANGUAGES)]
         self.character = CHARACTERS[seed // len(LANGUAGES) % len(CHARACTERS)]
-        self.lag = self.chance.uniform(0.5, 10.0) * scale
+        self._scale = scale
+        self.lag = 0.0
         self.codes = Counter()
         self._scheduler = WallScheduler()
         site = SwitchSite(
@@ -150,6 +151,7 @@ class DoubtfulBox:
 
     def _arm(self):
         self.far_end.clear()
+        self.lag = self.chance.uniform(0.5, 10.0) * self._scale
         match self.character:
             case "troubled":
                 self.far_end.fault(self.chance.choice(_TROUBLES), count=1)
@@ -288,7 +290,7 @@ def _main(seed, count):
             wrong = str(error)
         finally:
             box.close()
-        who = [box.language.driver, box.character, round(box.lag, 2)]
+        who = [box.language.driver, box.character]
         print(json.dumps({"seed": seed, "box": who, "codes": box.codes, "wrong": wrong}))
 
 
