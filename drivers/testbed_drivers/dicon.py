@@ -87,7 +87,8 @@ class Dicon(Selector):
         if len(parts) == 4 and all(parts):
             return self._serial.check(Identity(*parts))
         if reply == self._expected:
-            return self._serial.check(Identity("DiCon", "1×N module", reply, ""))
+            self._serial.check(Identity("DiCon", "1×N module", reply, ""))
+            return Identity("DiCon", reply, "", "")  # many may answer just so
         raise ValueError(
             f"{reply!r} is not maker, model, serial number, firmware; "
             "if this is how it answers, write that as 'identity' in the lab file"

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from testbed.bench.contracts import Identity
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
+from testbed.bench.identities import of_instrument
 from testbed.bench.opening import make_instrument, opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import LabError, NotKnown, TestbedError
@@ -66,8 +68,11 @@ def _ask_instrument(lab: Lab, name: str) -> list[str]:
     instrument: Any = make_instrument(lab, name, _no_tracer)
     deadline = Deadline.after(opening_seconds(lab, [name], _LIMIT))
     try:
-        identity = str(instrument.open(deadline))
-        answer = "; ".join([identity, *_light(lab, name, instrument, deadline)])
+        identity: Identity = instrument.open(deadline)
+        known = str(identity)
+        if not of_instrument(lab, name, identity):
+            known += "; without a serial number of its own, it is leased by its address alone"
+        answer = "; ".join([known, *_light(lab, name, instrument, deadline)])
         if name not in lab.switches:
             return [answer]
         hosts = lab.hosts.keys() - avoided(lab).keys()

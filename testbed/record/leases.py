@@ -108,24 +108,9 @@ class Leases:
         return sorted(found, key=lambda one: (one.claim.holder.since, one.claim.token))
 
     def dead_runs(self) -> list[RunDirectory]:
-        """Return the runs that died and left leases, whether or not their directory is there.
-
-        What is over, as of one that was killed when it had taken back all, is given back.
-        """
-        found = [one for one in self.find() if one.standing != "held"]
-        if over := [one.claim.token for one in found if one.standing == "over"]:
-            self._give_back(over)
-        dead = [one.claim.holder for one in found if one.claim.holder.run]
+        """Return the runs that died and left leases, whether or not their directory is there."""
+        dead = [f.claim.holder for f in self.find() if f.standing != "held" and f.claim.holder.run]
         return [RunDirectory(Path(holder.directory)) for holder in dead]
-
-    def _give_back(self, tokens: Iterable[str]) -> None:
-        """End claims that are over still."""
-        with self._store.open() as ledger:
-            before = ledger.claims()
-            found = (self._found(before[t], ledger.now) for t in tokens if t in before)
-            over = [one.claim for one in found if one.standing == "over"]
-            ledger.write(before, rules.release(before, *(claim.token for claim in over)))
-        _sweep(over)
 
     def take_over(self, run: RunDirectory, reason: str, needed: Iterable[Resource] = ()) -> Lease:
         """Lease to this process all that a dead run had, and what of it was lost since.

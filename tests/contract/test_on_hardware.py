@@ -10,6 +10,7 @@ import threading
 import pytest
 from rig import change, soon
 
+from testbed.bench.answered import Answered
 from testbed.bench.needs import whole_of
 from testbed.bench.probe import spare_ports
 from testbed.cli.leases import leases_of
@@ -77,6 +78,9 @@ def spare(name, request):
     lease = leases_of(lab).take(whole_of(lab, name), "make test-lab")
     try:
         spare = Spare(lab, name)
+        answered = Answered(lab)
+        answered.instrument(name, spare.identity)
+        lease.widen(answered.resources(lease.resources))
         yield spare
         spare.close()
     finally:

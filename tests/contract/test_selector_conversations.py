@@ -91,7 +91,9 @@ class TestDicon:
         other = (b"ID?\r", b"\nGP module 17\r\n")
         script.line(other, other, DICON_OPENING[2])
         driver = script.driver("dicon", serial=True, identity="GP module 17")
-        assert driver.open(soon()).serial == "GP module 17"
+        who = driver.open(soon())
+        # It may be what many modules say: two boxes are never taken for one by it.
+        assert (who.model, who.serial) == ("GP module 17", "")
 
 
 class TestDiconMxs:

@@ -24,17 +24,20 @@ switches:
 def examined(tmp_path):
     """Return a way to examine a lab with an 8 × 8 switch; its host never answers."""
     scheduler = WallScheduler()
-    wire = serve_tcp(
-        PolatisFarEnd(SwitchSite(*sides(8, 8), "S1", 0.001, 1, scheduler, lambda lit: None))
-    )
+    site = SwitchSite(*sides(8, 8), "S1", 0.001, 1, scheduler, lambda lit: None)
+    wires = []
 
-    def examined(fibres):
+    def examined(fibres, serial="S1"):
         file = tmp_path / "lab.yaml"
+        site.serial = serial
+        wire = serve_tcp(PolatisFarEnd(site))
+        wires.append(wire)
         file.write_text(LAB.format(port=wire.port, fibres=fibres))
         return {finding.subject: finding for finding in examine(load_lab(str(file)))}
 
     yield examined
-    wire.close()
+    for wire in wires:
+        wire.close()
     scheduler.close()
 
 
@@ -43,6 +46,12 @@ def test_a_host_that_does_not_answer_does_not_hide_a_switch_that_does(examined):
     assert found["ocs"].good
     assert found["ocs"].text.endswith("serial S1, firmware 6.5.2.18; 0 cross-connects")
     assert not found["h0"].good
+
+
+def test_a_switch_without_a_serial_number_of_its_own_is_said_to_be_known_by_its_address(examined):
+    found = examined("tx: ocs.1, rx: ocs.9", serial="123456")["ocs"]
+    assert found.good
+    assert "; without a serial number of its own, it is leased by its address alone;" in found.text
 
 
 @pytest.mark.parametrize(
