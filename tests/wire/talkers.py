@@ -1,5 +1,6 @@
 """Boxes that never stop talking: real far ends on real wires, which at some point only talk."""
 
+import secrets
 import socket
 import threading
 import time
@@ -100,7 +101,8 @@ class Talker:
         self.lit = dict(lit)
 
     def _made(self, language):
-        site = SwitchSite(*sides(8, 8), "S1", 0.01, 1, self._scheduler, self._show)
+        serial = secrets.token_hex(8)  # what it is leased by, beside whatever else runs here
+        site = SwitchSite(*sides(8, 8), serial, 0.01, 1, self._scheduler, self._show)
         match language:
             case "scpi":
                 return PolatisFarEnd(site)
