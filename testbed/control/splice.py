@@ -148,6 +148,8 @@ class Splice:
             return self._give_up(state, f"{because}, {missing}")
         if not state.now.spares:
             return self._give_up(state, f"{because}, and no spare host is left")
+        if lost := [host for host in state.evidence.unreachable if host != victim]:
+            return self._give_up(state, f"{because}, and {lost[0]} does not answer")
         permitted = fences(failure, state.now.fences[victim])
         if not permitted:
             return self._give_up(state, f"{because}, and the lab permits no fence of {victim}")

@@ -135,9 +135,9 @@ class PlantedLab:
 
     def _site(self, name):
         if name in UNITS:
-            return PowerSite({"1": True}, "S1", self._scheduler, lambda outlet, on: None)
+            return PowerSite({"1": True}, f"S-{name}", self._scheduler, lambda outlet, on: None)
         sides = frozenset(range(1, 33)), frozenset(range(33, 65))
-        return SwitchSite(*sides, "S1", 0.001, 1, self._scheduler, lambda lit: None)
+        return SwitchSite(*sides, f"S-{name}", 0.001, 1, self._scheduler, lambda lit: None)
 
 
 def _variable(name):

@@ -96,6 +96,11 @@ def test_a_silent_rank_is_shut_out_by_its_process_alone(story):
     assert fence == Fence(2, "h2", "process")
 
 
+def test_no_rank_is_replaced_while_another_host_is_lost(story):
+    story.tell(AgentLost("h3"))
+    assert story.tell(HeartbeatMissed(1)) == (GiveUp("rank 1 was silent, and h3 does not answer"),)
+
+
 OTHERS = [HostAnswered(host) for host in ("h0", "h1", "h2")]
 
 
