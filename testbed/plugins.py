@@ -64,7 +64,12 @@ class Kind:
     sides: Callable[[Any], tuple[int, int]] | None = None
     """For a driver of a switch: by its options, how many inputs it has, which are its ports 1…N,
     and how many outputs, which follow; 0 where only the box knows. None: numbered otherwise."""
-
+    reciprocal: bool = False
+    """For a driver of a switch: whether one cross-connect carries light both ways, so that a port
+    of it can be `bidi`."""
+    one_side: Callable[[Any], int] | None = None
+    """For a driver of a switch: by its options, how many ports a model has that can join any two of
+    them; 0 for one with inputs and outputs. None: this driver knows no such model."""
     outlets: Callable[[Any], int] | None = None
     """For a driver of a power unit: by its options, how many outlets it has, with the ids 1…N; 0
     where only the box knows. None: named otherwise."""

@@ -27,7 +27,8 @@ class PolatisOptions(SerialOptions):
     write_termination: str = ""
     read_termination: str = ""
     size: tuple[int, int] | None = None
-    """Inputs and outputs; asked of the switch when not given."""
+    """Inputs and outputs, or, with no outputs, the ports of a model with one side; asked of the
+    switch when not given."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
     averaging: Seconds = 0.0
@@ -44,6 +45,11 @@ class PolatisOptions(SerialOptions):
         )
 
 
+def ports_on_one_side(size: tuple[int, int] | None) -> int:
+    """Return how many ports a model has that are all on one side; 0 where it has inputs."""
+    return size[0] if size and not size[1] else 0
+
+
 POLATIS = Kind(
     "Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
     "testbed_drivers.polatis:Polatis",
@@ -54,6 +60,8 @@ POLATIS = Kind(
     make="polatis",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: options.size or (0, 0),
+    reciprocal=True,
+    one_side=lambda options: ports_on_one_side(options.size),
 )
 VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
 SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")

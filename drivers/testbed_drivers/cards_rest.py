@@ -90,6 +90,7 @@ POLATIS_RESTCONF = Kind(
     make="polatis",
     ways=("http",),
     sides=lambda options: options.size or (0, 0),
+    reciprocal=True,
 )
 CALIENT_REST = Kind(
     "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",

@@ -93,6 +93,7 @@ DICON = Kind(
     far_end="dicon",
     ways=("serial", "visa"),
     sides=lambda options: (1, 0),
+    reciprocal=True,
 )
 DICON_FAR_END = Kind(
     "DiCon 1×N module, device side of its lines",
@@ -107,6 +108,7 @@ DICON_MXS = Kind(
     far_end="dicon-mxs",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: options.size,
+    reciprocal=True,
 )
 DICON_MXS_FAR_END = Kind(
     "DiCon MXS-9100, device side of its SCPI",
@@ -123,6 +125,7 @@ SANTEC = Kind(
     element=lambda options: f"module {options.module}",
     ways=("tcp",),
     sides=lambda options: (1, 0),
+    reciprocal=True,
 )
 SANTEC_FAR_END = Kind(
     "Santec OSX with one module, device side of its SCPI",
@@ -139,6 +142,7 @@ THORLABS = Kind(
     ways=("serial", "visa"),
     anonymous=True,
     sides=lambda options: (1 if options.model == "OSW12" else 2, 2),
+    reciprocal=True,
 )
 THORLABS_FAR_END = Kind(
     "Thorlabs OSW switch, device side of its lines",
@@ -171,6 +175,7 @@ AGILTRON = Kind(
     ways=("serial", "visa"),
     anonymous=True,
     sides=lambda options: (1, options.channels),
+    reciprocal=True,
 )
 AGILTRON_FAR_END = Kind(
     "Agiltron FF switch, device side of its frames",

@@ -22,6 +22,8 @@ class PolatisTl1Options(Timeouts):
     password: Secret | None = None
     transport: str = ""
     """`visa` or `tcp`; empty: by how the resource is written."""
+    size: tuple[int, int] | None = None
+    """Inputs and outputs; asked of the switch when not given."""
     floor: PowerLevel = -50.0
     """A monitor's reading of this or less is no light."""
     monitors: bool | Literal["inputs", "outputs"] | None = None
@@ -75,7 +77,8 @@ POLATIS_TL1 = Kind(
     make="polatis",
     ways=("tcp",),
     needs=("user",),
-    sides=lambda options: (0, 0),
+    sides=lambda options: options.size or (0, 0),
+    reciprocal=True,
 )
 CALIENT = Kind(
     "Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",

@@ -1,6 +1,7 @@
 """Driver for Polatis (HUBER+SUHNER) piezo switches, over their SCPI.
 
-Inputs are ports 1..N, outputs N+1..N+M. Commands used and their evidence: drivers/README.md.
+Inputs are ports 1..N, outputs N+1..N+M; a model with one side has ports 1..N only, of which any two
+can be joined. Commands used and their evidence: drivers/README.md.
 What an ADD on a used port does is not documented, so a change always removes first.
 """
 
@@ -19,7 +20,7 @@ from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.monitors import Monitors, monitored_ports
 from testbed_drivers.scpi import Scpi
 from testbed_drivers.scpi_syntax import error_reply, port_list, port_lists
-from testbed_drivers.switch import Done, Switch, checked_state, sides, size
+from testbed_drivers.switch import Done, Switch, all_ports, checked_state, size
 from testbed_drivers.transport import Dial, dial_for, is_serial
 
 PORTS_PER_QUERY = 256
@@ -102,8 +103,10 @@ class Polatis(Switch):
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         counts = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
-        ingress, egress = sides(*counts)
+        ingress, egress = all_ports(*counts)
         settle, longest = self._options.settle, self._options.settle_max
+        if ingress == egress:  # which way a monitor looks that has light both ways is not known
+            return Capabilities(ingress, egress, settle, longest, steadiness=True)
         said = said_of(self._options.monitors, who)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_QUERY)
@@ -144,7 +147,8 @@ def _orders(change: Change) -> Iterator[str]:
 
 def _size(reply: str) -> tuple[int, int]:
     inputs, outputs = (int(count) for count in reply.split(","))
-    return size(inputs, outputs)
+    size(inputs, outputs or inputs)
+    return inputs, outputs
 
 
 def _state(can: Capabilities, ours: frozenset[int], reply: str) -> State:

@@ -30,7 +30,8 @@ class PolatisFarEnd(ScpiFarEnd):
         self._boot_mode = "DARK"
         self._monitored = _monitored(options, self._inputs, self._outputs)
         line = "VST" if self._monitored else "I-OST"
-        model = f"{line}-{self._inputs}x{self._outputs}-LU1-DMHNS"
+        size = f"{self._inputs}x{self._outputs or 'CC'}"
+        model = f"{line}-{size}-LU1-DMHNS"
         super().__init__(
             f"Polatis,{model},{site.serial},6.5.2.18",
             self._commands(),
@@ -131,9 +132,9 @@ class PolatisFarEnd(ScpiFarEnd):
         if len({*lists[0], *lists[1]}) != len(lists[0]) + len(lists[1]):
             raise Refused(-221, "Settings conflict; a port is named twice")
         pairs = dict(zip(*lists, strict=True))
-        if max(pairs, default=0) > self._inputs:
+        if max(pairs, default=0) > self._inputs or not self._outputs:
             pairs = dict(zip(map(min, *lists), map(max, *lists), strict=True))
-        if pairs and not max(pairs) <= self._inputs < min(pairs.values()):
+        if pairs and self._outputs and not max(pairs) <= self._inputs < min(pairs.values()):
             raise Refused(-222, "Data out of range; not an input and an output")
         return pairs
 

@@ -76,7 +76,8 @@ class PolatisTl1(Tl1Switch):
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
-        ingress, egress = sides(*self._tl1.ask([query], _size, deadline))
+        counts = self._options.size or self._tl1.ask([query], _size, deadline)
+        ingress, egress = sides(*counts)
         said, reads = said_of(self._options.monitors, who), partial(self._reads, deadline)
         monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_COMMAND)
         settle, longest = self._options.settle, self._options.settle_max

@@ -28,7 +28,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
 
     def __init__(self, site: SwitchSite, options: PolatisTl1Options | None = None) -> None:
         options = options or PolatisTl1Options()
-        self._inputs, self._outputs = size_at(site)
+        self._inputs, self._outputs = options.size or size_at(site)
         self._serial = site.serial
         self._monitors = options.monitors
         accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS

@@ -118,8 +118,8 @@ class Switch(ABC):
                 raise UsageError(
                     f"{self._name}: port {min(foreign)} is not among its ports in the lab file"
                 )
-        if len(set(change.adds.values())) != len(change.adds):
-            raise UsageError(f"{self._name}: two inputs are wanted on one output")
+        if len({*change.adds, *change.adds.values()}) != 2 * len(change.adds):
+            raise UsageError(f"{self._name}: a port is wanted in two cross-connects")
 
     def _no_path(self, pairs: State) -> UsageError:
         can = self.capabilities
@@ -144,6 +144,14 @@ def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
     return frozenset(range(1, inputs + 1)), frozenset(range(inputs + 1, inputs + outputs + 1))
 
 
+def all_ports(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return ingress and egress ports as `sides`; with no outputs, all ports are on one side."""
+    if outputs:
+        return sides(inputs, outputs)
+    ports = frozenset(range(1, inputs + 1))
+    return ports, ports
+
+
 def checked_state(
     pairs: Iterable[tuple[int, int]], can: Capabilities, reply: str, ours: frozenset[int]
 ) -> State:
@@ -154,7 +162,7 @@ def checked_state(
     """
     rows = [(i, e) for i, e in pairs if {i, e} & ours or (i in can.ingress and e in can.egress)]
     state = dict(rows)
-    if len(state) != len(rows) or len(set(state.values())) != len(state):
+    if len({*state, *state.values()}) != 2 * len(rows):
         raise ValueError(f"{reply!r} has a port in two cross-connects")
     if not (state.keys() <= can.ingress and set(state.values()) <= can.egress):
         raise ValueError(f"{reply!r} has a cross-connect that is not from an input to an output")

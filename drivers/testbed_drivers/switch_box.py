@@ -120,8 +120,7 @@ class SwitchBox:
             self._make_way(new)
         accepted = self._done_of(new)
         for ingress in sorted(self._struck("misrouted", accepted)):
-            taken = {*self.commanded.values(), *accepted.values()}
-            accepted[ingress] = min(self.site.egress - taken, default=accepted[ingress])
+            accepted[ingress] = self._missed(ingress, accepted)
         self.commanded.update(accepted)
         moving = _without(accepted, self._struck("lie", accepted))
         self._aim(moving)
@@ -129,10 +128,16 @@ class SwitchBox:
         self._sweep(new)
         self._show()
 
+    def _missed(self, ingress: int, accepted: Mapping[int, int]) -> int:
+        """Return the next free egress port for a circuit; of one side, one above its ingress."""
+        taken = {*self.commanded.values(), *accepted.values(), *self.commanded, *accepted}
+        free = (port for port in self.site.egress - taken if port > ingress)
+        return min(free, default=accepted[ingress])
+
     def _make_way(self, pairs: Mapping[int, int]) -> None:
         """Take down what is in the way of new circuits."""
-        egress = set(pairs.values())
-        self._take_down([i for i, e in self.commanded.items() if i in pairs or e in egress])
+        wanted = {*pairs, *pairs.values()}
+        self._take_down([i for i, e in self.commanded.items() if {i, e} & wanted])
 
     def disconnect(self, pairs: Mapping[int, int]) -> None:
         """Take circuits down; those that are not there are down already."""
@@ -182,13 +187,8 @@ class SwitchBox:
 
     def power(self, port: int) -> float | None:
         """Return what the monitor of a port sees, in dBm; None below its floor."""
-        level: float | None
-        if port in self.site.ingress:
-            level = self.site.launched(port)
-        else:
-            ingress = next((i for i, e in self._passing().items() if e == port), None)
-            level = None if ingress is None else self._level(ingress, port)
-        return level if level is not None and level > FLOOR else None
+        enters = port in self.site.ingress
+        return _seen(self.site.launched(port) if enters else self._leaves(port))
 
     def refresh(self) -> None:
         """Look at the light again: what enters, or what a fibre takes, has changed."""
@@ -283,16 +283,27 @@ class SwitchBox:
         launched = self.site.launched(ingress)
         if launched is None:
             return None
-        path = (ingress, egress)
+        path = (min(ingress, egress), max(ingress, egress))
         if path not in self._loss:
             self._loss[path] = random.Random(f"{self.site.seed} {path}").uniform(0.6, 1.6)
         lost = self._loss[path] + self._attenuation.get(ingress, 0.0)
         lost += self._attenuation.get(egress, 0.0)
-        return launched - lost - (_DIM_LOSS if ingress in self._dim else 0.0)
+        return launched - lost - (_DIM_LOSS if {ingress, egress} & self._dim else 0.0)
 
     def _leaving(self, egress: int) -> float | None:
         with self._lock:
-            return self.power(egress)
+            return _seen(self._leaves(egress))
+
+    def _leaves(self, port: int) -> float | None:
+        """Return the light that leaves at a port, in dBm; None when it is dark."""
+        ways = self._ways(self._passing())
+        source = next((i for i, e in ways.items() if e == port), None)
+        return None if source is None else self._level(source, port)
+
+    def _ways(self, circuits: Mapping[int, int]) -> dict[int, int]:
+        """Return from where to where light goes through circuits, at this site."""
+        back = {e: i for i, e in circuits.items()} if self.site.both_ways else {}
+        return {**circuits, **back}
 
     def _note(self) -> None:
         """Remember since when a read-back shows what it shows."""
@@ -302,7 +313,7 @@ class SwitchBox:
     def _show(self) -> None:
         """Tell the site what carries light, when that changed."""
         self._note()
-        passing = self._passing()
+        passing = self._ways(self._passing())
         if self.site.bears:
             passing = {i: e for i, e in passing.items() if self._bears(i, e)}
         lit = {i: e for i, e in passing.items() if self._is_enough(i, e)}
@@ -344,6 +355,11 @@ class SwitchBox:
 
     def _strikes(self, name: str, *ports: int) -> bool:
         return self._faults.strikes(name, "", *ports) is not None
+
+
+def _seen(level: float | None) -> float | None:
+    """Return what a monitor sees of a level; None below its floor."""
+    return level if level is not None and level > FLOOR else None
 
 
 def _without(circuits: dict[int, int], some: set[int]) -> dict[int, int]:

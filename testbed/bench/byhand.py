@@ -20,14 +20,14 @@ from testbed.bench.ends import ports_of
 from testbed.bench.moves import Move, Moved, OthersMoved, move_all, take_back
 from testbed.bench.needs import box_of, is_exclusive, part_of, ports_among
 from testbed.bench.opening import opening_seconds
-from testbed.bench.probe import Probe, spare_ports
+from testbed.bench.probe import Probe, probed_sides, spare_ports
 from testbed.bench.promise import CircuitsPromise
-from testbed.bench.rows import Row, contradiction, rows_of, sink, source
+from testbed.bench.rows import Row, contradiction, rows_of
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, NotKnown, TestbedError, UnsafeError
 from testbed.fabric.card import Card
 from testbed.fabric.change import Change
-from testbed.fabric.circuits import CrossConnect
+from testbed.fabric.circuits import CrossConnect, HostEnds
 from testbed.fabric.device import State
 from testbed.plugins import kind
 from testbed.record.journal import Journal
@@ -98,8 +98,7 @@ class SwitchByHand:
 
     def ends(self, ingress: int, egress: int) -> str:
         """Return in words which host ports a cross-connect joins."""
-        there = sink(self.lab, self.name, egress)
-        return f"{source(self.lab, self.name, ingress) or 'unwired'} to {there or 'unwired'}"
+        return str(HostEnds(self.lab.wiring()).of(CrossConnect(self.name, ingress, egress)))
 
     def probe(
         self, ports: list[int], label: str, run: RunDirectory, tell: Callable[[str], None]
@@ -107,8 +106,7 @@ class SwitchByHand:
         """Probe the switch with four ports, two ingress and two egress; with none, spare ones."""
         can = self._switch.capabilities
         if ports:
-            ingress = tuple(port for port in ports if port in can.ingress)
-            egress = tuple(port for port in ports if port in can.egress)
+            ingress, egress = probed_sides(ports, can)
         else:
             state = self._switch.state(Deadline.after(_LIMIT))
             ingress, egress = spare_ports(self.lab, self.name, can, state)

@@ -102,8 +102,9 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
 def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
     """Raise LabError for a fibre that the lab file has where the switch has no such port."""
     for port, fibres in lab.wiring().items():
-        into = "sends into", fibres.tx, "enters", can.ingress
-        out_of = "hears from", fibres.rx, "leaves", can.egress
+        both = can.ingress | can.egress if fibres.is_bidi else frozenset[int]()
+        into = "sends into", fibres.tx, "enters", can.ingress | both
+        out_of = "hears from", fibres.rx, "leaves", can.egress | both
         for does, end, way, there in (into, out_of):
             if end.switch == name and end.number not in there:
                 raise LabError(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from testbed.errors import FileError, UsageError
 from testbed.fabric.circuits import Circuit, CrossConnect, HostPort, cross_connects
 from testbed.plugins import nearest
-from testbed.schema import CircuitList, Lab
+from testbed.schema import CircuitList, Lab, has_one_side
 
 
 def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
     """Return what two words mean: two host ports (both directions), or an ingress and an egress.
+
+    On a switch with one side two of its ports mean the same in either order.
 
     Raise UsageError with the forms there are, or for a port that the lab does not let be used.
     """
@@ -52,7 +54,7 @@ def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[Cross
             cross = {c.ingress: c.egress for c in parse_ends(lab, name, list(ends))}
         except UsageError as error:
             raise FileError(where, str(error.args[0]), hint=error.hint) from None
-        if cross.keys() & found.keys() or set(cross.values()) & set(found.values()):
+        if {*cross, *cross.values()} & {*found, *found.values()}:
             raise FileError(where, f"{' '.join(ends)} uses a port that is listed before")
         found |= cross
     return frozenset(CrossConnect(name, i, e) for i, e in found.items())
@@ -60,7 +62,9 @@ def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[Cross
 
 def _joining(lab: Lab, name: str, one: str, other: str) -> frozenset[CrossConnect]:
     if one.isdecimal() and other.isdecimal():
-        return frozenset({CrossConnect(name, int(one), int(other))})
+        pair = int(one), int(other)
+        ingress, egress = sorted(pair) if has_one_side(lab.switches[name]) else pair
+        return frozenset({CrossConnect(name, ingress, egress)})
     ends = HostPort.parse(one), HostPort.parse(other)
     for host, port in ((end.host, end.port) for end in ends):
         if host not in lab.hosts:

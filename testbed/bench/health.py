@@ -68,7 +68,7 @@ def troubles_of_light(
     lab: Lab, name: str, switch: OpticalSwitch, hosts: Collection[str], deadline: Deadline
 ) -> Iterator[str]:
     """Say which ports of hosts send no light into a switch, where it can tell."""
-    monitored = switch.capabilities.monitored
+    monitored = switch.capabilities.monitored & switch.capabilities.ingress
     senders = {
         fibres.tx.number: port
         for port, fibres in lab.wiring().items()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from testbed.bench.contracts import Applied
 from testbed.errors import LabError
 from testbed.fabric.change import Change
-from testbed.fabric.circuits import Wiring
+from testbed.fabric.circuits import CrossConnect, HostEnds, Wiring
 from testbed.fabric.device import State
 
 CrossPairs = frozenset[tuple[int, int]]
@@ -31,6 +31,7 @@ class Ours:
         """All that the last look showed; None when it failed."""
         self.led_astray: Callable[[str, CrossPairs], None] = lambda switch, astray: None
         """Hears at once what the switch made of our commands without being asked."""
+        self._ends = HostEnds(wiring)
         self.senders = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self.receivers = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
         """By ingress port, the host port that lights it; by egress port, the one that it reaches.
@@ -65,7 +66,7 @@ class Ours:
     def named(self, cross: State) -> str:
         """Return cross-connects with the host ports that their fibres lead to."""
         return ", ".join(
-            f"{i}→{e} ({self.senders.get(i, 'unwired')} to {self.receivers.get(e, 'unwired')})"
+            f"{i}→{e} ({self._ends.of(CrossConnect(self.name, i, e))})"
             for i, e in sorted(cross.items())
         )
 

@@ -8,7 +8,7 @@ are dark again at the end: that is promised in a journal before the first of the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from itertools import product
 
@@ -228,10 +228,30 @@ def spare_ports(
     set_aside = {entry.what for entry in lab.quarantine}
     sick = {number for number in can.ingress | can.egress if f"{name}.{number}" in set_aside}
     free = lab.switches[name].usable - wired - sick - {*state, *state.values()}
-    ingress, egress = sorted(free & can.ingress)[-2:], sorted(free & can.egress)[-2:]
+    ingress, egress = probed_sides(_last_free(free, can), can)
     if len(ingress) < 2 or len(egress) < 2:
         raise UsageError(
             f"lab {lab.lab} has no two spare, dark ingress and egress ports on {name}",
             hint="name four dark ports with --ports",
         )
-    return tuple(ingress), tuple(egress)
+    return ingress, egress
+
+
+def probed_sides(
+    ports: Iterable[int], can: Capabilities
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return which of some ports are probed as ingress and which as egress.
+
+    On a switch with one side the two lowest are the ingress.
+    """
+    ports = sorted(ports)
+    if can.has_one_side:
+        return tuple(ports[:2]), tuple(ports[2:])
+    return tuple(p for p in ports if p in can.ingress), tuple(p for p in ports if p in can.egress)
+
+
+def _last_free(free: frozenset[int], can: Capabilities) -> list[int]:
+    """Return the last two ports of each side, or the last four of the only one."""
+    if can.has_one_side:
+        return sorted(free & can.ingress)[-4:]
+    return sorted(free & can.ingress)[-2:] + sorted(free & can.egress)[-2:]

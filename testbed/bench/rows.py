@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.clock import Deadline
-from testbed.fabric.circuits import SwitchPort
+from testbed.fabric.circuits import CrossConnect, HostEnds, Joined
 from testbed.fabric.device import State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Reading
 from testbed.schema import Lab
@@ -21,10 +21,8 @@ class Row:
 
     ingress: int
     egress: int
-    source: str
-    """The host port whose light enters, empty when the lab file knows none."""
-    sink: str
-    """The host port that the light reaches, empty when the lab file knows none."""
+    ends: Joined
+    """The host ports that its light goes from and to, as far as the lab file knows them."""
     state: str
     """The switch's own word on it, empty when it has none."""
     light_in: Reading
@@ -33,16 +31,13 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as plain values: of light what it is, and its level where it has one."""
-        row = {"from": self.source, "to": self.sink, "ingress": self.ingress}
+        ends = self.ends
+        row: dict[str, Any] = {"from": str(ends.source or ""), "to": str(ends.sink or "")}
+        row |= {"both_ways": ends.both_ways, "ingress": self.ingress}
         row |= {"egress": self.egress, "state": self.state}
         for way, reading in (("in", self.light_in), ("out", self.light_out)):
             row |= {f"light_{way}": str(reading.light), f"power_{way}": reading.dbm}
         return row
-
-    @property
-    def ends(self) -> str:
-        """Return the host ports in words."""
-        return f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
 
     @property
     def trouble(self) -> str:
@@ -61,30 +56,18 @@ def rows_of(lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline) -> l
     unsteady = switch.unsteady(deadline) if can.steadiness else {}
     ports = {port for pair in state.items() for port in pair} & can.monitored
     seen = switch.power(sorted(ports), deadline) if ports else {}
+    ends = HostEnds(lab.wiring())
     return [
         Row(
             ingress=i,
             egress=e,
-            source=source(lab, name, i),
-            sink=sink(lab, name, e),
+            ends=ends.of(CrossConnect(name, i, e)),
             state=unsteady.get(i, "steady" if can.steadiness else ""),
             light_in=seen.get(i, NOT_MEASURED),
             light_out=seen.get(e, NOT_MEASURED),
         )
         for i, e in sorted(state.items())
     ]
-
-
-def source(lab: Lab, switch: str, ingress: int) -> str:
-    """Return the host port whose light enters at a port, empty when the lab knows none."""
-    end, wiring = SwitchPort(switch, ingress), lab.wiring()
-    return next((str(port) for port, fibres in wiring.items() if fibres.tx == end), "")
-
-
-def sink(lab: Lab, switch: str, egress: int) -> str:
-    """Return the host port that light leaving at a port reaches, empty when none is known."""
-    end, wiring = SwitchPort(switch, egress), lab.wiring()
-    return next((str(port) for port, fibres in wiring.items() if fibres.rx == end), "")
 
 
 def contradiction(rows: list[Row], present: State, absent: State) -> str:

@@ -107,6 +107,9 @@ class SwitchSite:
     """By egress port, the most light that the receiver behind it bears, in dBm."""
     destroyed: Callable[[int, float], None] = lambda port, level: None
     """Hears which receiver got more than it bears, and how much; it understands nothing since."""
+    both_ways: bool = False
+    """Whether some fibre carries both directions, or any port may be either end: `lit` hears of
+    each cross-connect both ways then, and light is reckoned both ways."""
     beyond: Callable[[int], float] = lambda port: 0.0
     """Returns what the fibre behind an egress port takes from the light, in dB."""
     look_again: Callable[[], None] = never

@@ -146,7 +146,7 @@ def _print_rows(box: SwitchByHand, rows: list[Row], json: bool) -> None:
     print(f"{box.name}: {box.identity}")
     for row in rows:
         ends = f"{row.ingress:>4} {_level_in(row)}→ {row.egress:<4} {_level_out(row)}"
-        line = f"  {ends}{row.ends:<20} {row.state}"
+        line = f"  {ends}{row.ends!s:<20} {row.state}"
         print(line.rstrip())
     print(f"  {counted(len(rows), 'cross-connect')}")
 

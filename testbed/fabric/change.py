@@ -118,16 +118,25 @@ def _check_wanted(wanted: State, ports: frozenset[int], can: Capabilities) -> No
             )
     if len(set(wanted.values())) != len(wanted):
         raise ValueError("two ingress ports are wanted on one egress port")
+    if can.has_one_side:
+        _check_one_side(wanted)
+
+
+def _check_one_side(wanted: State) -> None:
+    """Check what ports that can be both ends of a cross-connect add to what can go wrong."""
+    if twice := sorted(wanted.keys() & set(wanted.values())):
+        raise ValueError(f"port {twice[0]} is wanted in two cross-connects")
+    for one, other in wanted.items():
+        if one > other:
+            raise ValueError(f"{one}→{other}: of a switch with one side the lower port comes first")
 
 
 def _port_by_port(state: State, wanted: State, ours: State) -> Change:
     """Plan for a switch on which every cross-connect comes and goes by itself."""
     removes = {i: e for i, e in ours.items() if state.get(i) == e and wanted.get(i) != e}
     adds = {i: e for i, e in wanted.items() if state.get(i) != e}
-    busy_egress = set(adds.values())
-    foreign = {
-        i: e for i, e in state.items() if (i in adds or e in busy_egress) and removes.get(i) != e
-    }
+    wanted_ports = {*adds, *adds.values()}
+    foreign = {i: e for i, e in state.items() if {i, e} & wanted_ports and removes.get(i) != e}
     if foreign:
         raise ForeignCircuit(foreign)
     return Change(removes, adds)

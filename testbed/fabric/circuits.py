@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +46,15 @@ class SwitchPort:
         return cls(switch, int(number))
 
 
+class Side(StrEnum):
+    """The side of a switch that a port is on; a cross-connect joins an input with an output."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ANY = "any"
+    """The switch has one side only: any two of its ports can be joined."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fibres:
     """The two fibres of a host port: `tx` goes into a switch ingress, `rx` comes from an egress.
@@ -54,6 +64,13 @@ class Fibres:
 
     tx: SwitchPort
     rx: SwitchPort
+    side: Side | None = None
+    """Of a bidirectional port, and of any port on a switch with one side; None: not known."""
+
+    @property
+    def is_bidi(self) -> bool:
+        """Tell whether one fibre carries both directions."""
+        return self.tx == self.rx
 
 
 Wiring = Mapping[HostPort, Fibres]
@@ -61,7 +78,11 @@ Wiring = Mapping[HostPort, Fibres]
 
 @dataclass(frozen=True, slots=True, order=True)
 class CrossConnect:
-    """One direction of light inside one switch, from an ingress port to an egress port."""
+    """A path of light inside one switch, from an ingress port to an egress port.
+
+    Where both ends are bidirectional it carries light both ways. On a switch with one side the
+    ingress is the lower port, whichever way the light goes.
+    """
 
     switch: str
     ingress: int
@@ -100,6 +121,7 @@ class Circuit:
 
 
 Matching = frozenset[Circuit]
+_Way = tuple[HostPort | None, HostPort | None]
 
 
 def matching(circuits: Iterable[Circuit]) -> Matching:
@@ -113,38 +135,104 @@ def matching(circuits: Iterable[Circuit]) -> Matching:
 
 
 def cross_connects(circuits: Iterable[Circuit], wiring: Wiring) -> frozenset[CrossConnect]:
-    """Return the cross-connects that make the circuits: one per direction.
+    """Return the cross-connects that make the circuits: one per direction, or one for both.
 
-    Raise ValueError for a port without fibres, or for ends on different switches.
+    Two bidirectional ports take one. Raise ValueError for a port without fibres, for ends on
+    different switches or on one side of a switch, and for one fibre that meets two.
     """
     return frozenset(
-        _direction(source, sink, wiring)
+        crossing(source, sink, wiring)
         for circuit in circuits
         for source, sink in (circuit.ends, circuit.ends[::-1])
     )
 
 
-def _direction(source: HostPort, sink: HostPort, wiring: Wiring) -> CrossConnect:
+def crossing(source: HostPort, sink: HostPort, wiring: Wiring) -> CrossConnect:
+    """Return the cross-connect that carries light from one host port to another.
+
+    Raise ValueError as `cross_connects` does.
+    """
     for port in (source, sink):
         if port not in wiring:
             raise ValueError(f"{port} has no fibre to a switch")
-    tx, rx = wiring[source].tx, wiring[sink].rx
+    sends, hears = wiring[source], wiring[sink]
+    if reason := _why_apart(source, sends, sink, hears):
+        raise ValueError(reason)
+    ends = (sends.tx.number, hears.rx.number)
+    if sends.is_bidi or sends.side is Side.ANY:
+        ends = (min(ends), max(ends))  # inputs are below outputs, and one side has no direction
+    return CrossConnect(sends.tx.switch, *ends)
+
+
+def can_join(one: HostPort, other: HostPort, wiring: Wiring) -> bool:
+    """Tell whether a circuit between two ports that have fibres can be made, as far as is known."""
+    mine, theirs = wiring[one], wiring[other]
+    return not (_why_apart(one, mine, other, theirs) or _why_apart(other, theirs, one, mine))
+
+
+def _why_apart(source: HostPort, sends: Fibres, sink: HostPort, hears: Fibres) -> str:
+    """Return why no light can go from a port to another; an empty string where it can."""
+    tx, rx = sends.tx, hears.rx
     if tx.switch != rx.switch:
-        raise ValueError(
-            f"{source} ends on {tx.switch} and {sink} on {rx.switch}: no path of light"
-        )
-    return CrossConnect(tx.switch, tx.number, rx.number)
+        return f"{source} ends on {tx.switch} and {sink} on {rx.switch}: no path of light"
+    if sends.is_bidi != hears.is_bidi:
+        one, two = (source, sink) if sends.is_bidi else (sink, source)
+        return f"{one} has one fibre for both directions and {two} has two: no circuit joins them"
+    if sends.is_bidi and sends.side == hears.side and sends.side in (Side.INPUT, Side.OUTPUT):
+        one, other = sorted((source, sink))
+        return f"{one} and {other} are both on the {sends.side} side of {tx.switch}"
+    return ""
 
 
 def circuits_of(lit: Iterable[CrossConnect], wiring: Wiring) -> Matching:
     """Return the circuits that are lit in both directions."""
-    present = frozenset(lit)
-    sources = {fibres.tx: port for port, fibres in wiring.items()}
-    sinks = {fibres.rx: port for port, fibres in wiring.items()}
-    paths = {
-        (sources[tx], sinks[rx])
-        for cross in present
-        if (tx := SwitchPort(cross.switch, cross.ingress)) in sources
-        and (rx := SwitchPort(cross.switch, cross.egress)) in sinks
-    }
+    ends = HostEnds(wiring)
+    paths = {path for cross in lit for path in ends.paths(cross)}
     return frozenset(Circuit.between(a, b) for a, b in paths if a < b and (b, a) in paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The host ports behind a cross-connect; None where no fibre of a wiring leads."""
+
+    source: HostPort | None
+    sink: HostPort | None
+    both_ways: bool = False
+    """Whether light goes back from the sink to the source as well."""
+
+    def __str__(self) -> str:
+        if self.both_ways:
+            return f"{self.source} and {self.sink}, both ways"
+        return f"{self.source or 'unwired'} to {self.sink or 'unwired'}"
+
+
+class HostEnds:
+    """Where the light of cross-connects comes from and goes to, by a wiring."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self._sources = {fibres.tx: port for port, fibres in wiring.items()}
+        self._sinks = {fibres.rx: port for port, fibres in wiring.items()}
+
+    def paths(self, cross: CrossConnect) -> Iterator[tuple[HostPort, HostPort]]:
+        """Yield from which host port to which one light goes through a cross-connect.
+
+        It can go either way, so each is one that joins a port sent into with a port heard from.
+        """
+        for source, sink in self._ways(cross):
+            if source and sink:
+                yield source, sink
+
+    def of(self, cross: CrossConnect) -> Joined:
+        """Return what a cross-connect joins."""
+        there, back = self._ways(cross)
+        if all(there) and all(back):
+            return Joined(*there, both_ways=True)
+        return Joined(*(back if any(back) and not any(there) else there))
+
+    def _ways(self, cross: CrossConnect) -> tuple[_Way, _Way]:
+        one = SwitchPort(cross.switch, cross.ingress)
+        other = SwitchPort(cross.switch, cross.egress)
+        return (
+            (self._sources.get(one), self._sinks.get(other)),
+            (self._sources.get(other), self._sinks.get(one)),
+        )

@@ -18,6 +18,7 @@ class Capabilities:
     """What a switch can do, as far as planning and verifying a change must know it.
 
     Ports are numbered alike for every family: what light may enter is 1…N, what it may leave N+1….
+    A switch with one side joins any two of its ports 1…N; the lower of them counts as the ingress.
     """
 
     ingress: frozenset[int]
@@ -45,6 +46,11 @@ class Capabilities:
     """
     monitor_error: float = 0.5
     """The most, in dB, by which a monitor reads too much or too little."""
+
+    @property
+    def has_one_side(self) -> bool:
+        """Tell whether any two ports can be joined, so that none is an input or an output."""
+        return not self.ingress.isdisjoint(self.egress)
 
     @property
     def least_loss(self) -> float:

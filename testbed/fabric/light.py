@@ -20,9 +20,9 @@ class LightRefused(ValueError):
     def __init__(self, port: int, reason: str, *, source: int = 0, settles: str = "") -> None:
         super().__init__(f"port {port} {reason}")
         self.port = port
-        """The egress port of the receiver."""
+        """The port of the receiver."""
         self.source = source
-        """The ingress port of a source that is not known well enough; 0 where none is."""
+        """The port of a source that is not known well enough; 0 where none is."""
         self.settles = settles
         """What would settle it, about that source."""
 
@@ -60,24 +60,32 @@ class LightLimits:
         return bool(self.max_dbm or self.keep_alive)
 
     def limited(self, state: State) -> dict[int, int]:
-        """Return the cross-connects that lead to a receiver with a limit."""
+        """Return the cross-connects whose egress leads to a receiver with a limit."""
         return {i: e for i, e in state.items() if e in self.max_dbm}
 
+    def beams(self, state: State) -> list[tuple[int, int]]:
+        """Return which ports send light to receivers with a limit, and to which, in a state.
+
+        Light goes both ways through a cross-connect; behind a port that is only sent into, there is
+        no receiver.
+        """
+        return sorted(pair for pair in _ways(state) if pair[1] in self.max_dbm)
+
     def reached(self, before: State, after: State, can: Capabilities) -> list[tuple[int, int]]:
-        """Return which ingress ports lead anew to receivers with a limit, and to which.
+        """Return which ports send light anew to receivers with a limit, and to which.
 
         Those that a switch sweeps over are among them.
         """
         moved = {i for i in {*before, *after} if before.get(i) != after.get(i)}
         there = (after, *(can.positions if can.sweeps else ()))
-        pairs = {(i, state[i]) for state in there for i in moved if i in state}
-        return sorted((i, e) for i, e in pairs if e in self.max_dbm)
+        anew = [{i: state[i] for i in moved if i in state} for state in there]
+        return sorted({pair for state in anew for pair in self.beams(state)})
 
     def sources(self, before: State, after: State, can: Capabilities) -> frozenset[int]:
-        """Return the ingress ports of which the light must be known to go from state to state."""
-        asked = {i for i, _ in self.reached(before, after, can)}
+        """Return the ports whose light into the switch must be known to go from state to state."""
+        asked = {source for source, _ in self.reached(before, after, can)}
         for state in (before, after):
-            asked |= {i for i, e in state.items() if e in self.keep_alive}
+            asked |= {source for source, port in _ways(state) if port in self.keep_alive}
         return frozenset(asked)
 
     def check(
@@ -97,9 +105,9 @@ class LightLimits:
         for ingress, egress in self.reached(before, after, can):
             reading = readings.get(ingress, NOT_MEASURED)
             self._check_strength(ingress, egress, reading, can, returns.get(ingress, 0.0))
-        had = {e for i, e in before.items() if _reading(i, readings) is not Light.DARK}
+        had = {port for i, port in _ways(before) if _reading(i, readings) is not Light.DARK}
         lit = (Light.MEASURED, Light.NOT_MEASURED)  # what no monitor sees may be lit
-        has = {e for i, e in after.items() if _reading(i, readings) in lit}
+        has = {port for i, port in _ways(after) if _reading(i, readings) in lit}
         for egress in sorted(self.keep_alive & had - has):
             raise LightRefused(egress, "is to be kept alight and would go dark")
 
@@ -155,6 +163,13 @@ _UNKNOWN = {
     ),
 }
 """What is said of light of which nothing is known, and what would settle it."""
+
+
+def _ways(state: State) -> Iterator[tuple[int, int]]:
+    """Yield from where to where light can go in a state: through each cross-connect both ways."""
+    for ingress, egress in state.items():
+        yield ingress, egress
+        yield egress, ingress
 
 
 def _reading(ingress: int, readings: Readings) -> Light:

@@ -46,9 +46,9 @@ def reachable(
     missing = {i: e for i, e in start.items() if {i, e} & taken}
     target = {i: e for i, e in start.items() if i not in missing}
     instead: dict[int, int] = {}
-    gone, alight = _ends(missing), limits.keep_alive & {*missing.values()}
+    gone, alight = _ends(missing), limits.keep_alive & _ends(missing)
     parked = {i: e for i, e in limits.safe.items() if {i, e} & gone and {i, e} <= ports}
-    kept = {i: e for i, e in ours.items() if e in alight}
+    kept = {i: e for i, e in ours.items() if {i, e} & alight}
     for ingress, egress in (*sorted(parked.items()), *sorted(kept.items())):
         if not {ingress, egress} & (taken | _ends(target) | _ends(instead)):
             instead[ingress] = egress

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO, assert_never
 
 from testbed.analysis.settings import Profile, Settings
+from testbed.fabric.circuits import CrossConnect, Joined
 from testbed.report.foundations import (
     HEADINGS,
     PLANNED_NOTE,
@@ -18,6 +20,7 @@ from testbed.report.foundations import (
 from testbed.run.plan import (
     FaultPlan,
     Fences,
+    Light,
     OpenHosts,
     OpenInstruments,
     Plan,
@@ -90,8 +93,9 @@ def _title(step: PlainStep) -> str:
             count = counted(len(hosts), "host")
             return f"Start agents on {count} and set their fabric ports' addresses"
         case ProgramCircuits(circuits, adds):
+            made = {light.cross for light in adds}
             return (
-                f"Make {counted(len(circuits), 'circuit')} of {counted(len(adds), 'cross-connect')}"
+                f"Make {counted(len(circuits), 'circuit')} of {counted(len(made), 'cross-connect')}"
             )
         case VerifyPaths(ports):
             count = counted(len(ports), "port")
@@ -102,6 +106,16 @@ def _title(step: PlainStep) -> str:
         case Restore():
             return "Take everything back, whatever happened"
     assert_never(step)
+
+
+def _lines_of_light(adds: Sequence[Light]) -> Iterator[str]:
+    """Yield a line for each cross-connect; one that carries both directions has one line."""
+    both = Counter(light.cross for light in adds)
+    shown: set[CrossConnect] = set()
+    for light in adds:
+        if light.cross not in shown:
+            shown.add(light.cross)
+            yield f"+ {light.cross}  {Joined(light.source, light.sink, both[light.cross] > 1)}"
 
 
 def _details(step: PlainStep) -> Iterator[str]:
@@ -116,8 +130,7 @@ def _details(step: PlainStep) -> Iterator[str]:
             yield _named("hosts", hosts)
         case ProgramCircuits(circuits, adds):
             yield _named("circuits", tuple(map(str, circuits)))
-            for light in adds:
-                yield f"+ {light.cross}  {light.source} to {light.sink}"
+            yield from _lines_of_light(adds)
         case VerifyPaths(ports):
             yield _named("ports", tuple(map(str, ports)))
         case StartJob(_, _, hosts, spares, commands, asked):

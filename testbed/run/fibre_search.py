@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from testbed.fabric.circuits import Circuit, Fibres, HostPort, Wiring
+from testbed.fabric.circuits import Circuit, Fibres, HostPort, Side, Wiring, can_join
 
 Losses = Mapping[HostPort, float]
 """The share of frames lost, as each end of a circuit counted it."""
@@ -81,12 +81,10 @@ class FibreSearch:
 
     def _joinable(self, port: HostPort) -> list[HostPort]:
         """Return the ports that a circuit can join with this one; a host drops its own frames."""
-        mine = self._wiring[port]
         return [
             other
-            for other, theirs in self._wiring.items()
-            if other.host != port.host
-            and (mine.tx.switch, mine.rx.switch) == (theirs.rx.switch, theirs.tx.switch)
+            for other in self._wiring
+            if other.host != port.host and can_join(port, other, self._wiring)
         ]
 
     def _references(self, port: HostPort) -> list[HostPort]:
@@ -138,6 +136,7 @@ class FibreSearch:
             if other != port
             and not self._is_proved(other)
             and (mine.tx.switch, mine.rx.switch) == (theirs.tx.switch, theirs.rx.switch)
+            and mine.is_bidi == theirs.is_bidi
         ]
 
     def _exchanged(self, port: HostPort, other: HostPort) -> PortFinding | None:
@@ -148,7 +147,10 @@ class FibreSearch:
         for reference in references:
             circuit = Circuit.between(port, reference)
             for text, mine, theirs in _swaps(self._wiring[port], self._wiring[other], other):
-                losses = self._carries(circuit, {**self._wiring, port: mine, other: theirs})
+                swapped = {**self._wiring, port: mine, other: theirs}
+                losses = (
+                    self._carries(circuit, swapped) if can_join(*circuit.ends, swapped) else None
+                )
                 if losses is not None:
                     return PortFinding(port, "swapped", text, losses[port])
         return None
@@ -174,23 +176,29 @@ class FibreSearch:
 def _chain(wiring: Wiring) -> list[HostPort]:
     """Return the ports so that most neighbours can be joined: of one switch, of different hosts.
 
-    The first ports of all hosts come first, then their second ones.
+    The first ports of all hosts come first, then their second ones; of ports with one fibre, those
+    on the two sides of a switch take turns.
     """
     columns: dict[HostPort, int] = {}
     count: dict[str, int] = {}
     for port in wiring:
         columns[port] = count[port.host] = count.get(port.host, -1) + 1
 
-    def place(port: HostPort) -> tuple[list[str], int]:
-        fibres = wiring[port]
-        return sorted((fibres.tx.switch, fibres.rx.switch)), columns[port]
+    rows = {host: row for row, host in enumerate(count)}
+
+    def place(port: HostPort) -> tuple[list[str], int, int]:
+        fibres, row = wiring[port], rows[port.host]
+        switches = sorted((fibres.tx.switch, fibres.rx.switch))
+        if not (fibres.is_bidi and fibres.side in (Side.INPUT, Side.OUTPUT)):
+            return switches, columns[port], 0
+        return switches, (row + (fibres.side is Side.OUTPUT)) % 2, row
 
     return sorted(wiring, key=place)
 
 
 def _swaps(mine: Fibres, theirs: Fibres, other: HostPort) -> Iterator[tuple[str, Fibres, Fibres]]:
     """Yield the ways in which the fibres of two ports may have been swapped, in words first."""
-    if mine.tx != mine.rx:
+    if not mine.is_bidi:
         yield (
             f"its transmit fibre and that of {other} are swapped: {mine.tx} and {theirs.tx}",
             replace(mine, tx=theirs.tx),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from testbed.control.fences import fences
 from testbed.control.words import Means
 from testbed.errors import UsageError
-from testbed.fabric.circuits import CrossConnect, Matching
+from testbed.fabric.circuits import Matching, crossing
 from testbed.run.claims import check_claims
 from testbed.run.far_end_plan import far_end_faults, is_of_far_end
 from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes
@@ -116,7 +116,7 @@ def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
 def _light(circuits: Matching, lab: Lab) -> tuple[Light, ...]:
     wiring = lab.wiring()
     return tuple(
-        Light(CrossConnect(wiring[a].tx.switch, wiring[a].tx.number, wiring[b].rx.number), a, b)
+        Light(crossing(a, b, wiring), a, b)
         for circuit in sorted(circuits)
         for a, b in (circuit.ends, circuit.ends[::-1])
     )

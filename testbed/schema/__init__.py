@@ -34,6 +34,7 @@ from testbed.schema.load import (
     split_overrides,
 )
 from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
+from testbed.schema.sides import has_one_side, inputs_of
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet
 from testbed.schema.twin import TUNABLE, TwinSettings
@@ -69,6 +70,8 @@ __all__ = [
     "check_quarantine",
     "effective_text",
     "experiment_source",
+    "has_one_side",
+    "inputs_of",
     "lab_source",
     "load",
     "load_circuits",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -34,6 +35,7 @@ from testbed.schema.sides import (
     has_port,
     light_kept_problems,
     resting_problems,
+    side_of,
     side_problems,
 )
 from testbed.schema.source import Source, Steps
@@ -87,10 +89,10 @@ class Lab(Document):
     def wiring(self) -> dict[HostPort, Fibres]:
         """Return the fibres of every fabric port that has some."""
         return {
-            HostPort(name, key): port.fibres
+            HostPort(name, key): replace(fibres, side=side_of(self.switches, fibres))
             for name, host in self.hosts.items()
             for key, port in host.ports.items()
-            if port.fibres is not None
+            if (fibres := port.fibres) is not None
         }
 
     def plugged(self) -> dict[HostPort, SwitchPort]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from testbed.fabric.circuits import SwitchPort
+from testbed.fabric.circuits import Fibres, Side, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kind
 from testbed.schema.check import Problem
@@ -23,29 +23,62 @@ def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterat
     Only what the driver's description says by the options in the file is known; no switch is asked.
     """
     for name, switch in switches.items():
-        count = kind("drivers", switch.driver).sides
-        if count is None:
-            continue
-        inputs, outputs = count(switch.options)
-        if inputs and outputs:
-            yield from _shape_problems(name, switch, inputs, outputs)
         ours = [end for end in ends if end[1].switch == name]
         entering, leaving, both = ([e for e in ours if e[0][-1] == k] for k in _KEYS)
-        for steps, end in both:
-            message = f"{end} carries light one way only: {switch.driver} has inputs and outputs"
-            yield Problem(steps, message, "give the port tx and rx, each a switch port of its own")
+        yield from _bidi_problems(name, switch, both)
+        if count := _one_side(switch):
+            yield from _one_side_problems(name, switch, count)
+            continue
+        inputs, outputs = _counted(switch)
+        if inputs and outputs:
+            yield from _shape_problems(name, switch, inputs, outputs)
         if inputs:
             yield from _known_problems(name, switch, inputs, entering, leaving)
-        else:
+        elif kind("drivers", switch.driver).sides:
             yield from _order_problems(entering, leaving)
             yield from _resting_order_problems(name, switch, entering, leaving)
 
 
+def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
+    """Return the side of a switch that a host port is on, where it matters and the file tells."""
+    switch = switches.get(fibres.tx.switch)
+    if switch is None:
+        return None
+    if _one_side(switch):
+        return Side.ANY
+    inputs = inputs_of(switch)
+    if not (fibres.is_bidi and inputs):
+        return None
+    return Side.INPUT if fibres.tx.number <= inputs else Side.OUTPUT
+
+
+def has_one_side(switch: Switch) -> bool:
+    """Tell whether a switch joins any two of its ports, as the driver's options in the file say."""
+    return _one_side(switch) > 0
+
+
+def _one_side(switch: Switch) -> int:
+    """Return how many ports a switch has that are all on one side; 0 where it has two sides."""
+    count = kind("drivers", switch.driver).one_side
+    return count(switch.options) if count else 0
+
+
+def inputs_of(switch: Switch) -> int:
+    """Return how many inputs a switch has, as the file says; 0 where only the box knows."""
+    return 0 if has_one_side(switch) else _counted(switch)[0]
+
+
+def _counted(switch: Switch) -> tuple[int, int]:
+    """Return the numbers of inputs and outputs; 0 where the file does not tell."""
+    count = kind("drivers", switch.driver).sides
+    return count(switch.options) if count else (0, 0)
+
+
 def has_port(switch: Switch, number: int) -> bool:
     """Tell whether a switch may have a port, as far as the driver's options in the file say."""
-    count = kind("drivers", switch.driver).sides
-    inputs, outputs = count(switch.options) if count else (0, 0)
-    return not (inputs and outputs) or number <= inputs + outputs
+    inputs, outputs = _counted(switch)
+    last = _one_side(switch) or (inputs + outputs if inputs and outputs else number)
+    return number <= last
 
 
 def has_outlet(unit: PowerUnit, outlet: str) -> bool:
@@ -58,12 +91,41 @@ def has_outlet(unit: PowerUnit, outlet: str) -> bool:
 _KEYS = ("tx", "rx", "bidi")
 
 
+def _bidi_problems(name: str, switch: Switch, both: Sequence[End]) -> Iterator[Problem]:
+    """Find ports for both directions where light goes one way, or on a side that is not known."""
+    known = kind("drivers", switch.driver)
+    for steps, end in both:
+        if not known.reciprocal:
+            message = f"{end} carries light one way only, as all that {switch.driver} connects"
+            yield Problem(steps, message, "give the port tx and rx, each a switch port of its own")
+        elif known.sides and not (has_one_side(switch) or inputs_of(switch)):
+            message = f"only {name} itself knows which of its sides {end} is on"
+            hint = f"write its size, as in switches.{name}.size: [16, 16], inputs and outputs"
+            yield Problem(steps, message, hint)
+
+
+def _one_side_problems(name: str, switch: Switch, count: int) -> Iterator[Problem]:
+    what = f"a {switch.driver} with {count} ports on one side"
+    yield from _beyond_problems(name, switch, count, what, f"its ports are {_span(1, count)}")
+    for one, other in switch.safe.items():
+        if one >= other:
+            hint = f"write {{{other}: {one}}}" if one > other else ""
+            steps = ("switches", name, "safe", str(one))
+            yield Problem(steps, f"{one} is not below {other}: the lower port comes first", hint)
+
+
 def _shape_problems(name: str, switch: Switch, inputs: int, outputs: int) -> Iterator[Problem]:
     last = inputs + outputs
     hint = f"its inputs are {_span(1, inputs)}, its outputs {_span(inputs + 1, last)}"
+    yield from _beyond_problems(name, switch, last, f"a {inputs}×{outputs} {switch.driver}", hint)
+
+
+def _beyond_problems(
+    name: str, switch: Switch, last: int, what: str, hint: str
+) -> Iterator[Problem]:
     for key in ("ports", "protected"):
         if beyond := sorted(number for number in getattr(switch, key) if number > last):
-            message = f"a {inputs}×{outputs} {switch.driver} has no port {_listed(beyond)}"
+            message = f"{what} has no port {_listed(beyond)}"
             yield Problem(("switches", name, key), message, hint)
 
 
@@ -144,13 +206,14 @@ def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
 def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
     """Find light that rests on a receiver with a limit although nobody says that it bears it."""
     for name, light in limits.items():
-        for ingress, egress in light.limited(light.safe).items():
+        for ingress, egress in light.beams(light.safe):
             most, sent = light.max_dbm[egress], light.launch.get(ingress)
             if sent is None or sent > most:
                 sends = "does not say what it sends" if sent is None else f"sends {sent:g} dBm"
                 message = f"{name}.{egress} bears {most:g} dBm, and the source of {ingress} {sends}"
                 hint = "write `launch` at the source, or let its light rest elsewhere"
-                yield Problem(("switches", name, "safe", str(ingress)), message, hint)
+                first = ingress if light.safe.get(ingress) == egress else egress
+                yield Problem(("switches", name, "safe", str(first)), message, hint)
 
 
 def _span(first: int, last: int) -> str:

@@ -63,6 +63,6 @@ class LightBudget:
         """
         site = self._sites[fibre.switch]
         levels = [site.launched(fibre.number)] if fibre.number in site.ingress else []
-        if fibre.number in site.egress and (level := site.leaving(fibre.number)) is not None:
+        if (level := site.leaving(fibre.number)) is not None:
             levels.append(level - site.beyond(fibre.number))
         return max((level for level in levels if level is not None), default=None)

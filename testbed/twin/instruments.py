@@ -22,7 +22,7 @@ from testbed.errors import UsageError
 from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
 from testbed.resource import Place, Ssh, Tcp, place
-from testbed.schema import Lab, Switch
+from testbed.schema import Lab, Switch, has_one_side, inputs_of
 from testbed.twin.budget import LightBudget
 from testbed.twin.cards import card_of, follow
 from testbed.twin.hosts import VirtualHosts
@@ -159,11 +159,13 @@ def _switch_site(
 ) -> SwitchSite:
     """Return a switch's place; its ingress ports are numbered below its egress ports."""
     switch = lab.switches[name]
-    middle = max(switch.ports) // 2
+    middle = inputs_of(switch) or max(switch.ports) // 2
+    ports, one_side = frozenset(switch.ports), has_one_side(switch)
+    ours = (f for f in lab.wiring().values() if f.tx.switch == name)
     bears = lab.light_limits()[name].max_dbm
     site = SwitchSite(
-        ingress=frozenset(port for port in switch.ports if port <= middle),
-        egress=frozenset(port for port in switch.ports if port > middle),
+        ingress=ports if one_side else frozenset(port for port in ports if port <= middle),
+        egress=ports if one_side else frozenset(port for port in ports if port > middle),
         serial=switch.identity or f"TWIN-{name}",
         settle=lab.twin.settle,
         seed=lab.twin.seed,
@@ -171,6 +173,7 @@ def _switch_site(
         lit=lit,
         sensitivity=lab.twin.sensitivity,
         bears=bears,
+        both_ways=one_side or any(fibres.is_bidi for fibres in ours),
     )
     if name in lab.twin.cards:
         follow(card_of(lab, name), site)

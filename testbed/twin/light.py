@@ -5,6 +5,8 @@ While the switch connects the two ports of a circuit and both hosts have power, 
 out at the other. Light that goes out takes the frames at once and the carrier after the twin's
 loss-of-signal delay; light that comes brings the carrier after the link-up delay.
 
+A fibre that carries both directions leads to one switch port, which light enters and leaves.
+
 A veth pair has one carrier for both directions, so a port that receives no light cannot send
 either, as with remote-fault signalling on real Ethernet. A powered port always emits light.
 """
@@ -90,10 +92,10 @@ class Light:
         self.destroyed.append(Destroyed(self._scheduler.now(), port, level))
 
     def switch_is_lit(self, switch: str, lit: Mapping[int, int]) -> None:
-        """Take the cross-connects of one switch that carry light now, ingress to egress."""
+        """Take how light goes through one switch now, from where it enters to where it leaves."""
         with self._lock:
             others = {e: i for e, i in self._through.items() if e.switch != switch}
-            mine = {SwitchPort(switch, e): SwitchPort(switch, i) for i, e in lit.items()}
+            mine = {SwitchPort(switch, to): SwitchPort(switch, by) for by, to in lit.items()}
             self._through = others | mine
             self._settle()
 

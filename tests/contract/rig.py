@@ -161,8 +161,17 @@ def certificate():
 class Rig:
     """One family's twin behind one wire. `settle` seconds pass before a new circuit is lit."""
 
-    def __init__(self, family: Family, wire: str, directory: Path, settle: float = SETTLE):
+    def __init__(
+        self,
+        family: Family,
+        wire: str,
+        directory: Path,
+        settle: float = SETTLE,
+        *,
+        both_ways: bool = False,
+    ):
         self.family = family
+        self.both_ways = both_ways
         self.settle = settle
         self.scheduler = WallScheduler()
         self.lit = {}
@@ -182,14 +191,17 @@ class Rig:
     def build(self, serial):
         """Return a twin with a serial number; light of another than the first is not seen."""
         kind_ = kind("far_ends", kind("drivers", self.family.driver).far_end)
+        inputs, last = self.family.inputs, self.family.inputs + self.family.outputs
+        ingress = frozenset(range(1, inputs + 1))
         site = SwitchSite(
-            frozenset(range(1, self.family.inputs + 1)),
-            frozenset(range(self.family.inputs + 1, self.family.inputs + self.family.outputs + 1)),
+            ingress,
+            frozenset(range(inputs + 1, last + 1)) or ingress,
             serial,
             self.settle,
             1,
             self.scheduler,
             self._hear if serial == SERIAL else lambda lit: None,
+            both_ways=self.both_ways,
         )
         return kind_.load()(site, self._options(""))
 

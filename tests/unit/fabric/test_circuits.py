@@ -8,8 +8,11 @@ from testbed.fabric.circuits import (
     Circuit,
     CrossConnect,
     Fibres,
+    HostEnds,
     HostPort,
+    Side,
     SwitchPort,
+    can_join,
     circuits_of,
     cross_connects,
     matching,
@@ -18,14 +21,14 @@ from testbed.fabric.circuits import (
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]*", fullmatch=True)
 
 
-def wired(count, switches=1, *, bidi=False):
+def wired(count, switches=1, *, bidi=False, side=None):
     """Return fibres of `count` host ports, spread over switches in turn."""
     wiring = {}
     for number in range(count):
         switch = f"ocs{number % switches}"
         tx = SwitchPort(switch, number + 1)
         rx = tx if bidi else SwitchPort(switch, number + 1 + count)
-        wiring[HostPort(f"h{number // 2}", f"p{number % 2}")] = Fibres(tx, rx)
+        wiring[HostPort(f"h{number // 2}", f"p{number % 2}")] = Fibres(tx, rx, side)
     return wiring
 
 
@@ -39,7 +42,8 @@ def matchings(draw, ports):
 
 @st.composite
 def wirings_with_matchings(draw):
-    wiring = wired(draw(st.integers(2, 12)), bidi=draw(st.booleans()))
+    side = draw(st.sampled_from([None, Side.ANY]))
+    wiring = wired(draw(st.integers(2, 12)), bidi=draw(st.booleans()), side=side)
     return wiring, draw(matchings(wiring))
 
 
@@ -50,12 +54,14 @@ def test_circuits_come_back_from_their_cross_connects(drawn):
 
 
 @given(wirings_with_matchings())
-def test_every_circuit_takes_one_cross_connect_each_way_and_no_port_twice(drawn):
+def test_every_circuit_takes_one_cross_connect_for_each_fibre_of_a_port_and_no_port_twice(drawn):
     wiring, wanted = drawn
     crossed = cross_connects(wanted, wiring)
-    assert len(crossed) == 2 * len(wanted)
-    assert len({(c.switch, c.ingress) for c in crossed}) == len(crossed)
-    assert len({(c.switch, c.egress) for c in crossed}) == len(crossed)
+    fibres = 1 if next(iter(wiring.values())).is_bidi else 2
+    assert len(crossed) == fibres * len(wanted)
+    assert all(c.ingress < c.egress for c in crossed)
+    used = [(c.switch, number) for c in crossed for number in (c.ingress, c.egress)]
+    assert len(set(used)) == len(used)
 
 
 @given(wirings_with_matchings(), st.data())
@@ -137,3 +143,73 @@ def test_a_port_in_two_circuits_makes_no_matching():
 def test_a_matching_is_a_set_of_its_circuits_however_often_they_are_named(drawn):
     _, wanted = drawn
     assert matching([*wanted, *wanted]) == wanted
+
+
+def two_sided(*numbers, inputs=4):
+    """Return bidirectional ports h0.p0, h1.p0, … at ports of a switch with so many inputs."""
+    return {
+        HostPort(f"h{index}", "p0"): Fibres(
+            end := SwitchPort("ocs", number), end, Side.INPUT if number <= inputs else Side.OUTPUT
+        )
+        for index, number in enumerate(numbers)
+    }
+
+
+BETWEEN = Circuit.parse("h0.p0", "h1.p0")
+
+
+@pytest.mark.parametrize("numbers", [(3, 7), (7, 3)])
+def test_two_bidirectional_ports_take_one_cross_connect_from_the_input_to_the_output(numbers):
+    assert cross_connects([BETWEEN], two_sided(*numbers)) == {CrossConnect("ocs", 3, 7)}
+
+
+@pytest.mark.parametrize(("numbers", "side"), [((1, 3), "input"), ((5, 8), "output")])
+def test_bidirectional_ports_on_one_side_of_a_switch_are_not_joined(numbers, side):
+    wiring = two_sided(*numbers)
+    with pytest.raises(
+        ValueError, match=rf"^h0\.p0 and h1\.p0 are both on the {side} side of ocs$"
+    ):
+        cross_connects([BETWEEN], wiring)
+    assert not can_join(HostPort("h0", "p0"), HostPort("h1", "p0"), wiring)
+    assert can_join(HostPort("h0", "p0"), HostPort("h1", "p0"), two_sided(1, 8))
+
+
+def test_one_fibre_for_both_directions_is_not_joined_with_two():
+    wiring = two_sided(1) | {HostPort("h1", "p0"): Fibres(*two_fibres(2, 6))}
+    reason = r"^h0\.p0 has one fibre for both directions and h1\.p0 has two: no circuit joins them$"
+    with pytest.raises(ValueError, match=reason):
+        cross_connects([BETWEEN], wiring)
+
+
+def two_fibres(tx, rx):
+    return SwitchPort("ocs", tx), SwitchPort("ocs", rx)
+
+
+@pytest.mark.parametrize("crossed", [(2, 9), (9, 2)])
+def test_on_one_side_a_circuit_is_lit_however_round_its_cross_connect_is_read(crossed):
+    wiring = {
+        HostPort("h0", "p0"): Fibres(*two_fibres(9, 9), Side.ANY),
+        HostPort("h1", "p0"): Fibres(*two_fibres(2, 2), Side.ANY),
+    }
+    assert cross_connects([BETWEEN], wiring) == {CrossConnect("ocs", 2, 9)}
+    assert circuits_of({CrossConnect("ocs", *crossed)}, wiring) == {BETWEEN}
+
+
+def test_two_fibres_of_a_port_may_end_anywhere_on_a_switch_with_one_side():
+    wiring = {
+        HostPort("h0", "p0"): Fibres(*two_fibres(5, 1), Side.ANY),
+        HostPort("h1", "p0"): Fibres(*two_fibres(4, 2), Side.ANY),
+    }
+    made = {CrossConnect("ocs", 2, 5), CrossConnect("ocs", 1, 4)}
+    assert cross_connects([BETWEEN], wiring) == made
+    ends = HostEnds(wiring)
+    assert {str(ends.of(cross)) for cross in made} == {"h0.p0 to h1.p0", "h1.p0 to h0.p0"}
+
+
+def test_what_a_cross_connect_joins_is_said_with_the_ways_that_its_light_goes():
+    both, one = HostEnds(two_sided(1, 8)), HostEnds(wired(2))
+    assert str(both.of(CrossConnect("ocs", 1, 8))) == "h0.p0 and h1.p0, both ways"
+    assert str(both.of(CrossConnect("ocs", 1, 7))) == "h0.p0 to unwired"
+    assert str(both.of(CrossConnect("ocs", 2, 8))) == "unwired to h1.p0"
+    assert str(one.of(CrossConnect("ocs0", 1, 4))) == "h0.p0 to h0.p1"
+    assert str(one.of(CrossConnect("ocs0", 9, 4))) == "unwired to h0.p1"

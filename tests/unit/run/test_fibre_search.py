@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.fabric.circuits import Circuit, Fibres, HostPort, SwitchPort, cross_connects
+from testbed.fabric.circuits import Circuit, Fibres, HostPort, Side, SwitchPort, cross_connects
 from testbed.run.fibre_search import FibreSearch
 
 TX, RX, BOTH = ("tx",), ("rx",), ("tx", "rx")
@@ -48,8 +48,9 @@ class Room:
     def carries(self, circuit, wiring):
         self.lit.append(circuit)
         paths = {
-            SwitchPort(c.switch, c.ingress): SwitchPort(c.switch, c.egress)
+            SwitchPort(c.switch, one): SwitchPort(c.switch, other)
             for c in cross_connects([circuit], wiring)
+            for one, other in ((c.ingress, c.egress), (c.egress, c.ingress))
         }
         sinks = {fibres.rx: port for port, fibres in self.fibres.items()}
         a, b = circuit.ends
@@ -254,3 +255,32 @@ def test_nothing_false_is_said_however_the_fibres_were_mixed(data):
         assert is_right or state != "found"
         assert not is_right or state != "swapped"
         assert not is_right or "no light" not in room.text[port]
+
+
+# --- one fibre for both directions
+
+
+def bidi(hosts):
+    """Return ports with one fibre: two of each host, at the inputs and at the outputs."""
+    return {
+        HostPort(f"h{host}", f"p{port}"): Fibres(
+            end := SwitchPort("ocs", host + 1 + 16 * port), end, (Side.INPUT, Side.OUTPUT)[port]
+        )
+        for host in range(hosts)
+        for port in range(2)
+    }
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 6])
+def test_a_room_of_single_fibres_that_is_wired_as_its_file_says(hosts):
+    room = Room(bidi(hosts))
+    assert room.search() == states(room, "found")
+
+
+def test_single_fibres_that_are_swapped_and_one_that_is_unplugged():
+    room = Room(bidi(6))
+    one, other, gone = HostPort("h1", "p0"), HostPort("h3", "p0"), HostPort("h4", "p1")
+    room.swap(one, other)
+    room.unplug(gone)
+    wrong = {"h1.p0": "swapped", "h3.p0": "swapped", "h4.p1": "dark"}
+    assert room.search() == states(room, "found") | wrong

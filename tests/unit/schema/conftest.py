@@ -63,7 +63,7 @@ class SlowOptions:
     delay: Seconds
 
 
-toy_ocs = Kind("a toy switch", "toy:Ocs", OcsOptions, role="switch")
+toy_ocs = Kind("a toy switch", "toy:Ocs", OcsOptions, role="switch", reciprocal=True)
 toy_pdu = Kind("a toy power unit", "toy:Pdu", role="power")
 toy_train = Kind("train a toy", "toy:Train", TrainOptions)
 toy_cut = Kind("cut the power", "toy:Cut")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import FileError
+from testbed.fabric.circuits import Side
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab
 
@@ -24,6 +25,7 @@ switches:
 """
 CALIENT = "driver: calient, user: admin, ports: [1-4, 321-324{more}]"
 POLATIS = "driver: polatis, ports: [1-32]"
+OTHER = "bidi: ocs.2"
 TCP, TTY = "TCPIP::192.0.2.10::3082::SOCKET", "/dev/ttyUSB0"
 
 
@@ -110,16 +112,50 @@ def test_a_place_to_rest_between_the_sides_is_taken_where_only_the_box_knows_its
     assert load_lab(written(tmp_path, f"{POLATIS}, safe: {{3: 19, 16: 20}}")).lab == "bench"
 
 
-@pytest.mark.parametrize("switch", [POLATIS, "driver: dicon-mxs, ports: [1-16], size: [8, 8]"])
-def test_one_port_for_both_directions_is_refused_of_a_driver_with_inputs_and_outputs(
+@pytest.mark.parametrize("switch", ["driver: sonic-ocs, ports: [1-32]", CALIENT.format(more="")])
+def test_one_port_for_both_directions_is_refused_of_a_driver_that_connects_one_way(
     tmp_path, switch
 ):
     driver = switch.split()[1].rstrip(",")
     said = problems(tmp_path, switch, one="bidi: ocs.1", other="packet: tor.1")
     assert (
-        "5:63: hosts.h0.ports.p0.bidi: ocs.1 carries light one way only: "
-        f"{driver} has inputs and outputs; give the port tx and rx, each a switch port of its own"
+        "5:63: hosts.h0.ports.p0.bidi: ocs.1 carries light one way only, as all that "
+        f"{driver} connects; give the port tx and rx, each a switch port of its own"
     ) in said
+
+
+def test_one_port_for_both_directions_is_refused_where_nobody_knows_its_side(tmp_path):
+    said = problems(tmp_path, POLATIS, one="bidi: ocs.1", other="tx: ocs.2, rx: ocs.17")
+    assert said == [
+        "5:63: hosts.h0.ports.p0.bidi: only ocs itself knows which of its sides ocs.1 is on; "
+        "write its size, as in switches.ocs.size: [16, 16], inputs and outputs"
+    ]
+
+
+def test_ports_for_both_directions_know_the_side_that_they_are_on(tmp_path):
+    file = written(tmp_path, f"{POLATIS}, size: [16, 16]", one="bidi: ocs.16", other="bidi: ocs.17")
+    assert [f.side for f in load_lab(file).wiring().values()] == [Side.INPUT, Side.OUTPUT]
+
+
+ONE_SIDE = "driver: polatis, size: [16, 0], ports: [1-16{more}]"
+
+
+def test_a_switch_with_one_side_has_no_order_of_its_ports(tmp_path):
+    ends = {"one": "tx: ocs.16, rx: ocs.1", "other": "bidi: ocs.3"}
+    lab = load_lab(written(tmp_path, ONE_SIDE.format(more="") + ", safe: {4: 7}", **ends))
+    assert [fibres.side for fibres in lab.wiring().values()] == [Side.ANY, Side.ANY]
+
+
+def test_a_switch_with_one_side_has_no_other_ports_and_names_the_lower_of_a_pair_first(tmp_path):
+    safe = ", safe: {7: 4}"
+    said = problems(
+        tmp_path, ONE_SIDE.replace("1-16{more}", "1-18") + safe, one="bidi: ocs.1", other=OTHER
+    )
+    assert [line.partition(" ")[2] for line in said] == [
+        "switches.ocs.ports: a polatis with 16 ports on one side has no port 17-18; "
+        "its ports are 1-16",
+        "switches.ocs.safe.7: 7 is not below 4: the lower port comes first; write {4: 7}",
+    ]
 
 
 @pytest.mark.parametrize("port", ["ocs.0", "ocs.4097"])

@@ -1,0 +1,89 @@
+"""Switch far ends at sites whose fibres carry light both ways, on a clock moved by hand."""
+
+import pytest
+from virtual_time import VirtualTime
+
+from testbed.bench.sites import SwitchSite
+from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.polatis_far_end import PolatisFarEnd
+
+SETTLE = 0.025
+
+
+class Box:
+    """A Polatis of eight ports at a site where light goes both ways."""
+
+    def __init__(self, size, sensitivity=-14.0, **bears):
+        inputs, outputs = size
+        last = inputs + outputs
+        self.time, self.lit, self.destroyed = VirtualTime(), {}, []
+        self.sent = {}
+        every = frozenset(range(1, last + 1))
+        self.site = SwitchSite(
+            ingress=frozenset(range(1, inputs + 1)),
+            egress=frozenset(range(inputs + 1, last + 1)) or every,
+            serial="S1",
+            settle=SETTLE,
+            seed=1,
+            scheduler=self.time,
+            lit=self._hear,
+            launched=lambda port: self.sent.get(port),
+            sensitivity=sensitivity,
+            bears={int(port[1:]): dbm for port, dbm in bears.items()},
+            destroyed=lambda port, level: self.destroyed.append(port),
+            both_ways=True,
+        )
+        self.far_end = PolatisFarEnd(self.site, PolatisOptions(size=size, monitors=bool(outputs)))
+
+    def _hear(self, lit):
+        self.lit = lit
+
+    def say(self, line):
+        said = self.far_end.execute(line)
+        self.time.advance(SETTLE)
+        return said
+
+
+@pytest.mark.parametrize(("size", "pair"), [((4, 4), "(@1),(@5)"), ((8, 0), "(@5),(@1)")])
+def test_light_goes_both_ways_through_one_cross_connect(size, pair):
+    box = Box(size)
+    box.say(f":OXC:SWIT:CONN:ADD {pair}")
+    assert box.lit == {1: 5, 5: 1}
+    assert box.say(":OXC:SWIT:CONN:STAT?") == "(@1),(@5)"
+    box.say(f":OXC:SWIT:CONN:SUB {pair}")
+    assert box.lit == {}
+
+
+def test_light_that_is_too_weak_one_way_goes_the_other_way_only():
+    box = Box((4, 4))
+    box.sent = {1: 0.0, 5: -30.0}
+    box.say(":OXC:SWIT:CONN:ADD (@1),(@5)")
+    assert box.lit == {1: 5}
+    assert -2.0 < box.site.leaving(5) < 0.0 and -32.0 < box.site.leaving(1) < -30.0
+
+
+def test_a_receiver_behind_an_input_is_destroyed_by_light_of_the_output():
+    box = Box((4, 4), p1=-3.0)
+    box.sent = {1: 6.0, 5: 0.0}
+    box.say(":OXC:SWIT:CONN:ADD (@1),(@5)")
+    assert box.destroyed == [1]
+    assert box.lit == {1: 5}
+
+
+def test_any_two_ports_of_one_side_are_joined_and_none_twice():
+    box = Box((8, 0))
+    box.say(":OXC:SWIT:CONN:ADD (@1,7),(@4,2)")
+    assert box.say(":OXC:SWIT:CONN:STAT?") == "(@1,2),(@4,7)"
+    assert box.say("*IDN?").split(",")[1] == "I-OST-8xCC-LU1-DMHNS"
+    assert box.say(":OXC:SWIT:SIZE?") == "8,0"
+    box.say(":OXC:SWIT:CONN:ADD (@4),(@8)")
+    assert box.say(":SYST:ERR?").startswith("-221")
+    assert box.say(":OXC:SWIT:CONN:STAT?") == "(@1,2),(@4,7)"
+
+
+def test_a_circuit_that_goes_astray_on_one_side_ends_at_a_free_port_above():
+    box = Box((8, 0))
+    box.say(":OXC:SWIT:CONN:ADD (@2),(@3)")
+    box.far_end.fault("misrouted")
+    box.say(":OXC:SWIT:CONN:ADD (@1),(@8)")
+    assert box.say(":OXC:SWIT:CONN:STAT?") == "(@1,2),(@4,3)"
