@@ -118,7 +118,9 @@ class Switch(ABC):
                 raise UsageError(
                     f"{self._name}: port {min(foreign)} is not among its ports in the lab file"
                 )
-        if len({*change.adds, *change.adds.values()}) != 2 * len(change.adds):
+        if len(set(change.adds.values())) != len(change.adds):
+            raise UsageError(f"{self._name}: two inputs are wanted on one output")
+        if change.adds.keys() & set(change.adds.values()):
             raise UsageError(f"{self._name}: a port is wanted in two cross-connects")
 
     def _no_path(self, pairs: State) -> UsageError:

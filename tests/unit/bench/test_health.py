@@ -47,7 +47,8 @@ class Monitors:
     """A switch that measures the light of some ports."""
 
     def __init__(self, levels, monitored=range(1, 33)):
-        self.capabilities = SimpleNamespace(monitored=frozenset(monitored))
+        ingress = frozenset(range(1, 17))
+        self.capabilities = SimpleNamespace(monitored=frozenset(monitored), ingress=ingress)
         self._levels = levels
         self.asked = []
 
@@ -89,3 +90,18 @@ def test_a_disk_that_is_nearly_full_is_told_for_a_place_that_is_not_there_yet(
     (trouble,) = troubles_of_results(place)
     assert "left: free some, or choose another place with --results" in trouble
     assert not place.exists()
+
+
+def test_what_leaves_at_an_output_says_nothing_of_what_a_port_sends_into_it(tmp_path):
+    text = (
+        "lab: single\n"
+        "hosts:\n"
+        "  h0: {ssh: h0, ports: {p0: {interface: e, address: 10.0.0.1/24, bidi: ocs.1}}}\n"
+        "  h1: {ssh: h1, ports: {p0: {interface: e, address: 10.0.0.2/24, bidi: ocs.17}}}\n"
+        'switches: {ocs: {driver: polatis, resource: "tcp://h:1", size: [16, 16], ports: [1-32]}}\n'
+    )
+    (tmp_path / "lab.yaml").write_text(text)
+    switch = Monitors({1: DARK, 17: DARK})
+    lab = load_lab(tmp_path / "lab.yaml")
+    (said,) = troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))
+    assert said.startswith("no light of h0.p0 enters at port 1")
