@@ -20,7 +20,7 @@ SILENCE = 0.06
 PATIENCE = 0.3
 """Seconds of patience with a switch that may answer on a fresh line."""
 _LONGEST = 4.0
-OVERRUN = 1.0
+OVERRUN = 10.0
 """Seconds by which a busy machine may end a wait too late."""
 
 LAG = 0.15

@@ -200,7 +200,7 @@ class TestPowerUnit:
         deadline = Deadline.after(0.05)
         with pytest.raises(NoReply):
             unit.is_on("1", deadline)
-        assert now() < deadline.at + 1.0
+        assert now() < deadline.at + 10, "it hung"
 
     @pytest.mark.parametrize("fault", ["cut", "reset"])
     def test_an_order_that_lost_its_line_is_not_repeated(self, rig, unit, fault):
@@ -215,7 +215,7 @@ class TestPowerUnit:
         deadline = Deadline.after(0.05)
         with pytest.raises(NoReply):
             unit.turn("1", False, deadline)
-        assert now() < deadline.at + 1.0
+        assert now() < deadline.at + 10, "it hung"
         assert unit.is_on("1", soon()) is False
         assert rig.turned == [("1", False)]
 

@@ -182,7 +182,7 @@ def test_a_server_that_says_nothing_ends_at_the_deadline(home):
             transport_ssh.dial(
                 "ocs", f"ssh://127.0.0.1:{silent.getsockname()[1]}", baud=0, deadline=deadline
             )
-    assert now() < deadline.at + 1.0
+    assert now() < deadline.at + 10, "it hung"
 
 
 @pytest.mark.parametrize("command", ["silence", "half"])
@@ -190,7 +190,7 @@ def test_silence_ends_at_the_deadline(line, command):
     deadline = Deadline.after(0.1)
     with pytest.raises(NoReply):
         said(line, command, deadline)
-    assert now() < deadline.at + 1.0
+    assert now() < deadline.at + 10, "it hung"
     assert not line.quiet()
 
 
@@ -204,7 +204,7 @@ def test_a_connection_that_hangs_while_a_command_starts_ends_at_the_deadline(wir
             line.send(b"hello\n", deadline)
     finally:
         going_on.set()
-    assert now() < deadline.at + 1.0
+    assert now() < deadline.at + 10, "it hung"
 
 
 def test_a_connection_cut_in_the_middle_of_an_answer_is_a_lost_link(line):

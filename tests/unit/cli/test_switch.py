@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -53,7 +52,8 @@ class Box:
     def start(self, *words):
         """Type a command that goes on beside the test."""
         command = [sys.executable, "-m", "testbed.cli", "switch", "ocs", *words, *self._options]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
 
     def shown(self):
         """Return the circuits as the switch shows them."""
@@ -128,20 +128,20 @@ def test_a_port_outside_of_the_lab_is_told_before_the_switch_is_called(box):
 
 def test_whoever_watches_sees_what_others_do_and_outlasts_a_silent_switch(box):
     box.say("connect", "1", "10")
-    acts = [
-        lambda: box.far_end.fault("not-json", count=4),
-        lambda: box.far_end.fault("meddled", port=1),
-    ]
-    timers = [threading.Timer(0.4 + n, act) for n, act in enumerate(acts)]
-    for timer in timers:
-        timer.start()
-    said = box.say("watch", "--seconds", "2.5", "--json")
-    news = [json.loads(line) for line in said.out.splitlines()]
-    assert [(row["news"][0], row["ingress"], row["egress"]) for row in news] == [
-        ("+", 1, 10),
-        ("-", 1, 10),
-    ]
-    assert said.err.count("waiting for it") >= 1
+    watch = box.start("watch", "--json")
+    assert next_news(watch) == ("+", 1, 10)
+    box.far_end.fault("not-json", count=4)
+    assert any("waiting for it" in line for line in watch.stderr)
+    box.far_end.fault("meddled", port=1)
+    assert next_news(watch) == ("-", 1, 10)
+    watch.terminate()
+    watch.communicate()
+
+
+def next_news(watch):
+    """Return what the next line of a watch tells, and of which circuit."""
+    row = json.loads(watch.stdout.readline())
+    return row["news"][0], row["ingress"], row["egress"]
 
 
 def test_a_watch_ends_when_nobody_watches_any_more(box):
@@ -149,14 +149,17 @@ def test_a_watch_ends_when_nobody_watches_any_more(box):
     watch = box.start("watch")
     assert watch.stdout.readline().endswith("steady\n")
     watch.stdout.close()
+    watch.stderr.close()
     assert watch.wait(30) == 0
 
 
 def test_a_switch_that_is_silent_at_the_end_of_a_watch_is_an_error(box):
     box.say("connect", "1", "10")
-    timer = threading.Timer(0.2, lambda: box.far_end.fault("not-json"))
-    timer.start()
-    assert "testbed: ocs:" in box.say("watch", "--seconds", "1", code=4).err
+    watch = box.start("watch", "--seconds", "1")
+    assert watch.stdout.readline()
+    box.far_end.fault("not-json")
+    assert "testbed: ocs:" in watch.communicate()[1]
+    assert watch.returncode == 4
 
 
 def test_what_was_killed_in_the_middle_is_recovered(box):
