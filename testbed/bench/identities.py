@@ -21,6 +21,8 @@ _NOTHING = re.compile(
     "|dummy|sample|simulated|03000200040005000006000700080009"
 )
 """What boxes say instead of a serial number, in letters and digits alone."""
+_FIRST_OF_QEMU = "52:54:00:12:34:56"
+"""What every virtual machine of QEMU has whose owner named no other."""
 _COUNTED = ("01234567890123456789", "12345678901234567890", "abcdefghijklmnopqrstuvwxyz")
 """What begins as one of these was typed in to have something there."""
 
@@ -40,7 +42,7 @@ def stated(lab: Lab, name: str) -> str:
 
 def of_hardware(addresses: Iterable[str]) -> frozenset[str]:
     """Return what a host is, by the hardware addresses of its ports; empty where it has none."""
-    told = {address.lower() for address in addresses}
+    told = {address.lower() for address in addresses} - {_FIRST_OF_QEMU}
     return frozenset(f"hardware {address}" for address in told if address.strip("0:"))
 
 

@@ -8,6 +8,7 @@ from testbed.bench.answered import Answered
 from testbed.bench.byhand import switch_by_hand
 from testbed.bench.contracts import Identity
 from testbed.bench.ends import parse_ends
+from testbed.bench.identities import of_hardware
 from testbed.bench.needs import box_of, needs, part_of, whole_of
 from testbed.bench.permission import Guard
 from testbed.bench.sites import SwitchSite
@@ -195,3 +196,8 @@ def test_a_serial_line_is_one_whichever_link_leads_to_it(tmp_path):
         labs.append(load_lab(tmp_path / "lab.yaml"))
     assert box_of(labs[0], "ocs") == box_of(labs[1], "ocs")
     assert needs(labs[0], ["h0"]) == needs(labs[1], ["h0"])
+
+
+def test_addresses_that_many_hosts_have_say_nothing_of_one():
+    told = ["0C:42:A1:00:00:01", "00:00:00:00:00:00", "", "52:54:00:12:34:56"]
+    assert of_hardware(told) == {"hardware 0c:42:a1:00:00:01"}
