@@ -36,6 +36,12 @@ class PolatisOptions(SerialOptions):
     monitors: bool | Literal["inputs", "outputs"] | None = None
     """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
 
+    def __post_init__(self) -> None:
+        """Refuse what is no size of a switch."""
+        SerialOptions.__post_init__(self)
+        if self.size and (self.size[0] < 1 or self.size[1] < 0):
+            raise ValueError(f"size {list(self.size)} is not inputs and outputs, as [16, 16]")
+
     def ends(self, *, serial: bool) -> tuple[bytes, bytes]:
         """Return what ends a line to the switch, and a line from it."""
         write, read = ("\r\n", "\r") if serial else ("\n", "\n")

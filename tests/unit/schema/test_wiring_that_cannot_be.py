@@ -220,3 +220,9 @@ def test_an_outlet_beyond_the_size_of_its_unit_is_refused(tmp_path):
     )
     (tmp_path / "lab.yaml").write_text(sized.replace("outlets: 5", "outlets: 6"))
     assert load_lab(tmp_path / "lab.yaml").power["pdu"].options.outlets == 6
+
+
+@pytest.mark.parametrize("size", ["[0, 16]", "[-1, 0]", "[16, -1]"])
+def test_a_size_that_no_switch_has_is_refused(tmp_path, size):
+    (said,) = problems(tmp_path, f"{POLATIS}, size: {size}")
+    assert f"size {size} is not inputs and outputs, as [16, 16]" in said
