@@ -10,9 +10,9 @@ import queue
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
 from testbed.clock import Deadline
@@ -58,26 +58,28 @@ class Inbox:
         self._stop: TestbedError | None = None
         self._is_stoppable = True
         self._items: queue.SimpleQueue[Report | Observation | None] = queue.SimpleQueue()
+        self._asleep = Lock()
+        """Held while nothing has come since the last look."""
         self._workers = ThreadPoolExecutor(_WORKERS, "worker")
         self._under_way: set[Future[Any]] = set()
 
     def listen(self, host: str, message: Mapping[str, Any], received: float) -> None:
         """Take an agent's event; any thread."""
-        self._items.put(Report(host, message, received))
+        self._put(Report(host, message, received))
 
     def observe(self, observation: Observation) -> None:
         """Take what came of a command; any thread."""
-        self._items.put(observation)
+        self._put(observation)
 
     def interrupt(self, number: int) -> None:
         """Take a signal; the wait under way ends with Interrupted."""
         self.signals.append(number)
-        self._items.put(None)
+        self._put(None)
 
     def stop(self, problem: TestbedError) -> None:
         """Let the wait under way, or the next one, end with a problem."""
         self._stop = problem
-        self._items.put(None)
+        self._put(None)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
         """Do something that blocks in a worker thread; its end wakes the wait under way.
@@ -105,7 +107,7 @@ class Inbox:
 
     def _done(self, future: Future[Any]) -> None:
         self._under_way.discard(future)
-        self._items.put(None)
+        self._put(None)
 
     def work_under_way(self) -> Callable[[Deadline], bool] | None:
         """Return what waits until the workers busy now are done, or None when none is busy.
@@ -142,7 +144,7 @@ class Inbox:
         while not until():
             self.check()
             try:
-                item = self._items.get(timeout=deadline.left)
+                item = self._next(deadline)
             except queue.Empty:
                 return until()
             if item is not None:
@@ -150,6 +152,24 @@ class Inbox:
             if deadline.passed:
                 return until()
         return True
+
+    def _put(self, item: Report | Observation | None) -> None:
+        """Add an item and wake whoever waits; may interrupt itself, as a signal's handler does."""
+        self._items.put(item)
+        with suppress(RuntimeError):  # it is awake already
+            self._asleep.release()
+
+    def _next(self, deadline: Deadline) -> Report | Observation | None:
+        """Return the next item; raise queue.Empty when none comes before the deadline.
+
+        Not with the queue's own timeout: one that is over when the thread goes on, after a stop of
+        the process or on a busy machine, is negative there and waits for ever (CPython 3.7 to
+        3.13).
+        """
+        while self._items.empty():
+            if not self._asleep.acquire(timeout=min(deadline.left, TIMEOUT_MAX)):
+                break
+        return self._items.get_nowait()
 
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
         """Return a worker's result, handling items meanwhile.

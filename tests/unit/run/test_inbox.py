@@ -150,6 +150,21 @@ def test_a_signal_ends_the_wait_for_a_worker_and_the_worker_goes_on(inbox):
     assert inbox.result(future, soon(), "giving power back")
 
 
+def test_a_wait_that_is_over_before_it_begins_does_not_last_for_ever(inbox):
+    """With the timeout of CPython's SimpleQueue, one of some thousands never ended."""
+
+    def wait_often():
+        for _ in range(20_000):
+            inbox.observe(Fenced())
+            inbox.pause(Deadline.after(1e-6))
+            inbox.pause(Deadline.after(1e-6))
+
+    waiting = threading.Thread(target=wait_often, daemon=True)
+    waiting.start()
+    waiting.join(100)
+    assert not waiting.is_alive()
+
+
 def test_an_error_of_the_handler_ends_the_wait(inbox):
     def handler(item):
         raise LabError("the record cannot be kept")
