@@ -205,8 +205,12 @@ class WayBack:
         if can.positions or can.mesh is not None or not doubted:
             return back
         theirs = {p for pair in present.items() - self._ours.made for p in pair}
+        # An order names no port twice: where light goes elsewhere now, that is what must go.
+        elsewhere = theirs | {*back.removes, *back.removes.values()}
         gone = {
-            i: e for i, e in doubted.adds.items() if goal.target.get(i) != e and not {i, e} & theirs
+            i: e
+            for i, e in doubted.adds.items()
+            if goal.target.get(i) != e and not {i, e} & elsewhere
         }
         again = {
             i: e

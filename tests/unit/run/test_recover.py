@@ -58,6 +58,16 @@ def test_circuits_are_as_they_were_found(run):
     assert run.promised() == [] and run.left() == []
 
 
+def test_circuits_that_a_run_made_one_after_the_other_all_go(run):
+    """Ports that they share are named once, although both were made."""
+    other = Circuit.parse("h0.p0", "h2.p0")
+    killed(run, lambda: run.change(other), lambda: run.change(ONE))
+    assert run.shown() == ONE_CROSSED
+    assert run.recover() == 0
+    assert run.shown() == {}
+    assert run.promised() == []
+
+
 def test_power_is_given_back_and_the_host_is_known_to_be_empty(run):
     killed(run, lambda: run.start_agent("h1"), lambda: run.cut("h1"))
     assert run.recover() == 0
