@@ -88,15 +88,17 @@ class Bystanders:
     def gone(self, look: Callable[[], State]) -> str:
         """Return in words what of that went with the command, also where it went elsewhere.
 
-        What seems to be gone is looked at once more.
+        What seems to be gone is looked at twice more: one of two in a row may be an old answer.
         """
         seen = self._ours.seen
         if seen is None or self._before.items() <= seen.items():
             return ""
-        first = seen
+        there = set(seen.items())
         with suppress(LabError):
-            seen = look()
-        gone = dict(self._before.items() - (first.items() | seen.items()))
+            for _ in range(2):
+                seen = look()
+                there |= seen.items()
+        gone = dict(self._before.items() - there)
         theirs = self.leased_elsewhere(frozenset({*gone, *gone.values()}))
         gone = {i: e for i, e in gone.items() if not {i, e} & theirs}
         instead = {i: seen[i] for i in gone if i in seen}

@@ -1,5 +1,7 @@
 """The one door to the fabric, on real drivers over TCP: what it moves, promises and refuses."""
 
+import re
+
 import pytest
 from optical_rig import Rack, leased, soon
 
@@ -516,3 +518,27 @@ def test_light_that_rests_where_the_lab_says_is_ours_to_take_and_comes_back(rack
     assert rack.shown() == CROSSED
     fabric.restore(soon())
     assert rack.shown() == {2: 22}
+
+
+def test_circuits_of_others_that_went_with_a_change_are_written_down_and_said_at_the_end(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("swept", count=1)
+    change(rack, ONE)
+    words = r"7→24 \(h3.p0 to h3.p1\), which somebody else had made, is gone"
+    (note,) = [event for event in rack.events() if event.kind == "note"]
+    assert re.search(words, note.data["text"])
+    with pytest.raises(UnsafeError, match=words):
+        rack.fabric.restore(soon())
+    assert rack.shown() == {} and rack.undone() == [], "all of ours is back all the same"
+
+
+def test_what_somebody_else_has_leased_meanwhile_is_not_held_against_a_change(rack):
+    theirs = rack.leases.take([leased("ocs", 7)], "somebody else")
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("swept", count=1)
+    change(rack, ONE)
+    rack.fabric.restore(soon())
+    theirs.release()
+    assert "note" not in [event.kind for event in rack.events()]

@@ -154,7 +154,8 @@ class DoubtfulBox:
         self.lag = self.chance.uniform(0.5, 10.0) * self._scale
         match self.character:
             case "troubled":
-                self.far_end.fault(self.chance.choice(_TROUBLES), count=1)
+                known = [name for name in _TROUBLES if name in self.far_end.known_faults]
+                self.far_end.fault(self.chance.choice(known), count=1)
             case "late":
                 self.far_end.fault("lag", delay=self.lag)
             case "flapping":
