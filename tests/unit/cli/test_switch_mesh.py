@@ -1,6 +1,7 @@
 """The verb `switch` on a photonic mesh, which cannot be asked what it holds."""
 
 import time
+from secrets import token_hex
 
 import pytest
 
@@ -28,7 +29,7 @@ class Mesh:
     def __init__(self, directory, capsys):
         self._scheduler, self._capsys = WallScheduler(), capsys
         self.lit = {}
-        site = SwitchSite(*sides(3, 3), "S1", 0.0, 1, self._scheduler, self._hear)
+        site = SwitchSite(*sides(3, 3), token_hex(4), 0.0, 1, self._scheduler, self._hear)
         far_end = PhotonicMeshFarEnd(site, PhotonicMeshOptions(width=3, height=3))
         self._wire = serve_tcp(far_end)
         self.directory = directory
