@@ -7,6 +7,7 @@ from typing import Any
 
 from testbed.bench.contracts import OpticalSwitch
 from testbed.clock import Deadline
+from testbed.concealed import excerpt
 from testbed.fabric.circuits import CrossConnect, HostEnds, Joined
 from testbed.fabric.device import State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Reading
@@ -62,7 +63,7 @@ def rows_of(lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline) -> l
             ingress=i,
             egress=e,
             ends=ends.of(CrossConnect(name, i, e)),
-            state=unsteady.get(i, "steady" if can.steadiness else ""),
+            state=excerpt(unsteady.get(i, "steady" if can.steadiness else "")),
             light_in=seen.get(i, NOT_MEASURED),
             light_out=seen.get(e, NOT_MEASURED),
         )

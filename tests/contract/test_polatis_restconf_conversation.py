@@ -3,10 +3,12 @@
 import pytest
 from scripted_http import Web
 
+from testbed.bench.rows import rows_of
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
+from testbed.schema import load_lab
 from testbed.secret import Secret
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.http_far_end import Answer
@@ -19,6 +21,11 @@ ABOUT = {
     "serial-number": "S1",
     "software-version": "6.5",
 }
+LAB = """\
+lab: web
+hosts: {h0: {ssh: h0, network: existing}}
+switches: {ocs: {driver: polatis-restconf, resource: "http://192.0.2.10", ports: [1-8]}}
+"""
 IDENTITY = (
     f"GET {DATA}product-information",
     Answer(200, {"optical-switch:product-information": ABOUT}),
@@ -256,6 +263,17 @@ class TestNonsense:
         web.line(row, row)
         with pytest.raises(Garbled, match="is not the size of a switch"):
             polatis(web).open(soon())
+
+    def test_a_word_on_a_port_that_has_no_end_is_shown_in_short(self, web, tmp_path):
+        (tmp_path / "lab.yaml").write_text(LAB)
+        rows = [{"port-id": port, "status": "X" * 100_000} for port in (1, 5)]
+        table = (
+            f"GET {DATA}port-config",
+            Answer(200, {"optical-switch:port-config": {"port": rows}}),
+        )
+        driver = opened(web, shows({1: 5}), shows({1: 5}), table)
+        (row,) = rows_of(load_lab(tmp_path / "lab.yaml"), "ocs", driver, soon())
+        assert row.state.startswith("xxx") and len(row.state) < 100
 
 
 class TestChanging:

@@ -266,8 +266,9 @@ def test_ctrl_c_ends_the_wait_of_recover_which_still_owes(talking, language, way
     time.sleep(1.0)  # what was said to the command before is over
     lab.talker.begun.clear()
     code, said, seconds = interrupted(lab, "recover", str(record))
-    assert code in (4, 6), said  # with 4 it has ended by itself before
-    assert code == 4 or "SIGINT ended the wait for it; nothing of it was touched" in said
+    by_itself = code in (4, 130)  # before the signal, or just before it
+    assert code == 6 or by_itself, said
+    assert by_itself or "SIGINT ended the wait for it; nothing of it was touched" in said
     assert owes(record / "journal.jsonl")
-    ended_by = "itself" if code == 4 else f"Ctrl-C in {seconds:.2f} s"
+    ended_by = "itself" if by_itself else f"Ctrl-C in {seconds:.2f} s"
     print(f"recover, {language}, {way}: ended by {ended_by}")
