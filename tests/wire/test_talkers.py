@@ -272,3 +272,6 @@ def test_ctrl_c_ends_the_wait_of_recover_which_still_owes(talking, language, way
     assert owes(record / "journal.jsonl")
     ended_by = "itself" if by_itself else f"Ctrl-C in {seconds:.2f} s"
     print(f"recover, {language}, {way}: ended by {ended_by}")
+    lab.talker.behave()
+    code, said = recovered(lab, record)
+    assert code == 0, said

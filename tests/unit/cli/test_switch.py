@@ -1,6 +1,7 @@
 """The verb `switch`, on the web service of a Polatis whose outputs alone have power monitors."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -31,7 +32,8 @@ class Box:
 
     def __init__(self, directory, capsys):
         self._scheduler = WallScheduler()
-        self.site = SwitchSite(*sides(8, 8), "S1", 0.03, 1, self._scheduler, lambda lit: None)
+        serial = f"S{os.getpid()}"  # leases know a box by it, and other tests run beside this
+        self.site = SwitchSite(*sides(8, 8), serial, 0.03, 1, self._scheduler, lambda lit: None)
         self.far_end = PolatisRestconfFarEnd(self.site)
         self._wire = serve_tcp(self.far_end)
         self.results = directory / "results"
@@ -46,7 +48,8 @@ class Box:
 
     def recover(self):
         """Recover what was killed; return what it printed."""
-        assert command_line(["recover", "--results", str(self.results)]) == 0
+        (record,) = self.results.iterdir()  # and not what other tests have left on this machine
+        assert command_line(["recover", str(record)]) == 0
         return self._capsys.readouterr().out
 
     def start(self, *words):
