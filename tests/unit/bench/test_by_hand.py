@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from secrets import token_hex
 
 import pytest
 
@@ -50,7 +51,7 @@ class HandRig:
         self._directory = directory
         self._scheduler = WallScheduler()
         settle = 0.2 if monitors else 0.001
-        site = SwitchSite(*sides(8, 8), "S1", settle, 1, self._scheduler, lambda lit: None)
+        site = SwitchSite(*sides(8, 8), token_hex(4), settle, 1, self._scheduler, lambda lit: None)
         self.far_end = PolatisFarEnd(site, PolatisOptions(monitors=monitors))
         self._wire = serve_tcp(self.far_end)
         file = directory / "lab.yaml"

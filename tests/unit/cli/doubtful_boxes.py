@@ -207,6 +207,8 @@ class DoubtfulBox:
         swept = {i: i + SIDE for i in OTHERS if i not in self.box.commanded}
         self.box.connect(swept)
         time.sleep(0.02)
+        if self.character in ("late", "flapping"):  # whose read-back never goes back in time
+            time.sleep(10.5 * self._scale)
 
     # --- the verdict -------------------------------------------------------------------------
 
