@@ -130,7 +130,7 @@ class Course:
         word = self.chance.choice(
             ["trial.begin", "fault.inject", "recovery.decided", "fabric.change"]
         )
-        run.await_event(lambda e: e["kind"] == word and e["trial"] is not None)
+        run.await_event(lambda e: e["kind"] == word and e.get("trial") is not None)
         taken = subprocess.run(
             [sys.executable, "-c", JOIN, self.twin.name, sys.executable, TAKE], cwd=ROOT
         )
