@@ -20,11 +20,10 @@ LAB = """
 lab: silent
 hosts:
   h0: {{ssh: h0, network: existing}}
-switches:
-  ocs: {{driver: polatis, resource: "{resource}", ports: [1-8]}}
-power:
-  pdu: {{driver: redfish, resource: "http://127.0.0.1:{port}"}}
+{instrument}
 """
+SWITCH = 'switches: {{ocs: {{driver: polatis, resource: "{}", ports: [1-8]}}}}'
+POWER = 'power: {{pdu: {{driver: redfish, resource: "http://127.0.0.1:{}"}}}}'
 
 
 @pytest.fixture
@@ -34,15 +33,15 @@ def silent():
         yield listener.getsockname()[1]
 
 
-def lab_at(port, directory, resource):
+def lab_with(instrument, directory):
     path = directory / "lab.yaml"
-    path.write_text(LAB.format(port=port, resource=resource))
+    path.write_text(LAB.format(instrument=instrument))
     return load_lab(path)
 
 
 @pytest.mark.parametrize("resource", ["TCPIP::127.0.0.1::{}::SOCKET", "tcp://127.0.0.1:{}"])
 def test_a_switch_that_accepts_and_never_answers(silent, tmp_path, resource):
-    lab = lab_at(silent, tmp_path, resource.format(silent))
+    lab = lab_with(SWITCH.format(resource.format(silent)), tmp_path)
     switch = make_instrument(lab, "ocs", lambda *_: None)
     with pytest.raises(NoReply, match="did not answer"):
         switch.open(Deadline.after(0.3))
@@ -50,7 +49,7 @@ def test_a_switch_that_accepts_and_never_answers(silent, tmp_path, resource):
 
 
 def test_a_power_unit_that_accepts_and_never_answers(silent, tmp_path):
-    lab = lab_at(silent, tmp_path, f"tcp://127.0.0.1:{silent}")
+    lab = lab_with(POWER.format(silent), tmp_path)
     unit = make_instrument(lab, "pdu", lambda *_: None)
     with pytest.raises(NoReply, match="did not answer GET"):
         unit.open(Deadline.after(0.3))
