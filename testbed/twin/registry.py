@@ -136,13 +136,18 @@ def _place() -> Path:
 
 def _user() -> int:
     """Return this user's id as it is outside: within a twin of theirs everybody is number 0."""
-    mine = os.getuid()
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/uid_map").read_text().splitlines():
-            first, outside, count = map(int, line.split())
-            if first <= mine < first + count:
-                return outside + mine - first
-    return mine
+    with suppress(OSError):
+        return outside(os.getuid(), Path("/proc/self/uid_map").read_text())
+    return os.getuid()
+
+
+def outside(uid: int, uid_map: str) -> int:
+    """Return a user's id in the parent user namespace (user_namespaces(7), `uid_map`)."""
+    for line in uid_map.splitlines():
+        first, parent, count = map(int, line.split())
+        if first <= uid < first + count:
+            return parent + uid - first
+    return uid
 
 
 def _directory() -> Path:

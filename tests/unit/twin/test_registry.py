@@ -65,3 +65,12 @@ def test_a_link_to_a_directory_is_not_believed(place, tmp_path):
 def test_a_directory_of_somebody_else_is_not_believed(place):
     os.chown(place, NOBODY, NOBODY)
     expect_refusal()
+
+
+@pytest.mark.parametrize(
+    ("uid", "uid_map", "parent"),
+    [(0, "0 1001 1\n", 1001), (7, "0 0 4294967295\n", 7), (5, "0 100 1\n1 2000 9\n", 2004)],
+    ids=["in the twin of a user", "outside of any twin", "in the second range"],
+)
+def test_a_user_in_a_twin_is_known_by_the_id_outside(uid, uid_map, parent):
+    assert registry.outside(uid, uid_map) == parent
