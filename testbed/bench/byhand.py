@@ -36,7 +36,7 @@ from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
-from testbed.record.transcript import HeldBack
+from testbed.record.transcript import DeferredTranscript
 from testbed.schema import Lab
 
 _LIMIT = 10.0
@@ -88,7 +88,7 @@ class SwitchByHand:
     _switch: OpticalSwitch
     _leases: Leases | None
     """None when a person takes the ports whoever has them."""
-    _said: HeldBack
+    _transcript: DeferredTranscript
     tell: Callable[[str], None] = _nobody
     """Hears what takes long."""
 
@@ -247,7 +247,7 @@ class SwitchByHand:
 
         Raise BusyError with who has them. They stay leased where something is left changed.
         """
-        self._said.write_to(run.wire(self.name), self.name)
+        self._transcript.write_to(run.wire(self.name), self.name)
         with closing(Journal(run.journal)) as journal:
             if self._leases is None:
                 yield Held(journal)
@@ -299,7 +299,7 @@ def switch_by_hand(
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
         make = kind("drivers", spec.driver).load()
         options = options_of(lab, name)
-        said = HeldBack()
+        said = DeferredTranscript()
         stack.callback(said.close)
         switch = make(name, spec.resource, spec.usable, spec.identity, options, said)
         stack.callback(switch.close)

@@ -16,8 +16,10 @@ from testbed.files import parse_json, read_lines
 from testbed.record.lines import MAX_LOG
 from testbed.secret import masked
 
-_HELD = 200
-"""Pieces that are held for a transcript that has no place yet."""
+_KEPT = 200
+"""The most pieces kept for a transcript whose file is not known yet."""
+_LONGEST = 64 << 10
+"""The most bytes kept of each: an instrument that talks without end must not fill memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +86,25 @@ class Transcript:
             self._file.close()
 
 
-class HeldBack:
-    """Hold what a session says until it is known where to write it; made to be a driver's tracer.
+class DeferredTranscript:
+    """Keep what a session sends and receives until its file is known; made to be a driver's tracer.
 
-    Of a long conversation without a place the last pieces are held.
+    Of a long session without a file the last pieces are kept, each cut at 64 KiB.
     """
 
     def __init__(self) -> None:
-        self._pieces: deque[tuple[str, bytes]] = deque(maxlen=_HELD)
+        self._pieces: deque[tuple[str, bytes]] = deque(maxlen=_KEPT)
         self._transcript: Transcript | None = None
 
     def __call__(self, direction: str, data: bytes) -> None:
-        """Write one piece, or hold it."""
+        """Write one piece, or keep it."""
         if self._transcript:
             self._transcript(direction, data)
         else:
-            self._pieces.append((direction, data))
+            self._pieces.append((direction, data[:_LONGEST]))
 
     def write_to(self, path: Path, instrument: str) -> None:
-        """Write what is held to a new transcript, and from now on all that is said."""
+        """Write what is kept to a new file, and every later piece."""
         self._transcript = transcript = Transcript(path, instrument)
         while self._pieces:
             transcript(*self._pieces.popleft())
