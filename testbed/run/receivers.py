@@ -14,8 +14,8 @@ from testbed.record.log import EventLog
 from testbed.schema import Lab
 
 
-class ReceiverDoor(Protocol):
-    """The twin's own way to what became of its receivers."""
+class ReceiverReport(Protocol):
+    """What a twin answers about its receivers."""
 
     def destroyed(self) -> list[Mapping[str, Any]]:
         """Return those that were destroyed: `port`, `dbm`, and `at`, a monotonic instant."""
@@ -24,7 +24,7 @@ class ReceiverDoor(Protocol):
 class Receivers:
     """The receivers of a lab as its twin has them; it is asked where one has a limit only."""
 
-    def __init__(self, lab: Lab, door: ReceiverDoor | None, log: EventLog) -> None:
+    def __init__(self, lab: Lab, twin: ReceiverReport | None, log: EventLog) -> None:
         """Take the lab and its twin; None on hardware, of which nobody knows it."""
         self._bears = {
             str(HostPort(name, key)): port.max_dbm
@@ -32,7 +32,7 @@ class Receivers:
             for key, port in host.ports.items()
             if port.max_dbm is not None
         }
-        self._door = door
+        self._twin = twin
         self._log = log
         self._known: set[str] = set()
 
@@ -62,6 +62,6 @@ class Receivers:
             )
 
     def _new(self) -> list[Mapping[str, Any]]:
-        if self._door is None or not self._bears:
+        if self._twin is None or not self._bears:
             return []
-        return [one for one in self._door.destroyed() if one["port"] not in self._known]
+        return [one for one in self._twin.destroyed() if one["port"] not in self._known]

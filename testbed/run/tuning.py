@@ -17,7 +17,7 @@ from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
 from testbed.run.cleanup import Cleanup
 from testbed.run.far_ends import FarEndDoor
-from testbed.run.receivers import ReceiverDoor
+from testbed.run.receivers import ReceiverReport
 from testbed.schema import Lab
 
 Settings = Mapping[str, Any]
@@ -29,7 +29,7 @@ SETTINGS = Resource("settings", name="settings of the twin")
 _LIMIT = 10.0
 
 
-class TwinDoor(FarEndDoor, ReceiverDoor, Protocol):
+class TwinDoor(FarEndDoor, ReceiverReport, Protocol):
     """The twin's own door, as far as a run inside the twin uses it."""
 
     def settings_of(self, lab: Lab) -> Settings:
