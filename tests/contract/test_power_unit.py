@@ -1,5 +1,6 @@
 """The contract of a power unit, kept by every power driver over HTTP and HTTPS to its far end."""
 
+import contextlib
 import datetime
 import ipaddress
 import shutil
@@ -295,25 +296,23 @@ def test_curl_finds_its_way_and_turns_an_outlet_off(certificate):
         rig.close()
 
 
+@contextlib.contextmanager
+def opened(far_end, unit):
+    """Put a far end of this kind on a wire; yield the rig and an open driver for it."""
+    rig = Rig("http", None, unit)
+    try:
+        rig.replace(far_end(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
+        driver = rig.driver()
+        driver.open(soon())
+        yield rig, driver
+    finally:
+        rig.close()
+
+
 class OldController(RedfishHostFarEnd):
     """A controller that can only be asked to shut down."""
 
     resets = MappingProxyType({"On": (True,), "GracefulShutdown": (False,)})
-
-
-def test_a_reset_that_a_controller_does_not_list_is_never_sent(certificate):
-    rig = Rig("http", certificate, "redfish-host")
-    try:
-        rig.replace(OldController(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
-        unit = rig.driver()
-        unit.open(soon())
-        with pytest.raises(Rejected, match=r"does not list ForceOff .*: On, GracefulShutdown"):
-            unit.turn("1", False, soon())
-        assert not any(way == "send" and b"POST" in data for way, data in rig.trace)
-        unit.turn("a b", True, soon())
-        assert rig.turned == [("a b", True)]
-    finally:
-        rig.close()
 
 
 class Elsewhere(RedfishFarEnd):
@@ -329,18 +328,6 @@ class Elsewhere(RedfishFarEnd):
         known[self.unit] = known.pop(usual)
         known["/redfish/v1/PowerEquipment/RackPDUs"] = {"Members": [{"@odata.id": self.unit}]}
         return known
-
-
-def test_a_rack_unit_is_switched_by_the_paths_that_it_names(certificate):
-    rig = Rig("http", certificate, "redfish")
-    try:
-        rig.replace(Elsewhere(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
-        unit = rig.driver()
-        unit.open(soon())
-        unit.turn("1", False, soon())
-        assert rig.turned == [("1", False)]
-    finally:
-        rig.close()
 
 
 class ActionInfo(RedfishHostFarEnd):
@@ -365,33 +352,29 @@ class Silent(RedfishHostFarEnd):
 
 
 class OldActionInfo(ActionInfo):
+    """One that can only be asked to shut down, and says so there."""
+
     resets = OldController.resets
 
 
-@pytest.mark.parametrize("kind", [ActionInfo, Silent])
-def test_a_controller_that_lists_its_resets_elsewhere_or_nowhere_is_switched(certificate, kind):
-    rig = Rig("http", certificate, "redfish-host")
-    try:
-        rig.replace(kind(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
-        unit = rig.driver()
-        unit.open(soon())
-        unit.turn("1", False, soon())
-        assert rig.turned == [("1", False)]
-    finally:
-        rig.close()
-
-
-def test_a_reset_that_an_action_info_does_not_list_is_never_sent(certificate):
-    rig = Rig("http", certificate, "redfish-host")
-    try:
-        rig.replace(OldActionInfo(PowerSite(dict(rig.power), "P1", rig.scheduler, rig.turn)))
-        unit = rig.driver()
-        unit.open(soon())
+@pytest.mark.parametrize("far_end", [OldController, OldActionInfo])
+def test_a_reset_that_a_controller_does_not_list_is_never_sent(far_end):
+    with opened(far_end, "redfish-host") as (rig, unit):
         with pytest.raises(Rejected, match=r"does not list ForceOff .*: On, GracefulShutdown"):
             unit.turn("1", False, soon())
-        assert rig.turned == []
-    finally:
-        rig.close()
+        assert not any(way == "send" and b"POST" in data for way, data in rig.trace)
+        unit.turn("a b", True, soon())
+        assert rig.turned == [("a b", True)]
+
+
+@pytest.mark.parametrize(
+    ("far_end", "unit"),
+    [(Elsewhere, "redfish"), (ActionInfo, "redfish-host"), (Silent, "redfish-host")],
+)
+def test_paths_and_resets_are_taken_from_where_a_service_names_them(far_end, unit):
+    with opened(far_end, unit) as (rig, driver):
+        driver.turn("1", False, soon())
+        assert rig.turned == [("1", False)]
 
 
 def test_a_restart_asked_of_the_controller_cuts_the_power_for_a_moment(certificate):
