@@ -26,6 +26,7 @@ def path(tmp_path, monkeypatch):
 def test_a_client_that_hangs_up_ends_only_its_own_request(path, said):
     for _ in range(3):
         with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(10)
             client.connect(str(path))
             client.sendall(said)
     assert ask({"do": "it"}) == "it"
@@ -39,6 +40,7 @@ def test_a_client_that_says_nothing_holds_nobody_up(path):
 
 def test_a_request_that_is_nested_too_deeply_is_refused(path):
     with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
         client.connect(str(path))
         client.sendall(b"[" * 100_000 + b"\n")
         assert "error" in json.loads(client.makefile().readline())
