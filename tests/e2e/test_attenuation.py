@@ -122,7 +122,7 @@ def test_a_job_goes_on_after_an_attenuation_and_the_lab_is_as_before(testbed: Co
     for name, trial in trials.items():
         assert observers[name] == "opm.1 meter"
         _assert_verdict_follows(trial, _course(run, trial["trial"]))
-    # By chance a step is long in about one of 20 of them: in all four of one run in 100 000.
+    # By chance a step is long in about one of 20 of them, hardly ever in all four.
     assert "ridden out" in {trial["response"] for trial in trials.values()}
     rows = [json.loads(line) for line in (run / "wire" / "voa.jsonl").read_text().splitlines()]
     settings = [r["data"].split(";")[0] for r in rows if "ATT " in r["data"]]
