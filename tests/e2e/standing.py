@@ -78,13 +78,14 @@ class StandingTwin:
     @contextmanager
     def silent(self, instrument: str) -> Iterator[None]:
         """Have an instrument accept everything and answer nothing, from this moment on."""
-        self._ask(do="fault", instrument=instrument, fault="silent", scope={})
+        self.ask(do="fault", instrument=instrument, fault="silent", scope={})
         try:
             yield
         finally:
-            self._ask(do="clear", instrument=instrument, fault="silent")
+            self.ask(do="clear", instrument=instrument, fault="silent")
 
-    def _ask(self, **request: object) -> None:
+    def ask(self, **request: object) -> None:
+        """Ask the twin itself, without the time that a command takes to start."""
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(20)
             line.connect(f"/proc/{self.server}/root{machine.SOCKET}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from commandline import SMALL_MODEL, CommandLine, Finished
+from standing import StandingTwin
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 QUICK = ["-S", "limits.trial=20 s"]
@@ -26,27 +27,26 @@ def test_the_only_spare_is_dead_too(testbed: CommandLine, rack: str) -> None:
     """The spare's outlet is switched off by hand, behind the run's back, before the fault."""
     run = testbed.start(
         "run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK,
-        "-S", "jobs.main.spares=1", "-S", "faults.0.at.step=200",
+        "-S", "jobs.main.spares=1", "-S", "faults.0.at.step=100",
     )  # fmt: skip
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    outlet = "h4"
-    assert testbed("twin", "power", rack, outlet, "off").code == 0
+    StandingTwin(rack).ask(do="power", host="h4", on=False)
     done = run.finish()
     assert "no spare host is left" in _one(run.events(), "recovery.failed")["data"]["reason"]
     # Nobody can say what still runs on a host that does not answer and was not switched off by us.
     assert done.code == 6 and "h4" in str(_one(run.events(), "run.end")["data"]["left"])
-    assert testbed("twin", "power", rack, outlet, "on").code == 0
+    assert testbed("twin", "power", rack, "h4", "on").code == 0
     recovered = testbed("recover", "--results", str(testbed.results))
     assert recovered.code == 0, recovered.err
     assert circuits(testbed, rack) == []
 
 
 FAULTS = {
-    "error": (["error", "--command", "ADD"], "refused"),
-    "silent": (["silent"], "did not answer"),
-    "stuck": (["stuck", "--port", "9"], "reported no error, but shows"),
+    "error": ({"command": "ADD"}, "refused"),
+    "silent": ({}, "did not answer"),
+    "stuck": ({"port": 9}, "reported no error, but shows"),
 }
-"""What the switch does wrong, and what is then said; port 9 is the transmit port of the spare."""
+"""What the switch does wrong to what, and what is then said; the spare sends into port 9."""
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ FAULTS = {
 def test_a_switch_that_misbehaves_during_the_recovery(
     testbed: CommandLine, rack: str, fault: str
 ) -> None:
-    wrong, words = FAULTS[fault]
-    late = ["-S", "faults.0.at.step=200"]
+    scope, words = FAULTS[fault]
+    late = ["-S", "faults.0.at.step=100"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    assert testbed("twin", "fault", rack, "ocs", *wrong).code == 0
+    StandingTwin(rack).ask(do="fault", instrument="ocs", fault=fault, scope=scope)
     try:
         run.await_event(lambda event: event["kind"] == "recovery.failed")
     finally:
@@ -76,11 +76,11 @@ def test_a_switch_that_misbehaves_during_the_recovery(
 def test_a_switch_that_did_it_and_did_not_say_so_is_read_again(
     testbed: CommandLine, rack: str
 ) -> None:
-    late = ["-S", "faults.0.at.step=200"]
+    late = ["-S", "faults.0.at.step=100"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    silent = ["silent", "--command", "ADD", "--count", "1"]
-    assert testbed("twin", "fault", rack, "ocs", *silent).code == 0
+    once = {"command": "ADD", "count": 1}
+    StandingTwin(rack).ask(do="fault", instrument="ocs", fault="silent", scope=once)
     done = run.finish()
     assert testbed("twin", "clear", rack, "ocs").code == 0
     assert done.code == 0, done.err
