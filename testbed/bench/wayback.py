@@ -100,22 +100,26 @@ class WayBack:
 
     def _come_to_rest(self, goal: Goal, problem: str, deadline: Deadline) -> None:
         """Look until the goal has been shown for longer than the switch was seen to lag."""
-        since, pause, departures = self._clock.now(), _FIRST_LOOK, 0
+        pause, departures = _FIRST_LOOK, 0
+        since = looked = self._clock.now()
         unread = len(_PAUSES) + 1 if self._ours.seen is None else 0
         if not unread:
             self._tell_patience()
-        while problem or self._clock.now() - since <= self._following.patience:
-            is_late = self._clock.now() - since > self._following.patience or deadline.passed
+        # What counts is when it was read last: a busy machine takes its time before and after.
+        while problem or looked - since <= self._following.patience:
+            is_late = looked - since > self._following.patience or deadline.passed
             if is_late or unread > len(_PAUSES) or departures > _RESTLESS:
                 raise self._not_back(problem, departures)
             self._clock.wait(min(pause, deadline.left))
             pause = min(_BACK_OFF * pause, _LONGEST_LOOK)
+            looked = self._clock.now()
             before, problem = problem, self._look(goal, deadline)
             unread = unread + 1 if self._ours.seen is None else 0
             if unread or bool(problem) == bool(before):
                 continue
             self._following.saw(self._clock.now() - self._told_at)
             since, pause = self._clock.now(), _FIRST_LOOK
+            looked = since
             if problem:  # what came late goes again
                 departures += 1
                 problem = self._step(goal, deadline)

@@ -65,16 +65,18 @@ def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
         came_late = name == "late" and outcome == RIGHT and now() - began >= delay
         assert outcome in asked or came_late, f"asked: {outcome}"
         _is_right_again(rig, switch, states.one)
-        rig.sent.clear()
-        struck = rig.far_end.struck(name)
-        rig.at_order(name, **scope)
         wanted = change(states.one, states.other)
-        began = now()
-        outcome = _outcome(lambda at: switch.apply(wanted, at).state, states.other, limit)
-        while rig.far_end.struck(name) == struck and outcome != RIGHT and limit < _LONGEST:
-            limit *= 4  # a busy machine used up the deadline before the order was sent
+        while True:
+            rig.sent.clear()
+            struck = rig.far_end.struck(name)
+            rig.at_order(name, **scope)
             began = now()
             outcome = _outcome(lambda at: switch.apply(wanted, at).state, states.other, limit)
+            if rig.far_end.struck(name) > struck or outcome == RIGHT or limit >= _LONGEST:
+                break
+            limit *= 4  # a busy machine used up the deadline before the order was sent
+            rig.disarm()
+            reach(switch, states.one)
         came_late = name == "late" and outcome == RIGHT and now() - began >= delay
         assert outcome in ordered or came_late, f"ordered: {outcome}"
         assert rig.far_end.struck(name) == struck + 1

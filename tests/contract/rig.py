@@ -303,6 +303,11 @@ class Rig:
         """Arm a fault when the driver is about to send its next order."""
         self._at_order = (name, scope)
 
+    def disarm(self):
+        """End every fault, and the wait for an order to arm one."""
+        self._at_order = None
+        self.far_end.clear()
+
     def _trace(self, way, data):
         if way != "send":
             return

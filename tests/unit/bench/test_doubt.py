@@ -72,6 +72,25 @@ def test_a_switch_that_was_seen_to_follow_at_once_is_not_waited_for(box):
     assert truth(box) == {1: 7}
 
 
+class BusyTime(VirtualTime):
+    """The clock of a machine so busy that each look at it takes a while."""
+
+    def now(self):
+        """Return seconds on this clock."""
+        self.advance(0.006)
+        return self.time
+
+
+def test_a_busy_machine_has_time_to_see_that_a_change_is_rolled_back():
+    box = Box("ocs", BusyTime(), PORTS, EVERY_PORT)
+    box.crossbar.adopt({}, box.soon())
+    change(box, {1: 7})
+    box.far_end.fault("stuck", port=2, count=1)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(box, {1: 7, 2: 8})
+    assert truth(box) == {1: 7}
+
+
 def test_what_was_refused_as_a_whole_is_not_waited_for(box):
     box.far_end.fault("error", command="ADD", count=1)
     with pytest.raises(InstrumentError, match="Execution error; the change was rolled back"):
