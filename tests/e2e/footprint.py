@@ -1,7 +1,9 @@
-"""What a run could leave behind on this machine."""
+"""What a run of this user could leave behind on this machine; others may be at work there, too."""
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -15,8 +17,12 @@ def footprint() -> dict[str, set[str]]:
         "processes": set(_processes()),
         "namespaces": set(_namespaces()),
         "interfaces": {path.name for path in Path("/sys/class/net").iterdir()},
-        "files": {str(f) for f in Path(tempfile.gettempdir()).glob("*testbed*")}
-        | {str(f) for f in SHARED.glob("*")},
+        "files": {
+            str(file)
+            for place, pattern in ((Path(tempfile.gettempdir()), "*testbed*"), (SHARED, "*"))
+            for file in place.glob(pattern)
+            if _is_ours(file)
+        },
     }
 
 
@@ -37,13 +43,25 @@ def _processes() -> list[str]:
         if directory.name.isdecimal():
             try:
                 words = (directory / "cmdline").read_bytes().split(b"\0")
-                state = (directory / "stat").read_text().rpartition(")")[2].split()[0]
+                status = (directory / "status").read_text()
             except OSError:
                 continue
-            ours = any(b"testbed.cli" in word or b"testbed.twin" in word for word in words)
-            if state != "Z" and (ours or b"memfd:testbed" in b"".join(words)):
+            if (
+                not re.search(rf"^Uid:\s{os.getuid()}\s", status, re.MULTILINE)
+                or "State:\tZ" in status
+            ):
+                continue
+            known = any(b"testbed.cli" in word or b"testbed.twin" in word for word in words)
+            if known or b"memfd:testbed" in b"".join(words):
                 found.append(f"{directory.name} {words[:6]}")
     return found
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        return file.lstat().st_uid == os.getuid()
+    except FileNotFoundError:
+        return False
 
 
 def _namespaces() -> list[str]:
