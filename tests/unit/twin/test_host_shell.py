@@ -61,7 +61,8 @@ def test_a_command_hears_that_its_client_is_gone(tmp_path, monkeypatch, is_early
         while not ended.exists() and time.monotonic() < limit:
             await asyncio.sleep(0.01)
         server.close()
-        for process in started:  # this loop may be over before it has heard of their end
+        for process in started:  # this loop must hear of their end while it runs
+            await asyncio.wait_for(process.wait(), 10)
             process._transport.close()
 
     asyncio.run(drill())
