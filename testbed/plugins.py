@@ -20,7 +20,7 @@ from testbed.errors import TestbedError, UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies")
+GROUPS = ("drivers", "transports", "far_ends", "faults", "jobs", "policies", "scheduling_policies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class Kind:
 
     `options` is a frozen dataclass whose fields are the keys a file may give; `implementation` is
     `package.module:name`; `role` says what a driver drives (`switch`, `power`, `attenuator`,
-    `meter`), that a fault is one of a far end (`far-end`) or only slows a rank down (`slows`), or
-    that a job is computed and not run (`model`).
+    `meter`), that a fault is one of a far end (`far-end`) or only slows a rank down (`slows`), that
+    a job is computed and not run (`model`), or how a scheduling policy decides: by a score
+    (`online`), by dividing the clients (`offline`), or not at all (`baseline`).
     """
 
     summary: str

@@ -1,0 +1,27 @@
+"""What clients have and what jobs demand of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+Attributes = Mapping[str, float]
+"""What a client has, by name: `{"cpu_f": 6, "ram": 4}`."""
+Constraints = tuple[tuple[str, float], ...]
+"""The least that a job demands of each attribute, sorted by name. Equal ones make one group."""
+
+
+def constraints(least: Attributes) -> Constraints:
+    """Return constraints in their one form; raise ValueError for a value that is not finite."""
+    for name, value in least.items():
+        if not math.isfinite(value):
+            raise ValueError(f"the constraint {name} is {value}, and must be finite")
+    return tuple(sorted(least.items()))
+
+
+def is_eligible(attributes: Attributes, demanded: Constraints) -> bool:
+    """Tell whether a client has at least what is demanded of every attribute.
+
+    One that lacks an attribute, or has no number there, is not eligible.
+    """
+    return all(attributes.get(name, -math.inf) >= least for name, least in demanded)

@@ -1,0 +1,110 @@
+"""Policies that divide the clients between groups of jobs, anew every few seconds.
+
+A region is a set of clients. As clients are known by what they meet, and others come, it is kept
+as a rule by which the signature of any client tells whose region it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from testbed.tenancy.attributes import Constraints
+from testbed.tenancy.requests import Census, Request, Signature
+
+PERIOD = 3.0
+"""Seconds from one division of the clients to the next, as in the code of Propius."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A range of client speeds, with both ends."""
+
+    slowest: float
+    fastest: float
+
+    def __contains__(self, speed: float) -> bool:
+        return self.slowest <= speed <= self.fastest
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs that the clients of one region are offered, in this order."""
+
+    constraints: Constraints | None
+    """What all of them demand; None: they differ, and each offer has to be looked at."""
+    jobs: tuple[Request, ...]
+    tier: Tier | None = None
+    """The clients that the first job is offered to; None: all of the region."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What two groups are both eligible for goes from the region of one to that of the other."""
+
+    giver: int
+    taker: int
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Groups of jobs, scarcest first, and who is in the region of which."""
+
+    groups: tuple[Group, ...]
+    transfers: tuple[Transfer, ...] = ()
+
+    def region_of(self, met: Signature) -> int | None:
+        """Return the number of the group whose region a client is in; None: in no region.
+
+        Regions are disjoint, and clients are eligible for the group of their region.
+        """
+        owner = self._first(met)
+        for transfer in self.transfers:
+            if owner == transfer.giver and self.groups[transfer.taker].constraints in met:
+                owner = transfer.taker
+        return owner
+
+    def _first(self, met: Signature) -> int | None:
+        for number, group in enumerate(self.groups):
+            if group.constraints is None or group.constraints in met:
+                return number
+        return None
+
+    def offers(self, met: Signature, speed: float) -> tuple[str, ...]:
+        """Return the jobs that a client is offered, best first.
+
+        `met` tells which constraints of open requests the client meets.
+        """
+        owner = self.region_of(met)
+        if owner is None:
+            return ()
+        group = self.groups[owner]
+        skipped = 1 if group.tier is not None and speed not in group.tier else 0
+        return tuple(job.job for job in group.jobs[skipped:] if job.constraints in met)
+
+
+class GroupingPolicy(Protocol):
+    """A policy of role `offline`, made from its options."""
+
+    period: float
+    """Seconds from one division to the next."""
+    uses_speeds: bool
+    """Whether it looks at the speeds of waiting clients."""
+
+    def divide(self, requests: Sequence[Request], census: Census) -> Division:
+        """Divide the clients between the open requests."""
+
+
+class FifoGroup:
+    """One group of all jobs: clients take the first in order of registration that they can."""
+
+    period = PERIOD
+    uses_speeds = False
+
+    def __init__(self, options: object = None) -> None:
+        pass
+
+    def divide(self, requests: Sequence[Request], census: Census) -> Division:
+        jobs = tuple(sorted(requests, key=lambda request: (request.registered, request.job)))
+        return Division((Group(None, jobs),) if jobs else ())
