@@ -1,0 +1,196 @@
+"""The life of a job: register, then round by round a request for clients, then execution; finish.
+
+Source: the control plane of Propius, whose job manager does these steps on records in a store.
+Every function takes a record and an instant in seconds and returns an answer and the next record.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from testbed.tenancy.attributes import Constraints
+from testbed.tenancy.replies import Reply
+from testbed.tenancy.requests import LastRound, Request
+
+SILENCE = 1_800.0
+"""Seconds without a word after which a job is pruned."""
+JOB_LIFE = 7 * 86_400.0
+"""Seconds after its last word for which the record of a job is kept."""
+
+
+class Phase(StrEnum):
+    """Where a job is in its life."""
+
+    IDLE = "idle"
+    """No round was requested yet."""
+    OPEN = "open"
+    """Clients are being bound to the present round."""
+    EXECUTING = "executing"
+    """All clients are bound, or the job ended its request."""
+    FINISHED = "finished"
+    PRUNED = "pruned"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The record of a job."""
+
+    id: str
+    public: Constraints
+    """What is matched with the attributes that clients tell."""
+    private: Constraints
+    """What each client compares with attributes that it tells nobody."""
+    rounds: int
+    """Rounds that it expects to need; nothing ends it after them."""
+    registered: float
+    heard: float
+    """When it last sent anything."""
+    draw: float = 0.0
+    phase: Phase = Phase.IDLE
+    round: int = 0
+    """The present round; 0 before the first request."""
+    demand: int = 0
+    members: frozenset[str] = frozenset()
+    """The clients that were bound to the present round."""
+    round_draw: float = 0.0
+    requested: float = 0.0
+    filled: float | None = None
+    """When the last client of the present round was bound."""
+    slowest: float = math.inf
+    """Speed of the slowest client of the present round."""
+    last: LastRound | None = None
+
+    @property
+    def amount(self) -> int:
+        """Return how many clients were bound to the present round."""
+        return len(self.members)
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether it finished or was pruned."""
+        return self.phase in (Phase.FINISHED, Phase.PRUNED)
+
+    def as_request(self) -> Request:
+        """Return what policies see of it."""
+        return Request(
+            self.id,
+            self.public,
+            self.registered,
+            self.demand,
+            self.amount,
+            self.draw,
+            self.round_draw,
+            self.last,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A job as a client is offered it."""
+
+    job: str
+    round: int
+    private: Constraints
+
+    def suits(self, private: dict[str, float]) -> bool:
+        """Tell whether a client's private attributes meet the private constraints.
+
+        Only the client itself can ask: what it compares is sent nowhere.
+        """
+        return all(private.get(name, -math.inf) >= least for name, least in self.private)
+
+
+def register(
+    id: str,
+    public: Constraints,
+    private: Constraints,
+    rounds: int,
+    demand: int,
+    now: float,
+    draw: float = 0.0,
+    known: Job | None = None,
+) -> tuple[Reply, Job | None]:
+    """Admit a job that expects `rounds` of `demand` clients each.
+
+    Refuse one that needs no round or no client, and a name that a living job has.
+    """
+    if not id or rounds < 1 or demand < 1:
+        return Reply.REFUSED, known
+    if known is not None and not known.is_over:
+        same = (known.public, known.private, known.rounds) == (public, private, rounds)
+        return (Reply.OK if same and known.phase is Phase.IDLE else Reply.REFUSED), known
+    return Reply.OK, Job(id, public, private, rounds, now, now, draw)
+
+
+def request(job: Job, round: int, demand: int, now: float, draw: float = 0.0) -> tuple[Reply, Job]:
+    """Begin the next round with a request for clients; its amount starts at none.
+
+    `round` must be the present one plus one; a repetition changes nothing.
+    """
+    if job.is_over:
+        return Reply.NOT_OPEN, job
+    job = replace(job, heard=now)
+    if round == job.round and demand == job.demand:
+        return Reply.OK, job
+    if round != job.round + 1:
+        return Reply.STALE_ROUND, job
+    if job.phase is Phase.OPEN:
+        return Reply.STILL_OPEN, job
+    if demand < 1:
+        return Reply.REFUSED, job
+    return Reply.OK, replace(
+        job,
+        phase=Phase.OPEN,
+        round=round,
+        demand=demand,
+        members=frozenset(),
+        round_draw=draw,
+        requested=now,
+        filled=None,
+        slowest=math.inf,
+        last=_last_round(job, now),
+    )
+
+
+def _last_round(job: Job, now: float) -> LastRound | None:
+    """Return how the present round went; the one before where its request was never filled."""
+    if job.filled is None:
+        return job.last
+    return LastRound(job.filled - job.requested, now - job.filled, job.slowest)
+
+
+def end_request(job: Job, round: int, now: float) -> tuple[Reply, Job]:
+    """Have no more clients bound to the present round."""
+    if job.is_over:
+        return Reply.NOT_OPEN, job
+    job = replace(job, heard=now)
+    if round != job.round:
+        return Reply.STALE_ROUND, job
+    if job.phase is not Phase.OPEN:
+        return Reply.OK, job
+    return Reply.OK, replace(job, phase=Phase.EXECUTING)
+
+
+def finish(job: Job, now: float) -> tuple[Reply, Job]:
+    """End a job; one that was pruned stays so."""
+    if job.phase is Phase.PRUNED:
+        return Reply.NOT_OPEN, job
+    return Reply.OK, replace(job, phase=Phase.FINISHED, heard=now)
+
+
+def hear(job: Job, now: float) -> tuple[Reply, Job]:
+    """Note that a job is alive."""
+    return (Reply.NOT_OPEN, job) if job.is_over else (Reply.OK, replace(job, heard=now))
+
+
+def prune(job: Job, now: float) -> Job:
+    """Return a job as time alone has it: pruned once it was silent for 1 800 s."""
+    silent = not job.is_over and now - job.heard >= SILENCE
+    return replace(job, phase=Phase.PRUNED) if silent else job
+
+
+def is_forgotten(job: Job, now: float) -> bool:
+    """Tell whether a job's record may be deleted."""
+    return now - job.heard >= JOB_LIFE
