@@ -1,0 +1,85 @@
+"""Sums of weighted updates, as leaves and the root keep them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from testbed.tenancy.tensors import Refusal, Values
+
+MAX_WEIGHT = 10**9
+"""The most samples that a client may claim: more would drown everybody else."""
+
+
+class Code(IntEnum):
+    """What a parameter server answers; the numbers are those of Propius."""
+
+    OK = 1
+    STALE = 2
+    """It is about a round before the present one."""
+    MISS = 3
+    """There is nothing of that round here: a leaf asks the root, a client tries later."""
+    REFUSED = 4
+    PENDING = 6
+    """The round has too few updates as yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A code, and for `REFUSED` the reason."""
+
+    code: Code
+    reason: Refusal | None = None
+
+
+OK, STALE, MISS, PENDING = (Answer(c) for c in (Code.OK, Code.STALE, Code.MISS, Code.PENDING))
+
+
+def refused(reason: Refusal) -> Answer:
+    """Return the answer to what is refused."""
+    return Answer(Code.REFUSED, reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sum:
+    """Updates of several clients, each times its weight, in double precision."""
+
+    values: Values
+    weight: int
+    clients: frozenset[str]
+
+    @classmethod
+    def of(cls, client: str, values: Values, weight: int) -> Sum:
+        """Return the sum of one client's update."""
+        return cls(values * weight, weight, frozenset((client,)))
+
+    def plus(self, other: Sum) -> Sum:
+        """Return the sum of both, which must have no client in common."""
+        if self.clients & other.clients:
+            raise ValueError("a client would be counted twice")
+        return Sum(
+            self.values + other.values, self.weight + other.weight, self.clients | other.clients
+        )
+
+    @property
+    def mean(self) -> Values:
+        """Return the weighted mean (FedAvg: McMahan et al., AISTATS 2017)."""
+        return self.values / self.weight
+
+    @property
+    def is_finite(self) -> bool:
+        """Tell whether nothing has overflowed."""
+        return bool(np.isfinite(self.values).all())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flush:
+    """What a leaf sends to the root: one sum of what several clients pushed."""
+
+    leaf: str
+    sequence: int
+    """Counted by the leaf, so that what is sent again is known again."""
+    round: int
+    total: Sum

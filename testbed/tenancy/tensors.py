@@ -1,0 +1,138 @@
+"""Models as bytes: a header with names, dtypes and shapes, then the values; never pickled.
+
+    TSR1 | length of the header (4 bytes, little-endian) | header | values
+
+The header is JSON, `[["conv1", "float32", [3, 3]], ...]`, without spaces; values follow tensor by
+tensor, little-endian, in C order.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAGIC = b"TSR1"
+DTYPES = {"float16": "<f2", "float32": "<f4", "float64": "<f8"}
+Values = npt.NDArray[np.float64]
+"""All elements of a model, tensor after tensor."""
+
+
+class Refusal(StrEnum):
+    """Why an update was refused."""
+
+    MALFORMED = "malformed"
+    TOO_LARGE = "too large"
+    """More bytes than the model has, so they are not even read."""
+    WRONG_TENSORS = "wrong tensors"
+    WRONG_DTYPE = "wrong dtype"
+    WRONG_SHAPE = "wrong shape"
+    NOT_FINITE = "not finite"
+    BAD_WEIGHT = "bad weight"
+    DOUBLED = "doubled"
+    """It holds a client that is in the sum already."""
+    COMPLETE = "complete"
+    """The sum of the round was given out, and must not change any more."""
+
+
+class Refused(ValueError):
+    """Bytes that are no update of the model."""
+
+    def __init__(self, reason: Refusal) -> None:
+        super().__init__(f"an update was refused: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """The name, dtype and shape of a tensor."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Return how many numbers it holds."""
+        return math.prod(self.shape)
+
+
+Model = tuple[TensorSpec, ...]
+
+
+def elements(model: Model) -> int:
+    """Return how many numbers a model holds."""
+    return sum(tensor.elements for tensor in model)
+
+
+def header(model: Model) -> bytes:
+    """Return what the bytes of every update of a model begin with."""
+    rows = [[tensor.name, tensor.dtype, list(tensor.shape)] for tensor in model]
+    text = json.dumps(rows, separators=(",", ":")).encode()
+    return MAGIC + len(text).to_bytes(4, "little") + text
+
+
+def size(model: Model) -> int:
+    """Return the bytes of an update of a model."""
+    return len(header(model)) + sum(
+        tensor.elements * np.dtype(DTYPES[tensor.dtype]).itemsize for tensor in model
+    )
+
+
+def encode(tensors: Sequence[npt.NDArray[Any]], model: Model) -> bytes:
+    """Return tensors as bytes; raise ValueError where they are not those of the model."""
+    parts = [header(model)]
+    for tensor, spec in zip(tensors, model, strict=True):
+        if tensor.shape != spec.shape:
+            raise ValueError(f"{spec.name} has the shape {tensor.shape}, and not {spec.shape}")
+        parts.append(np.ascontiguousarray(tensor, DTYPES[spec.dtype]).tobytes())
+    return b"".join(parts)
+
+
+def decode(data: bytes, model: Model) -> Values:
+    """Return the values of an update; raise Refused with the reason where it is none."""
+    begin = header(model)
+    if len(data) > size(model):
+        raise Refused(Refusal.TOO_LARGE)
+    if not data.startswith(begin):
+        raise Refused(_difference(data, model))
+    if len(data) < size(model):
+        raise Refused(Refusal.MALFORMED)
+    values = _values(data, len(begin), model)
+    if not np.isfinite(values).all():
+        raise Refused(Refusal.NOT_FINITE)
+    return values
+
+
+def _values(data: bytes, offset: int, model: Model) -> Values:
+    values = np.empty(elements(model), np.float64)
+    at = 0
+    for tensor in model:
+        dtype = np.dtype(DTYPES[tensor.dtype])
+        values[at : at + tensor.elements] = np.frombuffer(data, dtype, tensor.elements, offset)
+        at += tensor.elements
+        offset += tensor.elements * dtype.itemsize
+    return values
+
+
+def _difference(data: bytes, model: Model) -> Refusal:
+    """Return what is wrong with a header that is not the model's."""
+    length = int.from_bytes(data[4:8], "little")
+    if data[:4] != MAGIC or len(data) < 8 + length:
+        return Refusal.MALFORMED
+    try:
+        rows = json.loads(data[8 : 8 + length])
+        told = [(str(name), str(dtype), tuple(shape)) for name, dtype, shape in rows]
+    except (ValueError, TypeError, RecursionError):
+        return Refusal.MALFORMED
+    if [row[0] for row in told] != [tensor.name for tensor in model]:
+        return Refusal.WRONG_TENSORS
+    if [row[1] for row in told] != [tensor.dtype for tensor in model]:
+        return Refusal.WRONG_DTYPE
+    return Refusal.WRONG_SHAPE
