@@ -1,0 +1,90 @@
+"""The two comparisons of policies, fixed before any of their results were seen.
+
+Sizes are those of the evaluation of Propius: 1 800 clients and 5 jobs for utilisation, 6 000
+clients and demands of 50 to 400 for completion times. Rounds and intervals between arrivals are a
+tenth of its 100 to 150 and 30 minutes, which leaves the load as it is. What its scripts leave open
+is ours: how clients are drawn, and the loads beside the one that is published.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from testbed.plugins import kind
+from testbed.tenancy.outcome import Outcome
+from testbed.tenancy.settings import Settings
+from testbed.tenancy.simulation import simulate
+from testbed.tenancy.traces import Population, Trace, generate
+from testbed.tenancy.workload import JobSpec, Mix, draw_jobs
+
+SEEDS = (1, 2, 3, 4, 5, 6)
+METHODS = (
+    *("fifo", "random", "srsf", "fifo-offline", "irs", "irs-tiers"),
+    *("static-partition", "random-selection"),
+)
+ENDLESS = 10**6
+"""Rounds of a job that is to run for the whole simulation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Clients, and jobs at three loads."""
+
+    population: Population
+    loads: dict[str, Mix]
+    settings: Settings
+    methods: Sequence[str]
+
+    def trace(self, seed: int) -> Trace:
+        """Return the clients of a seed, which are the same for every load and method."""
+        return generate(self.population, seed)
+
+    def jobs(self, load: str, seed: int) -> tuple[JobSpec, ...]:
+        """Return the jobs of a seed, which are the same for every method."""
+        return draw_jobs(self.loads[load], seed)
+
+    def digest(self, seed: int) -> str:
+        """Return the SHA-256 of all that the simulations of a seed start from."""
+        whole = hashlib.sha256(self.trace(seed).digest.encode())
+        for load in self.loads:
+            for job in self.jobs(load, seed):
+                whole.update(f"{load} {job}\n".encode())
+        whole.update(str(self.settings).encode())
+        return whole.hexdigest()
+
+    def run(self, trace: Trace, load: str, seed: int, method: str) -> Outcome:
+        """Simulate one method; `trace` is that of the seed."""
+        policy = kind("scheduling_policies", method)
+        made = policy.load()(policy.options())
+        return simulate(trace, self.jobs(load, seed), policy.role, made, seed, self.settings)
+
+
+def _five_jobs(*demands: int) -> Mix:
+    return Mix(jobs=5, interval=0.0, rounds=(ENDLESS, ENDLESS), demands=demands)
+
+
+UTILISATION = Study(
+    Population(clients=1_800),
+    {
+        "half": _five_jobs(10, 20, 20, 40, 80),
+        "published": _five_jobs(20, 40, 40, 80, 160),
+        "double": _five_jobs(40, 80, 80, 160, 320),
+    },
+    Settings(horizon=43_200.0),
+    METHODS,
+)
+"""Five jobs from the beginning, which never end; 12 hours."""
+
+COMPLETION = Study(
+    Population(clients=6_000),
+    {
+        "alone": Mix(jobs=20, interval=18_000.0, rounds=(10, 15)),
+        "some": Mix(jobs=20, interval=900.0, rounds=(10, 15)),
+        "published": Mix(jobs=20, interval=180.0, rounds=(10, 15)),
+    },
+    Settings(),
+    METHODS[:6],
+)
+"""20 jobs that arrive one after the other, until all have finished."""
