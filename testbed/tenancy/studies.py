@@ -2,8 +2,8 @@
 
 Sizes are those of the evaluation of Propius: 1 800 clients and 5 jobs for utilisation, 6 000
 clients and demands of 50 to 400 for completion times. Rounds and intervals between arrivals are a
-tenth of its 100 to 150 and 30 minutes, which leaves the load as it is. What its scripts leave open
-is ours: how clients are drawn, and the loads beside the one that is published.
+twentieth of its 100 to 150 and 30 minutes, which leaves the load as it is. What its scripts leave
+open is ours: how clients are drawn, and the loads beside the one that is published.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ from testbed.tenancy.traces import Population, Trace, generate
 from testbed.tenancy.workload import JobSpec, Mix, draw_jobs
 
 SEEDS = (1, 2, 3, 4, 5, 6)
-METHODS = (
-    *("fifo", "random", "srsf", "fifo-offline", "irs", "irs-tiers"),
-    *("static-partition", "random-selection"),
-)
 ENDLESS = 10**6
 """Rounds of a job that is to run for the whole simulation."""
 
@@ -72,19 +68,19 @@ UTILISATION = Study(
         "published": _five_jobs(20, 40, 40, 80, 160),
         "double": _five_jobs(40, 80, 80, 160, 320),
     },
-    Settings(horizon=43_200.0),
-    METHODS,
+    Settings(horizon=7_200.0),
+    ("irs", "fifo", "static-partition", "random-selection"),
 )
-"""Five jobs from the beginning, which never end; 12 hours."""
+"""Five jobs from the beginning, which never end; two hours."""
 
 COMPLETION = Study(
     Population(clients=6_000),
     {
-        "alone": Mix(jobs=20, interval=18_000.0, rounds=(10, 15)),
-        "some": Mix(jobs=20, interval=900.0, rounds=(10, 15)),
-        "published": Mix(jobs=20, interval=180.0, rounds=(10, 15)),
+        "alone": Mix(jobs=20, interval=9_000.0, rounds=(5, 7)),
+        "some": Mix(jobs=20, interval=450.0, rounds=(5, 7)),
+        "published": Mix(jobs=20, interval=90.0, rounds=(5, 7)),
     },
     Settings(),
-    METHODS[:6],
+    ("irs", "fifo", "random", "srsf"),
 )
 """20 jobs that arrive one after the other, until all have finished."""
