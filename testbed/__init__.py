@@ -7,6 +7,7 @@ words        commands, concealed, errors, units, clock, events, files, plugins, 
 fabric       optics on paper: ports, circuits, topologies, plans of change (pure)
 collectives  communication on paper: schedules, their verifier, their cost (pure)
 tenancy      many jobs that share many clients, on paper: policies, bindings, aggregation (pure)
+rack         torus racks on paper: slices, the circuits that join them, their failures (pure)
 schema       YAML files to checked models
 analysis     events to marks, metrics, statistics and checks (pure)
 record       event log, run directory, undo journal, locks

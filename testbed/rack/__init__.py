@@ -1,0 +1,5 @@
+"""Torus racks on paper: slices of accelerators, the circuits that join them, and their failures.
+
+Pure: no clock, no files, no threads. After Morphlux (arXiv 2508.03674). All numbers that come from
+here are labelled `model`.
+"""

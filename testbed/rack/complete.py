@@ -1,0 +1,150 @@
+"""Search every place of a slice and every path of its bundles: a place, or the proof of none.
+
+A branch is given up as soon as some set of servers must exchange more fibres with the others than
+lead out of it (the cut condition of multicommodity flow). All sets are looked at together: an array
+has for each of them the fibres that its demands leave unused, and a bundle that moves on by a link
+takes from each set what it crosses there and back. In racks beyond 16 servers fewer sets are looked
+at: the search stays complete and takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from testbed.rack.cuts import cuts
+from testbed.rack.search import Request
+from testbed.rack.slices import Slice
+from testbed.rack.symmetry import in_connection, slots_below
+from testbed.rack.torus import Link
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+_UNREACHED = 1 << 20
+
+
+class GivenUp(Exception):
+    """The search took more nodes than it was given."""
+
+
+def complete_search(asked: Request, nodes: int) -> Slice | None:
+    """Return a place, or None as a proof that there is none. Raise GivenUp after `nodes` nodes."""
+    return _Tree(asked, nodes).run()
+
+
+class _Tree:
+    """The branch that is looked at: where slots are, the paths so far, what links have left."""
+
+    def __init__(self, asked: Request, nodes: int) -> None:
+        self.asked, self.nodes = asked, nodes
+        self.order = in_connection(asked.graph.slots, asked.graph.edges)
+        self.below = slots_below(asked.torus, asked.graph.shape)
+        self.separates = cuts(asked.torus).separates
+        self.far = [_distances(asked, server) for server in range(len(asked.torus.servers))]
+        self.room = list(asked.room)
+        self.at: dict[int, int] = {}
+        self.paths: dict[Link, list[int]] = {}
+
+    def run(self) -> Slice | None:
+        slack: Any = 0
+        for (a, b), room in zip(self.asked.torus.links, self.room, strict=True):
+            slack = slack + room * self.separates(a, b)
+        if not self._place(0, slack, sum(self.room)):
+            return None
+        graph = self.asked.graph
+        servers = tuple(self.at[slot] for slot in range(graph.slots))
+        return Slice(graph.shape, servers, tuple(tuple(self.paths[edge]) for edge in graph.edges))
+
+    def _node(self) -> None:
+        self.nodes -= 1
+        if self.nodes < 0:
+            raise GivenUp
+
+    def _place(self, index: int, slack: Array, fibres: int) -> bool:
+        """Place the slots from `index` on; shortest paths so far leave `fibres` on all links."""
+        if index == len(self.order):
+            return self._lead(self._demands(), slack)
+        slot = self.order[index]
+        placed = [(self.at[peer], w) for peer, w in self.asked.peers[slot] if peer in self.at]
+        for cost, server in self._candidates(slot, placed):
+            if cost > fibres:
+                return False
+            self._node()
+            left = slack
+            for peer, width in placed:
+                left = left - width * self.separates(peer, server)
+            if (left < 0).any():
+                continue
+            self.at[slot] = server
+            if self._place(index + 1, left, fibres - cost):
+                return True
+            del self.at[slot]
+        return False
+
+    def _candidates(self, slot: int, placed: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return servers for a slot after the fibres that its shortest paths take, least first."""
+        lowest = max((self.at[other] for other in self.below[slot]), default=-1)
+        needed = sum(width for _, width in self.asked.peers[slot])
+        taken = set(self.at.values())
+        return sorted(
+            (sum(width * self.far[server][peer] for peer, width in placed), server)
+            for server in self.asked.free
+            if server > lowest
+            and server not in taken
+            and sum(self.room[link] for _, link in self.asked.torus.neighbours[server]) >= needed
+        )
+
+    def _demands(self) -> list[tuple[Link, int]]:
+        """Return the slot edges and their fibres, those with the longest paths first."""
+        edges = self.asked.graph.edges.items()
+        return sorted(edges, key=lambda edge: -self.far[self.at[edge[0][0]]][self.at[edge[0][1]]])
+
+    def _lead(self, demands: list[tuple[Link, int]], slack: Array) -> bool:
+        """Find paths for the bundles of demands; all slots are placed."""
+        if not demands:
+            return True
+        edge, _ = demands[0]
+        self.paths[edge] = [self.at[edge[0]]]
+        return self._step(demands, slack)
+
+    def _step(self, demands: list[tuple[Link, int]], slack: Array) -> bool:
+        """Move the bundle of the first demand on by one link, and so on to its end."""
+        (edge, width), end = demands[0], self.at[demands[0][0][1]]
+        path = self.paths[edge]
+        here = path[-1]
+        if here == end:
+            return self._lead(demands[1:], slack)
+        near = sorted(self.asked.torus.neighbours[here], key=lambda to: self.far[to[0]][end])
+        for there, link in near:
+            if self.room[link] < width or there in path:
+                continue
+            self._node()
+            # Left for good is what a set's border is crossed there and back.
+            there_and_back = self.separates(here, there) & self.separates(there, end)
+            left = slack - 2 * width * there_and_back
+            if (left < 0).any():
+                continue
+            self.room[link] -= width
+            path.append(there)
+            if self._step(demands, left):
+                return True
+            path.pop()
+            self.room[link] += width
+        return False
+
+
+def _distances(asked: Request, start: int) -> list[int]:
+    """Return how many links every server is away, over those with room for the thinnest bundle."""
+    width = min(asked.graph.edges.values(), default=1)
+    far = [_UNREACHED] * len(asked.torus.servers)
+    far[start] = 0
+    reached = [start]
+    for server in reached:
+        for other, link in asked.torus.neighbours[server]:
+            if far[other] == _UNREACHED and asked.room[link] >= width:
+                far[other] = far[server] + 1
+                reached.append(other)
+    return far

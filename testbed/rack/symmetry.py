@@ -1,0 +1,66 @@
+"""Symmetries of slices and racks: maps of a graph to itself that keep edges and their fibres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from testbed.rack.torus import Link, Shape, Torus, slot_graph
+
+Map = tuple[int, ...]
+"""The image of each node."""
+
+_SLOTS = 16
+"""Slots up to which symmetry is looked for; beyond, finding it takes longer than it saves."""
+
+
+def in_connection(nodes: int, edges: Mapping[Link, int]) -> list[int]:
+    """Return the nodes so that each has as many neighbours before it as can be, from node 0 on."""
+    order, left = [0], set(range(1, nodes))
+    near: dict[int, set[int]] = {node: set() for node in range(nodes)}
+    for a, b in edges:
+        near[a].add(b)
+        near[b].add(a)
+    while left:
+        order.append(max(left, key=lambda node: (len(near[node] - left), -node)))
+        left.remove(order[-1])
+    return order
+
+
+def automorphisms(nodes: int, edges: Mapping[Link, int]) -> Iterator[Map]:
+    """Yield all maps, the identity among them."""
+    order = in_connection(nodes, edges)
+
+    def fibres(a: int, b: int) -> int:
+        return edges.get((min(a, b), max(a, b)), 0)
+
+    def extended(image: dict[int, int]) -> Iterator[Map]:
+        if len(image) == nodes:
+            yield tuple(image[node] for node in range(nodes))
+            return
+        node = order[len(image)]
+        for to in sorted(set(range(nodes)) - set(image.values())):
+            if all(fibres(node, old) == fibres(to, new) for old, new in image.items()):
+                yield from extended({**image, node: to})
+
+    return extended({})
+
+
+@lru_cache(maxsize=64)
+def slots_below(torus: Torus, shape: Shape) -> tuple[Sequence[int], ...]:
+    """Return for each slot those whose servers must have lower numbers, and no place is lost.
+
+    Of the places that symmetries of the slot graph make of one another, one is left: each slot in
+    turn has the lowest server of its orbit, under the symmetries that fix all before it (stabiliser
+    chain).
+    """
+    graph = slot_graph(torus, shape)
+    below: tuple[list[int], ...] = tuple([] for _ in range(graph.slots))
+    if graph.slots > _SLOTS:
+        return below
+    group = list(automorphisms(graph.slots, graph.edges))
+    for slot in in_connection(graph.slots, graph.edges):
+        for image in {each[slot] for each in group} - {slot}:
+            below[image].append(slot)
+        group = [each for each in group if each[slot] == slot]
+    return below
