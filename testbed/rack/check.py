@@ -7,7 +7,8 @@ are neighbours, how many fibres join them, what a slice's slots and edges are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from testbed.rack.slices import Occupancy, Slice
@@ -31,20 +32,13 @@ def mistakes(torus: Torus, slices: Sequence[Slice], state: Occupancy | None = No
 
     With a state, only what it has free may be used; without one, the whole rack.
     """
-    grid = _parts(torus.chips, torus.server)
-    size = grid[0] * grid[1] * grid[2]
-    fibres = {
-        (a, b): _fibres_between(torus, grid, grid, _at(grid, a), _at(grid, b))
-        for a in range(size)
-        for b in range(a + 1, size)
-    }
-    fibres = {pair: number for pair, number in fibres.items() if number}
+    fibres, size = _rack_fibres(torus)
     room = fibres if state is None else dict(zip(sorted(fibres), state.room, strict=True))
     free = set(range(size)) if state is None else state.free
     found = _server_mistakes(slices, free)
     used: Counter[tuple[int, int]] = Counter()
     for each in slices:
-        found += _slice_mistakes(torus, grid, each, used)
+        found += _slice_mistakes(torus, each, used)
     found += [
         f"{used[pair]} fibres of {room.get(pair, 0)} between servers {pair[0]} and {pair[1]}"
         for pair in sorted(used)
@@ -59,24 +53,15 @@ def _server_mistakes(slices: Sequence[Slice], free: Collection[int]) -> list[str
     return found + [f"server {server} is not free" for server in times if server not in free]
 
 
-def _slice_mistakes(
-    torus: Torus, grid: Shape, each: Slice, used: Counter[tuple[int, int]]
-) -> list[str]:
+def _slice_mistakes(torus: Torus, each: Slice, used: Counter[tuple[int, int]]) -> list[str]:
     """Return what is wrong with one slice by itself, and add the fibres that it uses."""
-    slots = _parts(each.shape, torus.server)
-    number = slots[0] * slots[1] * slots[2]
+    edges, number = _slot_fibres(torus, each.shape)
     if len(each.servers) != number:
         return [f"{len(each.servers)} servers for {number} slots"]
-    edges = [
-        (a, b, fibres)
-        for a in range(number)
-        for b in range(a + 1, number)
-        if (fibres := _fibres_between(torus, grid, slots, _at(slots, a), _at(slots, b)))
-    ]
     if len(each.paths) != len(edges):
         return [f"{len(each.paths)} paths for {len(edges)} slot edges"]
     found = []
-    for (a, b, fibres), path in zip(edges, each.paths, strict=True):
+    for ((a, b), fibres), path in zip(edges.items(), each.paths, strict=True):
         ends = (each.servers[a], each.servers[b])
         if not path or (path[0], path[-1]) != ends:
             found.append(f"path {path} does not join servers {ends[0]} and {ends[1]}")
@@ -87,7 +72,30 @@ def _slice_mistakes(
     return found
 
 
-def _fibres_between(torus: Torus, grid: Shape, extent: Shape, a: Shape, b: Shape) -> int:
+@lru_cache
+def _rack_fibres(torus: Torus) -> tuple[Mapping[tuple[int, int], int], int]:
+    """Return the fibres between neighbouring servers of a rack, and how many servers it has."""
+    return _block_fibres(torus, parts(torus.chips, torus.server))
+
+
+@lru_cache
+def _slot_fibres(torus: Torus, shape: Shape) -> tuple[Mapping[tuple[int, int], int], int]:
+    """Return the fibres on the slot edges of a slice, and how many slots it has."""
+    return _block_fibres(torus, parts(shape, torus.server))
+
+
+def _block_fibres(torus: Torus, extent: Shape) -> tuple[Mapping[tuple[int, int], int], int]:
+    grid = parts(torus.chips, torus.server)
+    number = extent[0] * extent[1] * extent[2]
+    between = {
+        (a, b): fibres_between(torus, grid, extent, at(extent, a), at(extent, b))
+        for a in range(number)
+        for b in range(a + 1, number)
+    }
+    return {pair: fibres for pair, fibres in between.items() if fibres}, number
+
+
+def fibres_between(torus: Torus, grid: Shape, extent: Shape, a: Shape, b: Shape) -> int:
     """Return how many fibres join two servers of a block of `extent` servers.
 
     The face that they share has one chip link for each chip on it; where the block spans the rack
@@ -104,11 +112,13 @@ def _fibres_between(torus: Torus, grid: Shape, extent: Shape, a: Shape, b: Shape
     return touching * face * torus.fibres
 
 
-def _parts(whole: Shape, part: Shape) -> Shape:
+def parts(whole: Shape, part: Shape) -> Shape:
+    """Return how many parts there are along each axis, or in which one a coordinate is."""
     return (whole[0] // part[0], whole[1] // part[1], whole[2] // part[2])
 
 
-def _at(extent: Shape, number: int) -> Shape:
+def at(extent: Shape, number: int) -> Shape:
+    """Return the coordinate of a number in lexicographic order."""
     return (
         number // (extent[1] * extent[2]),
         number // extent[2] % extent[1],

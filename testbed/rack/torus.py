@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
 
 Shape = tuple[int, int, int]
@@ -109,6 +109,7 @@ def blocks(torus: Torus, shape: Shape) -> tuple[tuple[int, ...], ...]:
     )
 
 
+@cache
 def coordinates(shape: Shape) -> tuple[Shape, ...]:
     """Return all coordinates of a block in lexicographic order."""
     x, y, z = shape
@@ -135,6 +136,18 @@ def server_at(torus: Torus, shape: Shape, chip: Shape) -> int:
     _, rows, columns = _quotient(shape, torus.server)
     x, y, z = _quotient(chip, torus.server)
     return (x * rows + y) * columns + z
+
+
+def server_of(torus: Torus, chip: int) -> int:
+    """Return the server of a chip, by its number in the rack."""
+    return server_at(torus, torus.chips, coordinates(torus.chips)[chip])
+
+
+def chip_of(torus: Torus, server: int, like: Shape) -> int:
+    """Return the chip of a server that is where in it the chip at a slice's coordinate is."""
+    place = zip(torus.servers[server], torus.server, like, strict=True)
+    x, y, z = (index * size + at % size for index, size, at in place)
+    return (x * torus.chips[1] + y) * torus.chips[2] + z
 
 
 def _joined(torus: Torus, shape: Shape) -> dict[Link, int]:

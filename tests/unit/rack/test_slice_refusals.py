@@ -1,0 +1,44 @@
+"""Refusals of the allocator, held against HiGHS over all simple paths of up to six links."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from random_racks import EIGHT_SLOTS, random_rack, random_room
+from slices_by_paths import placeable
+
+from testbed.rack.allocator import Refusal, fragmented
+from testbed.rack.slices import Slice
+from testbed.rack.torus import Torus
+
+RACK = Torus()
+SEARCHED = "no free servers have room"
+"""How refusals begin that counting did not decide."""
+
+
+def test_four_slots() -> None:
+    rng, came = random.Random(31), Counter[bool]()
+    while min(came[True], came[False]) < 2:
+        state = random_room(RACK, rng, free=5, share=rng.uniform(0.3, 0.5))
+        found = fragmented(RACK, state, (2, 2, 4))
+        if isinstance(found, Slice) or found.reason.startswith(SEARCHED):
+            came[isinstance(found, Slice)] += 1
+            assert placeable(RACK, state, (2, 2, 4), 6, 20) == isinstance(found, Slice)
+
+
+@pytest.mark.soak
+def test_two_hundred_refusals_of_eight_slots() -> None:
+    """The audit has 10 s for each; as many placed ones say whether it would have found a place."""
+    rng, refused, placed = random.Random(32), Counter[bool | None](), Counter[bool | None]()
+    while refused.total() < 200:
+        state, _ = random_rack(RACK, rng)
+        found = fragmented(RACK, state, EIGHT_SLOTS)
+        if isinstance(found, Refusal) and found.reason.startswith(SEARCHED):
+            refused[placeable(RACK, state, EIGHT_SLOTS, 6, 10)] += 1
+        elif isinstance(found, Slice) and placed.total() < 20:
+            placed[placeable(RACK, state, EIGHT_SLOTS, 6, 10)] += 1
+    print(f"\nrefused: {dict(refused)}; placed: {dict(placed)}")
+    assert refused[True] == 0
+    assert placed[False] == 0
