@@ -57,7 +57,8 @@ def fabric_rings(torus: Torus, shape: Shape, groups: int = 1) -> int:
     The smaller of what ports and bundles bear. Of the ports each of `groups` communication groups
     has an even share, half of it each way (Morphlux, appendix B.3). Rings go through one server
     after the other: over a bundle once where the slots can be gone around, else there and back.
-    Inside a server the mesh joins any ports.
+    Inside a server the mesh joins any ports. Where the slice is and which paths its bundles take
+    does not matter.
     """
     if shape == (1, 1, 1):
         return 0

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import combinations, product
 
 from testbed.rack.allocator import fragmented
-from testbed.rack.bandwidth import fabric_rings, ideal_rings, static_rings
+from testbed.rack.bandwidth import fabric_rings, ideal_rings, most_static_rings, static_rings
 from testbed.rack.contiguous import contiguous
 from testbed.rack.slices import Occupancy, Slice, with_slice
 from testbed.rack.torus import Shape, Torus, slot_graph
@@ -48,7 +48,7 @@ def place_product(torus: Torus, state: Occupancy, shape: Shape) -> Occupancy | N
     """Place a slice as SiPAC's BCube allows: any coordinates of each axis, and all servers at them.
 
     Along an axis any two servers meet at one switch, so that slices need no neighbours; but they
-    need a whole product of coordinates.
+    need a whole product of coordinates. Routing inside a BCube is not looked at.
     """
     for servers in _products(torus, shape):
         if state.free.issuperset(servers):
@@ -73,6 +73,7 @@ def _contended(share: float) -> Rings:
 
 SYSTEMS: Mapping[str, System] = {
     "static": System((place_contiguous,), static_rings),
+    "static-most-rings": System((place_contiguous,), most_static_rings),
     "ici-30": System((place_contiguous,), _contended(0.30)),
     "ici-50": System((place_contiguous,), _contended(0.50)),
     "ici-75": System((place_contiguous,), _contended(0.75)),

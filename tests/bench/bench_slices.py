@@ -71,6 +71,8 @@ def _tell_bandwidth(found: list[Bandwidth]) -> None:
     print(
         f"ports in use: static {static:.3f} (Y at least {least:.2f}), redirected {redirected:.3f}"
     )
+    shares = quantiles([share for each in found for share in each.static_ports], n=10)
+    print(f"  deciles of the racks, static: {', '.join(f'{share:.2f}' for share in shares)}")
     for load in found[0].gain:
         gains = sorted(gain for each in found for gain in each.gain[load])
         print(f"  a rack's throughput, {load}: median {median(gains):.2f}, best {gains[-1]:.2f}")
