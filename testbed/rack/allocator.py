@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import gcd
 
 from testbed.rack.check import insist
@@ -17,21 +16,13 @@ from testbed.rack.complete import GivenUp, complete_search
 from testbed.rack.contiguous import contiguous
 from testbed.rack.exact import solve
 from testbed.rack.search import Request, search
-from testbed.rack.slices import Occupancy, Slice
+from testbed.rack.slices import Occupancy, Refusal, Slice
 from testbed.rack.torus import Shape, SlotGraph, Torus, slot_graph
 
 ATTEMPTS = 12
 """Attempts of the greedy search, 0.3 ms each for 8 slots, before all places are searched."""
 NODES = 50_000
 """Nodes of the complete search before HiGHS is asked; racks of 16 servers took up to 10 000."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a slice was not placed, and whether it is proved that it cannot be."""
-
-    reason: str
-    proved: bool
 
 
 def allocate(torus: Torus, state: Occupancy, shape: Shape, seed: int = 0) -> Slice | Refusal:

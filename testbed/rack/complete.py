@@ -1,8 +1,8 @@
 """Search every place of a slice and every path of its bundles: a place, or the proof of none.
 
 A branch is given up as soon as some set of servers must exchange more fibres with the others than
-lead out of it (the cut condition of multicommodity flow). All sets are looked at together: an array
-has for each of them the fibres that its demands leave unused, and a bundle that moves on by a link
+lead out of it (the cut condition of multicommodity flow). All cuts are looked at together: an array
+has for each set the fibres that its demands leave unused, and a bundle that moves on by a link
 takes from each set what it crosses there and back. In racks beyond 16 servers fewer sets are looked
 at: the search stays complete and takes longer.
 """
@@ -49,7 +49,7 @@ class _Tree:
         self.paths: dict[Link, list[int]] = {}
 
     def run(self) -> Slice | None:
-        slack: Any = 0
+        slack = self.separates(0, 0)  # nothing for any set, and none is separated yet
         for (a, b), room in zip(self.asked.torus.links, self.room, strict=True):
             slack = slack + room * self.separates(a, b)
         if not self._place(0, slack, sum(self.room)):

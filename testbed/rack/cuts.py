@@ -1,8 +1,9 @@
-"""Sets of servers whose links can be the bottleneck of a slice, and what pairs each separates.
+"""Cuts of a rack: sets of servers, and which pairs of servers each of them separates.
 
 Demands between servers can only be met when no set of servers must exchange more fibres with the
-others than lead out of it. A set that falls into parts, or whose rest does, says nothing that its
-parts do not say; the others are few enough to look at all of them in a rack of 16 servers.
+others than lead out of it. Sets that are not connected, or whose complement is not, add nothing to
+what their components say; there are few enough of the others in a rack of 16 servers (10 056) to
+look at all of them.
 """
 
 from __future__ import annotations
@@ -50,20 +51,20 @@ def _sides(torus: Torus) -> list[Array]:
     if len(servers) > ALL_SETS:
         few = [{server} for server in servers] + [set(link) for link in torus.links]
         return [np.array([server in each for each in few], dtype=np.int16) for server in servers]
-    # A set and its rest are the same cut: the last server is never in the set.
+    # A set and its complement are the same cut: the last server is never in the set.
     sets = np.arange(1, max(2, 1 << (len(servers) - 1)), dtype=np.uint32)
     whole = np.uint32((1 << len(servers)) - 1)
-    sets = sets[_in_one_part(torus, sets) & _in_one_part(torus, whole - sets)]
+    sets = sets[_connected(torus, sets) & _connected(torus, whole - sets)]
     return [((sets >> server) & 1).astype(np.int16) for server in servers]
 
 
-def _in_one_part(torus: Torus, sets: Array) -> Array:
-    """Return which sets, as bits, hang together by links inside them."""
+def _connected(torus: Torus, sets: Array) -> Array:
+    """Return which sets, as bits, are connected by links inside them."""
     reached = sets & (~sets + 1)  # the lowest bit
     while True:
         before = reached
         for a, b in torus.links:
             reached = reached | ((((reached >> a) & 1) << b | ((reached >> b) & 1) << a) & sets)
         if (before == reached).all():
-            hang_together: Array = reached == sets
-            return hang_together
+            connected: Array = reached == sets
+            return connected

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from testbed.rack.allocator import Refusal
 from testbed.rack.check_wiring import insist_on_wiring
 from testbed.rack.replacement import Wiring, fibres_left, replace_chip
+from testbed.rack.slices import Refusal
 from testbed.rack.torus import Torus, server_of
 
 

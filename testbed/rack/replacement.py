@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from testbed.rack.allocator import Refusal
-from testbed.rack.slices import Route, Slice
+from testbed.rack.slices import Refusal, Route, Slice
 from testbed.rack.torus import (
     Shape,
     Torus,

@@ -26,6 +26,14 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why there is no place, or no spare, and whether it is proved that there is none."""
+
+    reason: str
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Occupancy:
     """What is left of a rack: free servers, and the fibres left on each link, by its number."""
 

@@ -9,12 +9,12 @@ import pytest
 from random_racks import EIGHT_SLOTS, random_rack, random_room
 from slices_brute_force import fewest_fibres
 
-from testbed.rack.allocator import Refusal, allocate, fragmented
+from testbed.rack.allocator import allocate, fragmented
 from testbed.rack.check import mistakes
 from testbed.rack.complete import GivenUp, complete_search
 from testbed.rack.exact import solve
 from testbed.rack.search import Request
-from testbed.rack.slices import Occupancy, Slice, empty, with_slice
+from testbed.rack.slices import Occupancy, Refusal, Slice, empty, with_slice
 from testbed.rack.torus import Shape, Torus, slot_graph
 
 RACK = Torus()

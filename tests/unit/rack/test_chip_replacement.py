@@ -11,7 +11,6 @@ from itertools import pairwise
 import pytest
 from random_racks import random_rack, random_room
 
-from testbed.rack.allocator import Refusal
 from testbed.rack.check_wiring import wiring_mistakes
 from testbed.rack.contiguous import block
 from testbed.rack.replacement import (
@@ -22,7 +21,7 @@ from testbed.rack.replacement import (
     replace_chip,
     wired,
 )
-from testbed.rack.slices import occupied_by
+from testbed.rack.slices import Refusal, occupied_by
 from testbed.rack.torus import Torus, blocks, server_of
 from testbed.rack.unit_flow import routes_to
 

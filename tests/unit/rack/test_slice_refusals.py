@@ -9,8 +9,8 @@ import pytest
 from random_racks import EIGHT_SLOTS, random_rack, random_room
 from slices_by_paths import placeable
 
-from testbed.rack.allocator import Refusal, fragmented
-from testbed.rack.slices import Slice
+from testbed.rack.allocator import fragmented
+from testbed.rack.slices import Refusal, Slice
 from testbed.rack.torus import Torus
 
 RACK = Torus()
