@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Gate(Enum):
@@ -27,6 +27,12 @@ class Gate(Enum):
 
 Setting = tuple[Gate, ...]
 """How every cell stands, by its number."""
+
+Side = tuple[int, int, int]
+"""A side of a hexagon: its column, its row, and the corner where the side begins."""
+
+PortKind = Literal["bidi", "tx-rx"]
+"""Whether one port of a host carries light both ways, or it has one for each direction."""
 
 _NEIGHBOURS = ((1, 0), (0, 1), (-1, 1), (-1, 0), (0, -1), (1, -1))
 """Where the hexagon beyond each side is, from corner 0 on, in axial coordinates."""
@@ -70,14 +76,31 @@ class Path(NamedTuple):
 class Mesh:
     """Cells, and which of their external ports light may enter and leave.
 
-    `ingress` are the ports 1…N in this order, `egress` the ports N+1… . `setting` is how the cells
-    stand as far as anybody knows; None when nobody does.
+    `ingress` are the ports 1…N in this order, `egress` the ports N+1… . Where both are the same,
+    ports are reciprocal: a host sends and receives through one port, and one route joins a pair.
+    `setting` is how the cells stand as far as anybody knows; None when nobody does.
     """
 
     cells: tuple[Cell, ...]
     ingress: tuple[Joint, ...]
     egress: tuple[Joint, ...]
     setting: Setting | None = None
+    stuck: Mapping[int, Gate] = field(default_factory=dict)
+    """Cells that do not move, and how they stand."""
+    losses: tuple[tuple[float, float], ...] = ()
+    """What each cell takes from light in bar and in cross, in dB; empty when nobody knows."""
+    numbers: tuple[int, ...] = ()
+    """What the device calls each cell; empty when it counts from 0 as we do."""
+
+    @property
+    def reciprocal(self) -> bool:
+        """Tell whether light enters and leaves by the same ports."""
+        return self.ingress == self.egress
+
+    @property
+    def kind(self) -> PortKind:
+        """Return what each host has: one port both ways, or one for each direction."""
+        return "bidi" if self.reciprocal else "tx-rx"
 
     @cached_property
     def rim(self) -> tuple[Joint, ...]:
@@ -87,7 +110,7 @@ class Mesh:
     @cached_property
     def ports(self) -> Mapping[int, Joint]:
         """Return the ports that are used, by their number."""
-        return dict(enumerate(self.ingress + self.egress, start=1))
+        return dict(enumerate(dict.fromkeys(self.ingress + self.egress), start=1))
 
     @cached_property
     def _cells_at(self) -> Mapping[Joint, tuple[int, ...]]:
@@ -110,35 +133,77 @@ class Mesh:
         return Path(tuple(steps), joint)
 
     def circuits(self, setting: Setting) -> dict[int, int]:
-        """Return what a setting connects, ingress to egress."""
-        first = len(self.ingress) + 1
-        numbers = {joint: number for number, joint in enumerate(self.egress, start=first)}
-        ends = {port: self.path(port, setting).end for port in range(1, first)}
-        return {port: numbers[end] for port, end in ends.items() if end in numbers}
+        """Return what a setting connects, ingress to egress; of reciprocal ports, lower to higher.
+
+        Light that leaves by an external port that is not used connects nothing.
+        """
+        numbers = {joint: number for number, joint in self.ports.items()}
+        ends = {port: self.path(port, setting).end for port in range(1, len(self.ingress) + 1)}
+        found = {port: numbers[end] for port, end in ends.items() if end in numbers}
+        first = 0 if self.reciprocal else len(self.ingress)
+        return {port: end for port, end in found.items() if end > max(port, first)}
 
 
 def hexagonal(
-    width: int, height: int, ingress: Sequence[int] = (), egress: Sequence[int] = ()
+    width: int,
+    height: int,
+    ingress: Sequence[int] = (),
+    egress: Sequence[int] = (),
+    bidi: Sequence[int] = (),
 ) -> Mesh:
     """Return a mesh of `width` × `height` hexagons, every other row half a hexagon to the right.
 
-    `ingress` and `egress` number external ports around the rim, from 0. Without them, as many of
-    each as the shorter edge has hexagons: corners choke, so they are spread evenly over two halves
-    of the rim, at most one to an outer hexagon (PipSwitch: which ports are used decides what can
-    be routed). Raise ValueError for ports that do not exist or are named twice.
+    `ingress` and `egress` number external ports around the rim, from 0; `bidi` does for reciprocal
+    ports, in place of both. Without any, as many ingress and egress ports as the shorter edge has
+    hexagons: corners choke, so they are spread evenly over two halves of the rim, at most one to an
+    outer hexagon (PipSwitch: which ports are used decides what can be routed). Raise ValueError for
+    ports that do not exist or are named twice.
     """
     if min(width, height) < 1:
         raise ValueError(f"a mesh of {width} × {height} hexagons has no port")
     cells = _cells(width, height)
-    rim = _rim(cells)
-    if not ingress and not egress:
-        ingress, egress = _spread(len(rim), min(width, height))
-    named = [*ingress, *egress]
-    if len(set(named)) != len(named) or not ingress or not egress:
+    if not ingress and not egress and not bidi:
+        ingress, egress = _spread(len(_rim(cells)), min(width, height))
+    return with_ports(Mesh(cells, (), ()), ingress, egress, bidi)
+
+
+def of_sides(sides: Mapping[int, Side]) -> Mesh:
+    """Return a mesh with one cell for each side given, by the number that a device gives to it.
+
+    A side is a column and a row of a hexagon, and the corner where it begins; the hexagon across
+    the side may name it as well. The mesh may have any outline. No port is used yet. Raise
+    ValueError where two cells are on one side.
+    """
+    cells: dict[frozenset[tuple[int, int]], int] = {}
+    made = []
+    for number, (column, row, corner) in sorted(sides.items()):
+        if not 0 <= corner < 6:
+            raise ValueError(f"cell {number}: a hexagon has the corners 0 to 5, not {corner}")
+        cell = _cell(column, row, corner)
+        other = cells.setdefault(frozenset(joint[:2] for joint in cell.joints), number)
+        if other != number:
+            raise ValueError(f"cells {other} and {number} are on the same side of a hexagon")
+        made.append(cell)
+    return Mesh(tuple(made), (), (), numbers=tuple(sorted(sides)))
+
+
+def with_ports(
+    mesh: Mesh,
+    ingress: Sequence[int] = (),
+    egress: Sequence[int] = (),
+    bidi: Sequence[int] = (),
+) -> Mesh:
+    """Return a mesh that uses other external ports; arguments and errors as of `hexagonal`."""
+    if bidi and (ingress or egress):
+        raise ValueError("the ports of a mesh are all reciprocal or none is")
+    named = [*(bidi or [*ingress, *egress])]
+    if len(set(named)) != len(named) or not (bidi or (ingress and egress)):
         raise ValueError("a mesh needs ports of both sides, each of them once")
+    rim = mesh.rim
     if not 0 <= min(named) <= max(named) < len(rim):
         raise ValueError(f"its external ports are 0 to {len(rim) - 1}")
-    return Mesh(cells, tuple(rim[n] for n in ingress), tuple(rim[n] for n in egress))
+    sides = [tuple(rim[n] for n in side) for side in (bidi or ingress, bidi or egress)]
+    return replace(mesh, ingress=sides[0], egress=sides[1], setting=None)
 
 
 def _spread(rim: int, count: int) -> tuple[list[int], list[int]]:
@@ -155,19 +220,25 @@ def _cells(width: int, height: int) -> tuple[Cell, ...]:
     found: dict[frozenset[tuple[int, int]], Cell] = {}
     for row in range(height):
         for column in range(-(row // 2), width - row // 2):
-            for a, (east, south) in enumerate(_NEIGHBOURS):
-                beyond = (column + east, row + south)
-                b = (a + 3) % 6
-                cell = Cell(
-                    (
-                        Joint(column, row, a),
-                        Joint(column, row, (a + 1) % 6),
-                        Joint(*beyond, b),
-                        Joint(*beyond, (b + 1) % 6),
-                    )
-                )
-                found.setdefault(frozenset({(column, row), beyond}), cell)
+            for corner in range(6):
+                cell = _cell(column, row, corner)
+                found.setdefault(frozenset(joint[:2] for joint in cell.joints), cell)
     return tuple(found.values())
+
+
+def _cell(column: int, row: int, a: int) -> Cell:
+    """Return the cell on the side of a hexagon that begins at corner `a`."""
+    east, south = _NEIGHBOURS[a]
+    beyond = (column + east, row + south)
+    b = (a + 3) % 6
+    return Cell(
+        (
+            Joint(column, row, a),
+            Joint(column, row, (a + 1) % 6),
+            Joint(*beyond, b),
+            Joint(*beyond, (b + 1) % 6),
+        )
+    )
 
 
 def _cells_at(cells: Sequence[Cell]) -> dict[Joint, tuple[int, ...]]:
@@ -184,9 +255,9 @@ def _rim(cells: Sequence[Cell]) -> tuple[Joint, ...]:
     middle_x = sum(x for x, _ in centres) / len(centres)
     middle_y = sum(y for _, y in centres) / len(centres)
 
-    def around(joint: Joint) -> tuple[float, int]:
+    def around(joint: Joint) -> tuple[float, int, Joint]:
         x, y = _centre(joint)
-        return math.atan2(y - middle_y, x - middle_x), joint.corner
+        return math.atan2(y - middle_y, x - middle_x), joint.corner, joint
 
     outer = (joint for joint, numbers in _cells_at(cells).items() if len(numbers) == 1)
     return tuple(sorted(outer, key=around))

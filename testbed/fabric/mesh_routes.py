@@ -1,27 +1,22 @@
-"""Find settings of a photonic mesh that make wanted circuits; deterministic and bounded.
+"""Find settings of a photonic mesh that make wanted circuits beside those that are there.
 
-Circuits are routed one after the other, each on a shortest path through cells that are free or
-already stand as it needs them. When one finds no way, it is routed first the next time (rip-up).
-This replaces the integer program of PipSwitch (arXiv 2501.18136); it can miss a routing that an
-exact solver would find. Light of unused ingress ports is led to unused external ports: a mesh is
-never dark, and what is not led away may come out where nobody asked for it.
+This replaces the integer program of PipSwitch (arXiv 2501.18136) where an answer is needed at once;
+it can miss a routing that `mesh_exact` would find. Light of unused ports is led to unused external
+ports: a mesh is never dark, and what is not led away may come out where nobody asked for it.
 """
 
 from __future__ import annotations
 
-import random
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.fabric.mesh import Gate, Joint, Mesh, Path, Setting, Step
+from testbed.fabric.mesh import Gate, Mesh, Path, Setting
+from testbed.fabric.mesh_graph import Graph, Lanes
+from testbed.fabric.mesh_router import Demand, Router
 
-ATTEMPTS = 24
-"""Orders of routing that are tried, with the kept circuits in place and once more without."""
-_SHUFFLE_EVERY = 8
-
-Demand = tuple[int, int | None]
-"""An ingress port and the egress port that its light must reach; None: any unused port."""
+_SEARCHES = 24
+"""Searches for each port, after which another order is tried."""
+_ORDERS = 3
 
 
 class Blocked(ValueError):
@@ -41,159 +36,94 @@ class Routing:
 def route(mesh: Mesh, wanted: Mapping[int, int]) -> Routing:
     """Return a routing of a whole matching, ingress to egress, that disturbs little.
 
-    Circuits that are there already keep their paths where that leaves a way for the others.
-    Raise Blocked when no way was found, ValueError when `wanted` is no matching of the mesh.
+    Of reciprocal ports, the lower one of a pair comes first. Circuits that are there already keep
+    their paths where that leaves a way for the others. Raise Blocked when no way was found,
+    ValueError when `wanted` is no matching of the mesh.
     """
     _check(mesh, wanted)
+    graph = Graph.of(mesh)
     kept = _kept(mesh, wanted)
-    idle = range(1, len(mesh.ingress) + 1)
-    new: list[Demand] = [(i, e) for i, e in sorted(wanted.items()) if i not in kept]
-    new += [(i, None) for i in idle if i not in wanted]
-    paths = _routed(mesh, new, kept, {})
-    if paths is None and kept:
-        paths = _routed(mesh, [*((i, wanted[i]) for i in kept), *new], {}, kept)
-    if paths is None:
+    lanes = {port: _lanes(graph, path) for port, path in kept.items()}
+    routes = _routed(mesh, graph, wanted, lanes)
+    if routes is None:
         circuits = ", ".join(f"{i}→{e}" for i, e in sorted(wanted.items()))
         raise Blocked(f"the mesh has no way found for {circuits} together")
+    setting = setting_of(mesh, graph.gates(routes.values()))
+    paths = {port: mesh.path(port, setting) for port in sorted(routes)}
     disturbed = {i: wanted[i] for i, path in kept.items() if paths[i] != path}
-    return Routing(_setting(mesh, paths.values()), paths, disturbed)
+    return Routing(setting, paths, disturbed)
+
+
+def setting_of(mesh: Mesh, gates: Mapping[int, Gate]) -> Setting:
+    """Return a whole setting: cells that `gates` lacks stay as they are, or stand in bar."""
+    present = mesh.setting or (Gate.BAR,) * len(mesh.cells)
+    chosen = {**dict(enumerate(present)), **gates, **mesh.stuck}
+    return tuple(chosen[cell] for cell in range(len(mesh.cells)))
 
 
 def _check(mesh: Mesh, wanted: Mapping[int, int]) -> None:
     inputs = len(mesh.ingress)
     for ingress, egress in wanted.items():
-        if not 1 <= ingress <= inputs < egress <= len(mesh.ports):
+        least = ingress if mesh.reciprocal else inputs
+        if not 1 <= ingress <= inputs or not least < egress <= len(mesh.ports):
             raise ValueError(f"there is no path {ingress}→{egress}")
     if len(set(wanted.values())) != len(wanted):
         raise ValueError("two ingress ports are wanted on one egress port")
+    if mesh.reciprocal and (twice := sorted(wanted.keys() & set(wanted.values()))):
+        raise ValueError(f"port {twice[0]} is wanted in two circuits")
 
 
 def _kept(mesh: Mesh, wanted: Mapping[int, int]) -> dict[int, Path]:
     """Return the paths of the wanted circuits that are there already."""
     if mesh.setting is None:
         return {}
-    present = mesh.circuits(mesh.setting)
-    return {i: mesh.path(i, mesh.setting) for i, e in sorted(wanted.items()) if present.get(i) == e}
+    setting = setting_of(mesh, {})
+    present = mesh.circuits(setting)
+    return {i: mesh.path(i, setting) for i, e in sorted(wanted.items()) if present.get(i) == e}
 
 
 def _routed(
-    mesh: Mesh, demands: Sequence[Demand], fixed: Mapping[int, Path], usual: Mapping[int, Path]
-) -> dict[int, Path] | None:
-    """Return a path for every demand beside the `fixed` ones; the `usual` one where it is free."""
-    order = list(demands)
-    chance = random.Random(0)
-    for attempt in range(1, ATTEMPTS + 1):
-        board = _Board(mesh, fixed)
-        failed = next((d for d in order if not board.lay(d, usual.get(d[0]))), None)
-        if failed is None:
-            return board.paths
-        order.remove(failed)
-        order.insert(0, failed)
-        if attempt % _SHUFFLE_EVERY == 0:
-            chance.shuffle(order)
+    mesh: Mesh, graph: Graph, wanted: Mapping[int, int], kept: Mapping[int, Lanes]
+) -> dict[int, Lanes] | None:
+    """Return a route for every port that light enters, beside the kept ones where that is possible.
+
+    Where it is not, the kept ones may be moved, but only those that are in the way.
+    """
+    demands = _demands(mesh, graph, wanted)
+    router = Router(graph)
+    limit = _SEARCHES * len(demands)
+    new = {port: demand for port, demand in demands.items() if port not in kept}
+    for seed in range(_ORDERS):
+        beside = router.route(new, limit, seed=seed, fixed=kept.values())
+        if beside.routes is not None:
+            return {**kept, **beside.routes}
+    for seed in range(_ORDERS) if kept else ():
+        among = router.route(demands, limit, seed=seed, present=kept)
+        if among.routes is not None:
+            return among.routes
     return None
 
 
-def _setting(mesh: Mesh, paths: Iterable[Path]) -> Setting:
-    """Return the setting of the paths; cells on none of them stay as they are."""
-    gates = list(mesh.setting or (Gate.BAR,) * len(mesh.cells))
-    for path in paths:
-        for step in path.steps:
-            gates[step.cell] = step.gate
-    return tuple(gates)
+def _demands(mesh: Mesh, graph: Graph, wanted: Mapping[int, int]) -> dict[int, Demand]:
+    """Return where the light of each port that may send must go; of unused ones, any unused end."""
+    used = frozenset(mesh.ports.values())
+    unused = frozenset(graph.number[joint] for joint in mesh.rim if joint not in used)
+    demands = {}
+    for port in range(1, len(mesh.ingress) + 1):
+        if port in wanted:
+            goals = frozenset({graph.number[mesh.ports[wanted[port]]]})
+        elif mesh.reciprocal and port in wanted.values():
+            continue
+        else:
+            goals = unused
+        demands[port] = Demand(graph.number[mesh.ports[port]], goals)
+    return demands
 
 
-class _Board:
-    """A mesh with some paths laid: cells that stand fixed, joints that carry light."""
-
-    def __init__(self, mesh: Mesh, fixed: Mapping[int, Path]) -> None:
-        self.paths: dict[int, Path] = {}
-        self._mesh = mesh
-        self._gates: dict[int, Gate] = {}
-        self._lit: set[Joint] = set()
-        self._unused = frozenset(mesh.rim) - {*mesh.ingress, *mesh.egress}
-        for ingress, path in fixed.items():
-            self._take(ingress, path)
-
-    def lay(self, demand: Demand, usual: Path | None) -> bool:
-        """Lay a path for one demand; tell whether there was one."""
-        ingress, egress = demand
-        ends = self._unused if egress is None else {self._mesh.ports[egress]}
-        path = usual if usual and self._is_free(usual) else self._shortest(ingress, ends)
-        if path is None:
-            return False
-        self._take(ingress, path)
-        return True
-
-    def _take(self, ingress: int, path: Path) -> None:
-        self.paths[ingress] = path
-        self._lit |= _joints(path)
-        self._gates |= {step.cell: step.gate for step in path.steps}
-
-    def _is_free(self, path: Path) -> bool:
-        return not _joints(path) & self._lit and all(
-            self._gates.get(step.cell, step.gate) is step.gate for step in path.steps
-        )
-
-    def _shortest(self, ingress: int, ends: Iterable[Joint]) -> Path | None:
-        """Search breadth first from a port; of equally long ways the first one found."""
-        goals = frozenset(ends) - self._lit
-        start = self._mesh.ports[ingress]
-        first = _Reached(None, start, self._mesh.cell_at(start))
-        seen = {(first.joint, first.cell)}
-        waiting = deque([first])
-        while waiting:
-            here = waiting.popleft()
-            for there in self._onward(here):
-                if there.cell is None:
-                    if there.joint in goals:
-                        return there.path()
-                elif (there.joint, there.cell) not in seen:
-                    seen.add((there.joint, there.cell))
-                    waiting.append(there)
-        return None
-
-    def _onward(self, here: _Reached) -> Iterator[_Reached]:
-        """Yield what light reaches through the next cell, however that may still be set."""
-        assert here.cell is not None
-        fixed = self._gates.get(here.cell) or here.gate_of(here.cell)
-        for gate in (fixed,) if fixed else Gate:
-            joint = self._mesh.cells[here.cell].exit(here.joint, gate)
-            if joint not in self._lit:
-                yield _Reached(here, joint, self._mesh.cell_at(joint, here.cell), gate)
-
-
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    """A joint that a search came to: from where, how the cell before it stands, what is next."""
-
-    before: _Reached | None
-    joint: Joint
-    cell: int | None
-    gate: Gate | None = None
-
-    def steps(self) -> Iterator[Step]:
-        """Yield the way back."""
-        here = self
-        while here.before is not None:
-            assert here.gate is not None
-            assert here.before.cell is not None
-            yield Step(here.before.cell, here.before.joint, here.gate)
-            here = here.before
-
-    def gate_of(self, cell: int) -> Gate | None:
-        """Return how a cell stands that was passed on the way here; a path may pass it twice."""
-        here = self
-        while here.before is not None:
-            if here.before.cell == cell:
-                return here.gate
-            here = here.before
-        return None
-
-    def path(self) -> Path:
-        """Return the way here."""
-        return Path(tuple(self.steps())[::-1], self.joint)
-
-
-def _joints(path: Path) -> set[Joint]:
-    return {path.end, *(step.entry for step in path.steps)}
+def _lanes(graph: Graph, path: Path) -> Lanes:
+    """Return the lanes of a path of light."""
+    joints = [graph.number[step.entry] for step in path.steps] + [graph.number[path.end]]
+    lanes = [2 * joints[0]]
+    for joint in joints[1:]:
+        lanes.append(next(lane for lane, _ in graph.onward[lanes[-1]] if lane >> 1 == joint))
+    return tuple(lanes)

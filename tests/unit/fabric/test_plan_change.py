@@ -251,20 +251,20 @@ def test_what_no_position_holds_is_refused():
 
 def mesh_that_holds(circuits):
     """Return a crowded mesh of four ports a side, set to hold some circuits, and what it can do."""
-    bare = hexagonal(4, 4, ingress=(0, 6, 12, 18), egress=(3, 9, 15, 21))
+    bare = hexagonal(3, 3, ingress=(0, 6, 12, 18), egress=(3, 9, 15, 21))
     mesh = replace(bare, setting=route(bare, circuits).setting)
     return mesh, Capabilities(frozenset(range(1, 5)), frozenset(range(5, 9)), 1.0, 2.0, mesh=mesh)
 
 
-HELD = {1: 6, 3: 8, 4: 5}
+HELD = {2: 7, 3: 5, 4: 8}
 ALL_OF_IT = frozenset(range(1, 9))
 
 
 def test_a_mesh_names_every_circuit_whose_way_changes():
     mesh, can = mesh_that_holds(HELD)
-    change = plan_change(HELD, HELD | {2: 7}, HELD, ALL_OF_IT, can)
-    assert (change.removes, change.adds) == ({}, {2: 7})
-    setting = route(mesh, HELD | {2: 7}).setting
+    change = plan_change(HELD, HELD | {1: 6}, HELD, ALL_OF_IT, can)
+    assert (change.removes, change.adds) == ({}, {1: 6})
+    setting = route(mesh, HELD | {1: 6}).setting
     rerouted = {i for i in HELD if mesh.path(i, setting) != mesh.path(i, mesh.setting)}
     assert rerouted
     assert change.disturbs == {(i, HELD[i]) for i in rerouted}
@@ -272,9 +272,9 @@ def test_a_mesh_names_every_circuit_whose_way_changes():
 
 def test_a_mesh_does_not_change_the_way_of_somebody_elses_light():
     _, can = mesh_that_holds(HELD)
-    with pytest.raises(ForeignCircuit, match="1→6"):
-        plan_change(HELD, {2: 7}, {}, ALL_OF_IT, can)
-    assert plan_change(HELD, {}, {3: 8}, ALL_OF_IT, can) == Change({3: 8}, {})
+    with pytest.raises(ForeignCircuit, match="3→5"):
+        plan_change(HELD, {1: 6}, {}, ALL_OF_IT, can)
+    assert plan_change(HELD, {}, {4: 8}, ALL_OF_IT, can) == Change({4: 8}, {})
 
 
 def test_a_mesh_keeps_its_cells_when_nothing_changes():

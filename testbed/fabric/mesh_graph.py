@@ -1,0 +1,120 @@
+"""The waveguides of a photonic mesh as a graph of numbers, for searches that must be fast.
+
+A lane is a joint in one direction: lane 2j leads from joint j into the first of its cells, lane
+2j + 1 into the second, or out of the mesh. From a lane, light goes on to one lane for each gate of
+the cell. Two routes are possible side by side exactly when they share no joint: an arm in bar and
+an arm in cross of one cell always have a joint in common.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from typing import NamedTuple
+
+from testbed.fabric.mesh import Gate, Joint, Mesh
+
+Lanes = tuple[int, ...]
+"""A route: the lanes that light takes, from the one at its port on to the one that leaves."""
+
+_ARMS = ((Gate.BAR, 0, 1), (Gate.BAR, 2, 3), (Gate.CROSS, 0, 2), (Gate.CROSS, 1, 3))
+"""Which joints of a cell are joined by each gate, by their place in the cell."""
+
+
+class Arm(NamedTuple):
+    """A way through a cell, in either direction: the joints that it joins."""
+
+    cell: int
+    gate: Gate
+    one: int
+    other: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Joints by number, lanes, and what it costs to go on; `loss` is in dB, or counts cells."""
+
+    joints: tuple[Joint, ...]
+    number: Mapping[Joint, int]
+    arms: tuple[Arm, ...]
+    ends: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+    """For each arm, its lanes in and out, one way and the other."""
+    onward: tuple[tuple[tuple[int, float], ...], ...]
+    """For each lane, the lanes that follow and the loss on the way there."""
+    mean_loss: float
+
+    @classmethod
+    def of(cls, mesh: Mesh) -> Graph:
+        """Return the graph of a mesh; what stuck cells exclude is not in it."""
+        number: dict[Joint, int] = {}
+        cells_at: list[list[int]] = []
+        for index, cell in enumerate(mesh.cells):
+            for joint in cell.joints:
+                place = number.setdefault(joint, len(number))
+                if place == len(cells_at):
+                    cells_at.append([])
+                cells_at[place].append(index)
+        arms = tuple(_arms(mesh, number))
+        ends = tuple(_ends(arm, cells_at) for arm in arms)
+        onward: list[list[tuple[int, float]]] = [[] for _ in range(2 * len(number))]
+        for arm, ways in zip(arms, ends, strict=True):
+            for before, after in ways:
+                onward[before].append((after, arm.loss))
+        mean = sum(arm.loss for arm in arms) / len(arms)
+        return cls(tuple(number), number, arms, ends, tuple(map(tuple, onward)), mean or 1.0)
+
+    def distances(self, goals: Iterable[int]) -> list[float]:
+        """Return for each lane the least loss until light leaves at one of some external joints.
+
+        The lanes themselves count from where they lead into the next cell; infinite where there is
+        no way.
+        """
+        found = [math.inf] * len(self.onward)
+        waiting = [(0.0, 2 * goal + 1) for goal in goals]
+        heapify(waiting)
+        for _, lane in waiting:
+            found[lane] = 0.0
+        while waiting:
+            loss, lane = heappop(waiting)
+            if loss > found[lane]:
+                continue
+            # Light goes both ways: what leads to a lane is what follows the same lane reversed.
+            for back, step in self.onward[lane ^ 1]:
+                if loss + step < found[back ^ 1]:
+                    found[back ^ 1] = loss + step
+                    heappush(waiting, (loss + step, back ^ 1))
+        return found
+
+    def loss_of(self, lanes: Sequence[int]) -> float:
+        """Return the loss of a route."""
+        pairs = pairwise(lanes)
+        return sum(dict(self.onward[before])[after] for before, after in pairs)
+
+    def gates(self, routes: Iterable[Sequence[int]]) -> dict[int, Gate]:
+        """Return how the cells stand that routes pass."""
+        through = {way: arm for arm, ways in zip(self.arms, self.ends, strict=True) for way in ways}
+        found = {}
+        for lanes in routes:
+            for way in pairwise(lanes):
+                found[through[way].cell] = through[way].gate
+        return found
+
+
+def _arms(mesh: Mesh, number: Mapping[Joint, int]) -> Iterable[Arm]:
+    for index, cell in enumerate(mesh.cells):
+        bar, cross = mesh.losses[index] if mesh.losses else (1.0, 1.0)
+        for gate, one, other in _ARMS:
+            if mesh.stuck.get(index, gate) is gate:
+                loss = bar if gate is Gate.BAR else cross
+                yield Arm(index, gate, number[cell.joints[one]], number[cell.joints[other]], loss)
+
+
+def _ends(arm: Arm, cells_at: Sequence[Sequence[int]]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the lanes into and out of the cell of an arm, one way and the other."""
+    one = 2 * arm.one + cells_at[arm.one].index(arm.cell)
+    other = 2 * arm.other + cells_at[arm.other].index(arm.cell)
+    return (one, other ^ 1), (other, one ^ 1)
