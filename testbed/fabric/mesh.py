@@ -184,7 +184,9 @@ def of_sides(sides: Mapping[int, Side]) -> Mesh:
         if other != number:
             raise ValueError(f"cells {other} and {number} are on the same side of a hexagon")
         made.append(cell)
-    return Mesh(tuple(made), (), (), numbers=tuple(sorted(sides)))
+    numbers = tuple(sorted(sides))
+    counted = numbers == tuple(range(len(numbers)))
+    return Mesh(tuple(made), (), (), numbers=() if counted else numbers)
 
 
 def with_ports(

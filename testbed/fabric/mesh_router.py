@@ -53,7 +53,7 @@ class Router:
 
     def distance(self, demand: Demand) -> float:
         """Return the least loss of a demand with nothing else in the mesh."""
-        return self._to(demand.goals)[2 * demand.start]
+        return self.distances(demand.goals)[2 * demand.start]
 
     def route(
         self,
@@ -79,7 +79,7 @@ class Router:
             attempt.searches += 1
             key = waiting.popleft()
             demand = demands[key]
-            lanes = search(self.graph, demand, self._to(demand.goals), board.price)
+            lanes = search(self.graph, demand, self.distances(demand.goals), board.price)
             if lanes is None:
                 return attempt
             if crossed := _crossed(lanes):
@@ -106,7 +106,7 @@ class Router:
                     continue
                 attempt.searches += 1
                 old = board.take_up(key)
-                lanes = search(self.graph, demand, self._to(demand.goals), board.price)
+                lanes = search(self.graph, demand, self.distances(demand.goals), board.price)
                 if lanes is None or _crossed(lanes):
                     lanes = old
                 board.lay(key, lanes)
@@ -125,7 +125,8 @@ class Router:
             return missing
         return sorted(missing, key=lambda key: self.distance(demands[key]))
 
-    def _to(self, goals: frozenset[int]) -> list[float]:
+    def distances(self, goals: frozenset[int]) -> list[float]:
+        """Return for each lane the least loss until light leaves at one of some joints."""
         if goals not in self._distances:
             self._distances[goals] = self.graph.distances(goals)
         return self._distances[goals]

@@ -1,0 +1,221 @@
+"""Prove what routing through a mesh can achieve at best, with an integer program (HiGHS).
+
+The program of PipSwitch (arXiv 2501.18136) in a complete form: a variable for each route and arm; a
+route enters a joint from one cell and leaves it into the other; each joint is on one route at most.
+How cells stand needs no variable, since arms of different gates of a cell share a joint. Arms that
+would make a route so long that a known routing is better are left out, which makes large meshes
+possible and takes nothing from the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from testbed.fabric.mesh_graph import Graph, Lanes
+from testbed.fabric.mesh_router import Demand, Router
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
+Objective = Literal["total", "worst"]
+"""The loss of all routes together, or that of the worst of them."""
+
+_EXACT = 1e-6
+"""How far a solver's figures may be off."""
+_ENDED = {0: "optimal", 1: "open", 2: "infeasible"}
+"""What the status of HiGHS in SciPy means to us: solved, out of time, without a solution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of the best routing: the best one found, and a loss that none undercuts."""
+
+    status: Literal["optimal", "infeasible", "open"]
+    """Open: time was over before it was certain."""
+    routes: Mapping[int, Lanes] | None
+    loss: float
+    """Of the routes, by the objective; infinite without any."""
+    bound: float
+    """No routing has less; infinite where there is none."""
+
+    @property
+    def gap(self) -> float:
+        """Return by which share the loss may be above the least there is."""
+        return (self.loss - self.bound) / self.bound if self.bound else math.inf
+
+
+def solve(
+    graph: Graph,
+    demands: Mapping[int, Demand],
+    known: Mapping[int, Lanes] | None = None,
+    *,
+    objective: Objective = "total",
+    seconds: float = 60.0,
+) -> Proof:
+    """Return the best routing of demands, each with one goal, as far as `seconds` suffice.
+
+    `known` is a routing to improve on. What the solver finds is routes of the graph; light is not
+    traced here. Raise ValueError for a demand with several goals.
+    """
+    if any(len(demand.goals) != 1 for demand in demands.values()):
+        raise ValueError("a demand of the integer program has one goal")
+    program = _Program(graph, demands, known, objective)
+    if program.impossible:
+        return Proof("infeasible", None, math.inf, math.inf)
+    found = program.run(seconds)
+    status = _ENDED.get(found.status)
+    if status is None:
+        raise ArithmeticError(f"the solver gave up: {found.message}")
+    if status == "infeasible":
+        return Proof("infeasible", None, math.inf, math.inf)
+    routes = known if found.x is None else program.routes(found.x)
+    loss = _objective(graph, routes, objective) if routes else math.inf
+    if known and _objective(graph, known, objective) <= loss:
+        routes, loss = known, _objective(graph, known, objective)
+    if status == "optimal":
+        return Proof("optimal", routes, loss, loss)
+    bound = max(program.trivial_bound, found.mip_dual_bound or 0.0)
+    if all(arm.loss == 1 for arm in graph.arms):
+        bound = math.ceil(bound - _EXACT)  # a number of cells is whole
+    return Proof("open", routes, loss, min(bound, loss))
+
+
+def trivial_bound(router: Router, demands: Mapping[int, Demand], objective: Objective) -> float:
+    """Return the loss of routes that are not in each other's way."""
+    losses = [router.distance(demand) for demand in demands.values()]
+    return max(losses) if objective == "worst" else math.fsum(losses)
+
+
+def _objective(graph: Graph, routes: Mapping[int, Lanes], objective: Objective) -> float:
+    losses = [graph.loss_of(lanes) for lanes in routes.values()]
+    return max(losses) if objective == "worst" else math.fsum(losses)
+
+
+class _Program:
+    """The variables and rows of the integer program."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        demands: Mapping[int, Demand],
+        known: Mapping[int, Lanes] | None,
+        objective: Objective,
+    ) -> None:
+        self._graph, self._demands, self._objective = graph, demands, objective
+        self._router = Router(graph)
+        self.trivial_bound = trivial_bound(self._router, demands, objective)
+        self._ends = {joint for demand in demands.values() for joint in _ends(demand)}
+        best = _objective(graph, known, objective) if known else math.inf
+        self._variables = [
+            (key, arm) for key in demands for arm in self._useful(demands[key], best)
+        ]
+        self._entries: list[tuple[int, int, float]] = []
+        self._low: list[float] = []
+        self._high: list[float] = []
+        self._conserve()
+        self._share()
+        if objective == "worst":
+            self._limit_each()
+
+    @property
+    def impossible(self) -> bool:
+        """Tell whether some route has no way even in an empty mesh."""
+        return self.trivial_bound == math.inf
+
+    def run(self, seconds: float) -> OptimizeResult:
+        """Let HiGHS solve it."""
+        import numpy as np
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import coo_array
+
+        variables = len(self._variables)
+        worst = self._objective == "worst"
+        cost = [0.0 if worst else self._graph.arms[arm].loss for _, arm in self._variables]
+        rows, columns, values = zip(*self._entries, strict=True)
+        shape = (len(self._low), variables + worst)
+        matrix = coo_array((values, (rows, columns)), shape=shape).tocsr()
+        return milp(
+            np.array(cost + [1.0] * worst),
+            integrality=np.array([1] * variables + [0] * worst),
+            bounds=Bounds(0, np.array([1.0] * variables + [np.inf] * worst)),
+            constraints=LinearConstraint(matrix, self._low, self._high),
+            options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        )
+
+    def routes(self, values: Sequence[float]) -> dict[int, Lanes]:
+        """Return the routes that a solution stands for; circles in it are left out."""
+        chosen: dict[int, set[tuple[int, int]]] = defaultdict(set)
+        for (key, arm), value in zip(self._variables, values, strict=False):
+            if value > 0.5:
+                chosen[key] |= set(self._graph.ends[arm])
+        return {key: self._walk(demand, chosen[key]) for key, demand in self._demands.items()}
+
+    def _walk(self, demand: Demand, chosen: set[tuple[int, int]]) -> Lanes:
+        following = dict(chosen)
+        lanes = [2 * demand.start]
+        while lanes[-1] in following:
+            lanes.append(following[lanes[-1]])
+        return tuple(lanes)
+
+    def _useful(self, demand: Demand, best: float) -> Iterator[int]:
+        """Yield the arms that a route may take in a routing that is as good as the best known."""
+        (goal,) = demand.goals
+        forth = self._router.distances(demand.goals)
+        back = self._router.distances(frozenset({demand.start}))
+        if self._objective == "worst":
+            longest = best
+        else:
+            longest = self._router.distance(demand) + best - self.trivial_bound
+        others = self._ends - {demand.start, goal}
+        for arm, ways in enumerate(self._graph.ends):
+            one = self._graph.arms[arm]
+            if {one.one, one.other} & others:
+                continue
+            # Light goes both ways: to come to a lane takes what the reversed lane takes back.
+            through = min(back[into ^ 1] + one.loss + forth[out] for into, out in ways)
+            if through <= longest + _EXACT and through < math.inf:
+                yield arm
+
+    def _conserve(self) -> None:
+        """Let each route begin and end at its ports, and pass every other joint it comes to."""
+        sides: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
+        for variable, (key, arm) in enumerate(self._variables):
+            for into, _ in self._graph.ends[arm]:
+                sides[key, into >> 1].append((variable, -1.0 if into & 1 else 1.0))
+        for (key, joint), signs in sides.items():
+            wanted = 1.0 if joint in _ends(self._demands[key]) else 0.0
+            self._row(signs, wanted, wanted)
+
+    def _share(self) -> None:
+        """Let at most one route pass a joint."""
+        first: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for variable, (_, arm) in enumerate(self._variables):
+            for into, _ in self._graph.ends[arm]:
+                if not into & 1:
+                    first[into >> 1].append((variable, 1.0))
+        for joint, signs in first.items():
+            if joint not in self._ends:
+                self._row(signs, -math.inf, 1.0)
+
+    def _limit_each(self) -> None:
+        """Let no route have more loss than the last variable says."""
+        last = len(self._variables)
+        losses: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        for variable, (key, arm) in enumerate(self._variables):
+            losses[key].append((variable, self._graph.arms[arm].loss))
+        for each in losses.values():
+            self._row([*each, (last, -1.0)], -math.inf, 0.0)
+
+    def _row(self, signs: Sequence[tuple[int, float]], low: float, high: float) -> None:
+        row = len(self._low)
+        self._entries += [(row, variable, sign) for variable, sign in signs]
+        self._low.append(low)
+        self._high.append(high)
+
+
+def _ends(demand: Demand) -> frozenset[int]:
+    return demand.goals | {demand.start}
