@@ -66,8 +66,9 @@ def _side(entry: Any) -> tuple[int, tuple[int, int, int]]:
     if not isinstance(entry, Mapping):
         raise ValueError(f"a cell is an object with cell, hexagon and side, not {entry!r:.40}")
     _check_keys(entry, _CELL_KEYS, "a cell")
-    number, side = entry.get("cell"), entry.get("side")
-    hexagon = entry.get("hexagon")
+    number: Any = entry.get("cell")
+    hexagon: Any = entry.get("hexagon")
+    side: Any = entry.get("side")
     if not _is_whole(number) or number < 0:
         raise ValueError(f"a cell has a number from 0 to {_FARTHEST}, not {number!r:.40}")
     if not _are_whole([side], 1) or not _are_whole(hexagon, 2):

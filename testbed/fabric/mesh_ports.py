@@ -160,6 +160,11 @@ class _PortSearch:
         if self._used > self._size:
             raise ValueError(f"the mesh has {self._size} external ports, {self._used} are needed")
         self._chance = random.Random(seed)
+        self._rim: list[int]
+        self._sample: tuple[Matching, ...]
+        self._score: tuple[int, int]
+        self._contested: Counter[int]
+        self._stale: int
         self.spent = 0
         self.best = self._start(0.0)
 

@@ -79,16 +79,15 @@ class Router:
             attempt.searches += 1
             key = waiting.popleft()
             demand = demands[key]
-            lanes = search(self.graph, demand, self.distances(demand.goals), board.price)
-            if lanes is None:
+            found = search(self.graph, demand, self.distances(demand.goals), board.price)
+            if found is None:
                 return attempt
-            if crossed := _crossed(lanes):
+            if crossed := _crossed(found):
                 board.avoid(crossed)
                 waiting.appendleft(key)
                 continue
-            for other in board.rip_up(lanes, attempt.contested):
-                waiting.append(other)
-            board.lay(key, lanes)
+            waiting.extend(board.rip_up(found, attempt.contested))
+            board.lay(key, found)
         attempt.routes = board.routes
         return attempt
 
@@ -106,11 +105,10 @@ class Router:
                     continue
                 attempt.searches += 1
                 old = board.take_up(key)
-                lanes = search(self.graph, demand, self.distances(demand.goals), board.price)
-                if lanes is None or _crossed(lanes):
-                    lanes = old
-                board.lay(key, lanes)
-                gained = gained or self.graph.loss_of(lanes) < before
+                found = search(self.graph, demand, self.distances(demand.goals), board.price)
+                new = old if found is None or _crossed(found) else found
+                board.lay(key, new)
+                gained = gained or self.graph.loss_of(new) < before
             if not gained:
                 break
         return attempt
