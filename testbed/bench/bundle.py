@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-_MAIN = "import sys\nfrom onhost.rank import main\nsys.exit(main())\n"
+_MAIN = "import sys\nfrom onhost.jobs.rank import main\nsys.exit(main())\n"
 
 # Runs on the host before any of our files are there: take the archive from standard input into
 # memory, so that nothing of it is ever on the host's disk, and let it be the agent. Whoever started
@@ -29,7 +29,7 @@ while left:
         sys.exit("the archive ended early")
     left -= os.write(fd, piece)
 sys.path.insert(0, "/proc/self/fd/%d" % fd)
-from onhost.agent import main
+from onhost.agent.server import main
 sys.exit(main(fd))
 """
 
@@ -40,7 +40,7 @@ PACKAGES = {"onhost": "testbed.onhost"}
 
 @cache
 def bundle() -> bytes:
-    """Return the archive: `__main__.py` is the rank, `onhost.agent` the agent."""
+    """Return the archive: `__main__.py` is the rank, `onhost.agent.server` the agent."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry("__main__.py"), _MAIN)

@@ -34,7 +34,7 @@ _SOCKET_NAMES = "NCCL_SOCKET_IFNAME"
 
 _MARK = "TESTBED_AGENT"
 """What every process of a run has in its environment; agents end by it what a launcher elsewhere
-has started on their hosts (`onhost/processes.py`). `srun` hands on the whole environment."""
+has started on their hosts (`onhost/agent/processes.py`). `srun` hands on the whole environment."""
 
 
 class NcclTests:

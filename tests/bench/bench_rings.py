@@ -18,13 +18,13 @@ import pytest
 
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.lines import Lines
-from testbed.onhost.links import Links
-from testbed.onhost.parts import Program
-from testbed.onhost.ring import Ring
-from testbed.onhost.schedule import Group
-from testbed.onhost.sockets import prepare
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.lines import Lines
+from testbed.onhost.communication.links import Links
+from testbed.onhost.communication.parts import Program
+from testbed.onhost.communication.ring import Ring
+from testbed.onhost.communication.schedule import Group
+from testbed.onhost.communication.sockets import prepare
 
 RANKS = 4
 LIMIT = 1.5

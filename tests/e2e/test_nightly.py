@@ -115,7 +115,7 @@ def test_a_value_that_is_wrong_turns_a_night_red_by_the_name_of_its_trial(place:
     code = place / "code"
     for part in ("testbed", "drivers"):
         shutil.copytree(ROOT / part, code / part, ignore=shutil.ignore_patterns("__pycache__"))
-    with (code / "testbed" / "onhost" / "ring.py").open("a") as ring:
+    with (code / "testbed" / "onhost" / "communication" / "ring.py").open("a") as ring:
         ring.write(WRONG)
     found, facts = night(place, code)
     assert found == 1

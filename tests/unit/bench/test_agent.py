@@ -14,7 +14,7 @@ import pytest
 from agent_on_pipes import configuration, watched
 
 from testbed.errors import HostError
-from testbed.onhost.processes import MARK, born
+from testbed.onhost.agent.processes import MARK, born
 
 
 def test_a_greeted_agent_says_who_it_is(agents):

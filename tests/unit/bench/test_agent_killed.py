@@ -14,7 +14,7 @@ from agent_on_pipes import watched
 from private_spaces import can_be_private
 
 from testbed.errors import HostError
-from testbed.onhost import processes
+from testbed.onhost.agent import processes
 
 PEERS = {f"10.9.0.{n}": f"02:00:00:00:0{n // 100}:{n % 100:02}" for n in range(100, 200)}
 PRIVATE = "unshare --user --map-root-user --net --mount sh -c"

@@ -17,7 +17,7 @@ from testbed.schema import load_lab
 PRIVATE = ["unshare", "--user", "--map-root-user", "--mount"]
 PLANT = """
 import json, os, subprocess, sys
-from testbed.onhost import journal
+from testbed.onhost.agent import journal
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
 os.mkdir("/run/testbed-agents-0", 0o700)
 header = {"run": "run-1", "host": "h0", "pid": 1, "born": "1", "kernel": journal._kernel()}

@@ -34,7 +34,7 @@ def test_every_built_in_job_is_tried_here():
 
 def test_what_a_rank_is_told_is_plain_data_that_its_program_takes(job):
     told = json.loads(json.dumps(job.for_rank()))
-    program = import_module(f"testbed.onhost.{told['kind']}")
+    program = import_module(f"testbed.onhost.jobs.{told['kind']}")
     assert program.Job(told["options"], 7, job.ranks).state.step == 0
 
 
@@ -55,7 +55,7 @@ def test_a_job_says_how_many_hosts_it_wants(job):
 def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
     def told(collective, straggler=None):
         job = Train(TrainOptions(ranks=4, collective=collective, straggler=straggler))
-        program = import_module("testbed.onhost.train").Job(job.for_rank()["options"], 7, 4)
+        program = import_module("testbed.onhost.jobs.train").Job(job.for_rank()["options"], 7, 4)
         return job.topology, program.meets, job.for_rank()["options"].get("schedule")
 
     assert told("ring") == ("ring", "neighbours", None)
@@ -78,7 +78,7 @@ def test_an_allreduce_ends_by_itself():
 
 def test_the_default_model_has_as_much_state_as_its_card_says():
     told = Train(TrainOptions(ranks=2)).for_rank()
-    state = import_module("testbed.onhost.train").Job(told["options"], 7, 2).state
+    state = import_module("testbed.onhost.jobs.train").Job(told["options"], 7, 2).state
     assert f"{len(state.outgoing()) / 2**20:.1f} MiB" == "16.3 MiB"
     assert "16.3 MiB" in TrainOptions.__doc__
 

@@ -18,7 +18,7 @@ from testbed.jobs.program_cards import (
 )
 from testbed.jobs.programs import Command, Torchrun
 from testbed.jobs.words import ProgramJob, Said
-from testbed.onhost.processes import MARK
+from testbed.onhost.agent.processes import MARK
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab
 from testbed.secret import Secret, redacted

@@ -13,7 +13,7 @@ from rank_driver import PATIENCE, Gang, RankProcess
 
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.schedule import to_json
-from testbed.onhost.parts import Program
+from testbed.onhost.communication.parts import Program
 
 SIZE = 4 << 20
 STEPS = 3

@@ -1,7 +1,7 @@
 """A rank that does all that a rank does until a round of its first collective, and is gone then.
 
-Run in the place of `testbed.onhost.rank`. By its own hand it is killed, or stops without dying, in
-the middle of the message that it sends in that round; from outside nobody could aim so well.
+Run in the place of `testbed.onhost.jobs.rank`. It kills or stops itself in the middle of the
+message that it sends in that round; no process outside could choose the moment so exactly.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import socket
 from collections.abc import Sequence
 from importlib import import_module
 
-from testbed.onhost.control import Control
-from testbed.onhost.layout import MAGIC, OPENING
-from testbed.onhost.lines import Lines
-from testbed.onhost.meeting import Seat, meet_everybody
-from testbed.onhost.schedule import Group
-from testbed.onhost.sockets import Port, listen
+from testbed.onhost.communication.control import Control
+from testbed.onhost.communication.layout import MAGIC, OPENING
+from testbed.onhost.communication.lines import Lines
+from testbed.onhost.communication.meeting import Seat, meet_everybody
+from testbed.onhost.communication.schedule import Group
+from testbed.onhost.communication.sockets import Port, listen
 
 
 class DoomedLines(Lines):
@@ -52,7 +52,7 @@ def main() -> None:
     given = parser.parse_args()
     control = Control(socket.socket(fileno=given.control))
     told = control.next()
-    program = import_module(f"testbed.onhost.{told['job']['kind']}")
+    program = import_module(f"testbed.onhost.jobs.{told['job']['kind']}")
     job = program.Job(told["job"]["options"], told["seed"], told["ranks"])
     port = Port(**told["to_next"])
     listener = listen(port)

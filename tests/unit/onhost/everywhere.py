@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from testbed.collectives.catalogue import Algorithm, all_reduce
 from testbed.collectives.schedule import Schedule, to_json
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.parts import Program
-from testbed.onhost.schedule import Group
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.parts import Program
+from testbed.onhost.communication.schedule import Group
 
 Rows = npt.NDArray[Any]
 Case = tuple[Algorithm, str, int]
@@ -46,7 +46,7 @@ def on_sockets(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list[R
 
 def through_gloo(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list[Rows]:
     """Run every case through gloo; the algorithm `gloo` is what it has of its own."""
-    from testbed.onhost.distributed import Distributed
+    from testbed.onhost.communication.distributed import Distributed
 
     library = Distributed(group, "gloo", leave)
     found = []

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from rank_driver import PATIENCE, connection
 
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.lines import Lines
-from testbed.onhost.schedule import Group
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.lines import Lines
+from testbed.onhost.communication.schedule import Group
 
 T = TypeVar("T")
 

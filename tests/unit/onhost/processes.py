@@ -11,9 +11,9 @@ from typing import Any
 
 from rank_driver import connection
 
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.lines import Lines
-from testbed.onhost.schedule import Group
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.lines import Lines
+from testbed.onhost.communication.schedule import Group
 
 PATIENCE = 60.0
 Job = Callable[..., Any]

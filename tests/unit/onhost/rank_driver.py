@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
-from testbed.onhost.control import LeaveOrder
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.links import Links
+from testbed.onhost.communication.ring import Ring
 from testbed.onhost.frames import Decoder, Message, encode
-from testbed.onhost.links import Links
-from testbed.onhost.ring import Ring
 
 PATIENCE = 20.0
 TOKEN = "a token of this run"
@@ -128,7 +128,7 @@ class Gang:
 
     def start(
         self,
-        arguments: Sequence[str] = ("-m", "testbed.onhost.rank"),
+        arguments: Sequence[str] = ("-m", "testbed.onhost.jobs.rank"),
         descriptors: Sequence[int] = (),
     ) -> RankProcess:
         member = RankProcess(arguments, descriptors)

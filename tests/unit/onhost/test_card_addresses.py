@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.onhost.ports import card_addresses
+from testbed.onhost.agent.ports import card_addresses
 
 
 @pytest.fixture

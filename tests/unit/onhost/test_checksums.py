@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.onhost.checksums import BLOCK, EVERY, WEIGHTS
 from testbed.onhost.errors import Corrupt
-from testbed.onhost.exchange import Exchange
+from testbed.onhost.jobs.checksums import BLOCK, EVERY, WEIGHTS
+from testbed.onhost.jobs.exchange import Exchange
 
 SIZE = 5 * BLOCK + 321
 

@@ -8,7 +8,7 @@ from rank_driver import PATIENCE
 
 from testbed.jobs.collective import Collective
 from testbed.jobs.collective_cards import CollectiveOptions
-from testbed.onhost.circuits import PASSES
+from testbed.onhost.communication.circuits import PASSES
 
 
 def options(**changes):

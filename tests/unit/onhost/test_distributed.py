@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="gloo comes with torch: pip install '.[torch
 
 
 def connected(group, leave):
-    from testbed.onhost.distributed import Distributed
+    from testbed.onhost.communication.distributed import Distributed
 
     return Distributed(group, "gloo", leave)
 

@@ -9,7 +9,7 @@ from groups import open_groups
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.forwarding import forwarded
-from testbed.onhost.parts import Program
+from testbed.onhost.communication.parts import Program
 
 
 @pytest.mark.parametrize("algorithm", ["rhd", "direct", "stragglar"])

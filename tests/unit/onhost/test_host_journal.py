@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.onhost import duty, journal
-from testbed.onhost.journal import HostJournal, Leftover, leftovers
-from testbed.onhost.processes import MARK
-from testbed.onhost.undo import undo, undo_leftovers
+from testbed.onhost.agent import duty, journal
+from testbed.onhost.agent.journal import HostJournal, Leftover, leftovers
+from testbed.onhost.agent.processes import MARK
+from testbed.onhost.agent.undo import undo, undo_leftovers
 
 
 @pytest.fixture

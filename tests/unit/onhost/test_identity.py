@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from testbed.onhost.identity import IdentityPort
+from testbed.onhost.agent.identity import IdentityPort
 
 TOKEN = "the token of this run"
 

@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from testbed.onhost.control import LeaveOrder
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.meeting import Seat, meet, meet_everybody
+from testbed.onhost.communication.sockets import Port, listen
 from testbed.onhost.errors import Left
 from testbed.onhost.frames import Decoder, encode
-from testbed.onhost.meeting import Seat, meet, meet_everybody
-from testbed.onhost.sockets import Port, listen
 
 PORT = Port(None, "127.0.0.1")
 TOKEN = "a token of this run"

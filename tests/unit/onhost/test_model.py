@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from testbed.onhost.errors import Left
-from testbed.onhost.layers import Rotary
-from testbed.onhost.model import Model, Shape, Weights
-from testbed.onhost.text import batch
+from testbed.onhost.jobs.layers import Rotary
+from testbed.onhost.jobs.model import Model, Shape, Weights
+from testbed.onhost.jobs.text import batch
 
 SMALL = Shape(dim=8, layers=2, heads=2, hidden=12, sequence=5)
 GROUPS = {

@@ -5,7 +5,7 @@ import time
 import pytest
 from rank_driver import open_rings
 
-from testbed.onhost.probe import LEAD, LONG, PAUSE, SHORT, SHORT_COUNT, probe
+from testbed.onhost.communication.probe import LEAD, LONG, PAUSE, SHORT, SHORT_COUNT, probe
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

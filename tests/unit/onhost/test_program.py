@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.onhost.program import HEAD, LONGEST_LINE, TAIL
+from testbed.onhost.jobs.program import HEAD, LONGEST_LINE, TAIL
 
 
 def options(*argv, **environment):

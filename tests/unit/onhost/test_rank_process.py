@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rank_driver import TOKEN, Gang
 
-from testbed.onhost.control import AGENT_GONE, LeaveOrder
-from testbed.onhost.links import Links
-from testbed.onhost.meeting import Seat, meet
-from testbed.onhost.model import Model, Shape
-from testbed.onhost.optimiser import Adam
-from testbed.onhost.ring import Ring
-from testbed.onhost.sockets import Port, listen
-from testbed.onhost.state import State
-from testbed.onhost.text import batch
+from testbed.bench.bundle import bundle
+from testbed.onhost.communication.control import AGENT_GONE, LeaveOrder
+from testbed.onhost.communication.links import Links
+from testbed.onhost.communication.meeting import Seat, meet
+from testbed.onhost.communication.ring import Ring
+from testbed.onhost.communication.sockets import Port, listen
+from testbed.onhost.jobs.model import Model, Shape
+from testbed.onhost.jobs.optimiser import Adam
+from testbed.onhost.jobs.state import State
+from testbed.onhost.jobs.text import batch
 
 WRONG = str(Path(__file__).with_name("wrong_rank.py"))
 SIZE = {"dim": 16, "layers": 2, "heads": 2, "hidden": 24, "sequence": 8}
@@ -377,13 +376,8 @@ def test_a_rank_without_an_agent_ends(gang):
 
 
 def test_a_rank_runs_from_an_archive_in_memory(gang):
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as bundle:
-        bundle.writestr("__main__.py", "from onhost.rank import main\nmain()\n")
-        for source in (Path(__file__).parents[3] / "testbed" / "onhost").glob("*.py"):
-            bundle.write(source, f"onhost/{source.name}")
     memory = os.memfd_create("bundle")
-    os.write(memory, archive.getvalue())
+    os.write(memory, bundle())
     job = gang("train", TRAIN, 0)
     member = job.start([f"/proc/self/fd/{memory}"], [memory])
     os.close(memory)

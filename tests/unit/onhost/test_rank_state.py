@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from testbed.onhost.errors import Refused
-from testbed.onhost.state import State
+from testbed.onhost.jobs.state import State
 
 
 def advanced(steps):

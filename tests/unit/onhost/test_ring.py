@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_driver import connection, open_rings
 
-from testbed.onhost.control import LeaveOrder
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.links import Links
+from testbed.onhost.communication.ring import SEGMENT, Ring, chunk_bounds
 from testbed.onhost.errors import Corrupt, Left, PeerLost, ProtocolError, WrongGeneration
-from testbed.onhost.links import Links
-from testbed.onhost.ring import SEGMENT, Ring, chunk_bounds
 
 
 def in_ring_order(vectors):

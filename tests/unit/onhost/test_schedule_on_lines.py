@@ -15,11 +15,11 @@ from rank_driver import open_rings
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
+from testbed.onhost.communication.layout import EAGER, OPENING
+from testbed.onhost.communication.parts import Program
+from testbed.onhost.communication.ring import chunk_bounds
+from testbed.onhost.communication.schedule import STAGING
 from testbed.onhost.errors import Left, PeerLost, ProtocolError, WrongGeneration
-from testbed.onhost.layout import EAGER, OPENING
-from testbed.onhost.parts import Program
-from testbed.onhost.ring import chunk_bounds
-from testbed.onhost.schedule import STAGING
 
 
 @st.composite

@@ -11,12 +11,12 @@ from broken_rounds import DOOMED, await_fate
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.schedule import to_json
-from testbed.onhost.exchange import Exchange
-from testbed.onhost.model import Model, Shape
-from testbed.onhost.optimiser import Adam
-from testbed.onhost.parts import Program
-from testbed.onhost.state import State
-from testbed.onhost.text import batch
+from testbed.onhost.communication.parts import Program
+from testbed.onhost.jobs.exchange import Exchange
+from testbed.onhost.jobs.model import Model, Shape
+from testbed.onhost.jobs.optimiser import Adam
+from testbed.onhost.jobs.state import State
+from testbed.onhost.jobs.text import batch
 
 SIZE = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "sequence": 8}
 TRAIN = {**SIZE, "batch": 1, "learning_rate": 0.01}

@@ -9,18 +9,18 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any, Protocol
 
-from .circuits import Circuits, Doors
-from .control import Control
-from .errors import Corrupt, Left, PeerLost, ProtocolError, Refused
-from .frames import Message
-from .lines import Lines
-from .links import Links
-from .meeting import Seat, meet, meet_everybody
-from .ping_pong import ping_pong
-from .probe import probe
-from .ring import Ring
-from .schedule import Group
-from .sockets import Port, listen
+from ..communication.circuits import Circuits, Doors
+from ..communication.control import Control
+from ..communication.lines import Lines
+from ..communication.links import Links
+from ..communication.meeting import Seat, meet, meet_everybody
+from ..communication.ping_pong import ping_pong
+from ..communication.probe import probe
+from ..communication.ring import Ring
+from ..communication.schedule import Group
+from ..communication.sockets import Port, listen
+from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
+from ..frames import Message
 from .state import State
 
 

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable
 
+from ..frames import Message
 from .children import die_with
-from .frames import Message
 from .processes import born, send
 
 LIMIT = 15.0

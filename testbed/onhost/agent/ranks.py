@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from typing import Any, Callable
 
+from ..frames import Message
 from .children import Child
 from .duty import FreezeCycle, Quota, group_of, remove_group
-from .frames import Message
 from .journal import HostJournal
 from .processes import MARK, born, end_marked, end_strays
 from .witness import Witnesses

@@ -25,8 +25,8 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from ..errors import Left, PeerLost
 from .control import LeaveOrder
-from .errors import Left, PeerLost
 from .parts import Part, Program, Record
 from .ring import chunk_bounds
 from .schedule import Group

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .control import Control
-from .errors import Corrupt
-from .ring import Ring
+from ..communication.control import Control
+from ..communication.ring import Ring
+from ..errors import Corrupt
 from .state import Numbers, State
 
 PERIOD = 1021

@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ..communication.control import Control
+from ..communication.ring import Ring
 from . import keeper
-from .control import Control
-from .ring import Ring
 from .state import State
 
 HEAD, TAIL = 512 << 10, 256 << 10

@@ -21,8 +21,8 @@ import tempfile
 import time
 from typing import Any, Optional, TypeVar
 
+from ..frames import Decoder, Message, encode
 from . import network
-from .frames import Decoder, Message, encode
 from .identity import IdentityPort
 from .journal import HostJournal
 from .ports import CarrierWatch, card_addresses, counters, hardware_address

@@ -16,8 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
+from ..errors import PeerLost
 from .control import LeaveOrder
-from .errors import PeerLost
 from .links import bytes_sent_by, frames_sent_by, interface_of
 from .sockets import SEND_BUFFER, discard
 

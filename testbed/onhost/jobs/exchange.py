@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..communication.parts import Program
+from ..communication.ring import Ring
+from ..communication.schedule import Group
+from ..errors import Corrupt, Refused
 from .checksums import BLOCK, count_of, first_wrong, looked_at, said_of
-from .errors import Corrupt, Refused
-from .parts import Program
-from .ring import Ring
-from .schedule import Group
 from .state import Numbers
 
 _PRIME = 65521

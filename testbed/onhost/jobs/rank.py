@@ -32,7 +32,7 @@ import os
 import socket
 import sys
 
-from .control import Control
+from ..communication.control import Control
 
 SWITCH_INTERVAL = 0.0005
 """Seconds after which the computing thread lets the control thread in; Python's own is ten times

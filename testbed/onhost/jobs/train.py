@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from .control import Control
+from ..communication.control import Control
+from ..communication.ring import Ring
+from ..communication.schedule import Group
 from .exchange import Exchange, Sum
 from .model import Model, Shape
 from .optimiser import Adam
-from .ring import Ring
-from .schedule import Group
 from .state import State
 from .text import batch
 

@@ -10,8 +10,8 @@ import select
 import socket
 from pathlib import Path
 
+from ..errors import PeerLost, ProtocolError
 from .control import LeaveOrder
-from .errors import PeerLost, ProtocolError
 from .sockets import discard
 
 _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL

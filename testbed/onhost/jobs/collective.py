@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
+from ..communication.circuits import Circuits, Leg, legs
+from ..communication.control import Control
+from ..communication.parts import Program, Record
+from ..communication.schedule import Group
+from ..errors import Refused
 from .allreduce import Pattern
-from .circuits import Circuits, Leg, legs
-from .control import Control
-from .errors import Refused
-from .parts import Program, Record
-from .schedule import Group
 from .state import Numbers, State
 
 if TYPE_CHECKING:
-    from .distributed import Distributed
+    from ..communication.distributed import Distributed
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Job:
     def _connected(self, group: Group, control: Control) -> Distributed | None:
         if self._options.library is None:
             return None
-        from .distributed import Distributed  # brings torch, seconds of it
+        from ..communication.distributed import Distributed  # brings torch, seconds of it
 
         return Distributed(group, self._options.library, control.leave)
 
@@ -223,7 +223,7 @@ def _on_wire(group: Group | Circuits) -> list[int]:
 def _load(library: str) -> None:
     """Import what takes seconds before anybody waits for it; raise Refused where it is missing."""
     try:
-        from . import distributed  # noqa: F401
+        from ..communication import distributed  # noqa: F401
     except ImportError as error:
         raise Refused(
             f"{library} comes with torch, which cannot be loaded here: {error}"

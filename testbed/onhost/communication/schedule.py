@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import ProtocolError, WrongGeneration
+from ..errors import ProtocolError, WrongGeneration
 from .layout import MAGIC, READY, Layout, Way
 from .lines import Lines
 from .parts import Program, Record

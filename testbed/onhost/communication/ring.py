@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import Corrupt, ProtocolError, WrongGeneration
+from ..errors import Corrupt, ProtocolError, WrongGeneration
 from .links import Links
 
 Vector = npt.NDArray[Any]

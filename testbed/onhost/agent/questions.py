@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Optional
 
-from .frames import Message
+from ..frames import Message
 from .identity import IdentityPort
 
 _numbers = itertools.count(1)

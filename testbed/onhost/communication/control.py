@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .errors import Left, ProtocolError
-from .frames import Decoder, Message, encode
+from ..errors import Left, ProtocolError
+from ..frames import Decoder, Message, encode
 
 AGENT_GONE = 3
 """Exit code of a rank whose agent closed the line."""

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Optional
 
-from .frames import Decoder, Message, encode
+from ..frames import Decoder, Message, encode
 
 _PR_SET_PDEATHSIG = 1
 _KILL_LIMIT = 5.0

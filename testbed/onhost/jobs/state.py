@@ -12,7 +12,7 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from .errors import Refused
+from ..errors import Refused
 
 Numbers = npt.NDArray[np.float32]
 

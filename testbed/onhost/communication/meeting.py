@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..errors import ProtocolError
+from ..frames import LENGTH_BYTES, Decoder, Message, encode
 from .control import LeaveOrder
-from .errors import ProtocolError
-from .frames import LENGTH_BYTES, Decoder, Message, encode
 from .sockets import Port, bound, discard, prepare
 
 SYN_PATIENCE = 0.05

@@ -1,0 +1,1 @@
+"""How ranks connect to each other, exchange bytes, and hear from their agent."""
