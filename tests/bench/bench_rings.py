@@ -18,9 +18,8 @@ import pytest
 
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
+from testbed.onhost.communication.connections import NEXT, PREVIOUS, PeerConnections
 from testbed.onhost.communication.control import LeaveOrder
-from testbed.onhost.communication.lines import Lines
-from testbed.onhost.communication.links import Links
 from testbed.onhost.communication.parts import Program
 from testbed.onhost.communication.ring import Ring
 from testbed.onhost.communication.schedule import Group
@@ -88,8 +87,8 @@ def _take_turns(
     for line in (*lines.values(), *pair):
         prepare(line)
     leave = LeaveOrder()
-    group = Group(rank, RANKS, Lines(lines, 1, leave))
-    around = Ring(rank, RANKS, Links(*pair, 1, leave))
+    group = Group(rank, RANKS, PeerConnections(lines, 1, leave))
+    around = Ring(rank, RANKS, PeerConnections({NEXT: pair[0], PREVIOUS: pair[1]}, 1, leave))
     program, vector = Program.of(to_json(ring(RANKS)), rank), np.zeros(size // 4, np.float32)
     spans: tuple[list[Span], list[Span]] = ([], [])
     for _ in range(times):

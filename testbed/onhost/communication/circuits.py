@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .communicator import Vector
+from .connections import PeerConnections
 from .control import Control
-from .lines import Lines
 from .meeting import Address, Seat, meet_some
 from .parts import Program, Record
-from .schedule import Group, Vector
+from .schedule import Group
 from .sockets import Port, discard
 
 HOME = 0
@@ -115,7 +116,7 @@ class Circuits:
             self._sockets[new[rank]] = line
         lines = {rank: self._sockets[joint] for rank, joint in self._peers[number].items()}
         self._groups[number] = Group(
-            *(self.rank, self.ranks, Lines(lines, self.generation, leave)),
+            *(self.rank, self.ranks, PeerConnections(lines, self.generation, leave)),
             around=number == HOME,
             shared=False,
         )
@@ -126,7 +127,7 @@ class Circuits:
         return self._groups[HOME]
 
     @property
-    def links(self) -> Circuits:
+    def connections(self) -> Circuits:
         """Return what is to be closed when the generation is left."""
         return self
 
@@ -138,7 +139,7 @@ class Circuits:
         """Return when every rank has called this, at home."""
         self.light(HOME)
         self.home.barrier()
-        self.home.links.acknowledge()
+        self.home.connections.acknowledge()
 
     def run(self, legs: Sequence[Leg], vector: Vector) -> Record:
         """Do this rank's part of a collective, and ask for circuits between its legs."""
@@ -162,7 +163,7 @@ class Circuits:
         asking = frozenset(range(self.ranks)) if of is None else of
         if self.rank in asking:
             if before in self._groups:
-                self._groups[before].links.drain()
+                self._groups[before].connections.drain()
             self._control.ask_for_circuits(
                 self.generation, self._asked, circuits=number, of=sorted(asking)
             )
@@ -178,11 +179,11 @@ class Circuits:
 
     def bytes_on_wire(self) -> int | None:
         """Return what both ports have sent since they exist, headers included."""
-        return self.home.links.bytes_on_wire()
+        return self.home.connections.bytes_on_wire()
 
     def frames_on_wire(self) -> int | None:
         """Return the frames that were sent by both."""
-        return self.home.links.frames_on_wire()
+        return self.home.connections.frames_on_wire()
 
     def close(self) -> None:
         """Discard every connection."""

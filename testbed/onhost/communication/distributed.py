@@ -26,9 +26,9 @@ import torch
 import torch.distributed as dist
 
 from ..errors import Left, PeerLost
+from .communicator import chunk_bounds
 from .control import LeaveOrder
 from .parts import Part, Program, Record
-from .ring import chunk_bounds
 from .schedule import Group
 
 Vector = npt.NDArray[Any]
@@ -50,7 +50,7 @@ class Distributed:
         """Connect to all other ranks of the group, each of which calls this too."""
         self._group, self._leave = group, leave
         self._device = torch.device("cuda", 0) if backend == "nccl" else torch.device("cpu")
-        if interface := group.links.interface():
+        if interface := group.connections.interface():
             os.environ["GLOO_SOCKET_IFNAME"] = interface
         others = _open_sockets()
         with self._breaking():
@@ -128,7 +128,7 @@ class Distributed:
     def _store(self) -> dist.Store:
         """Return where the ranks find each other: at the first one, on its port of the fabric."""
         group, number = self._group, np.zeros(1, np.int64)
-        host = group.links.address_of(None if group.rank == 0 else 0)
+        host = group.connections.address_of(None if group.rank == 0 else 0)
         if group.rank == 0:
             store = dist.TCPStore(host, 0, is_master=True, wait_for_workers=False)
             number[0] = store.port

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import replace
 
+from .communicator import chunk_bounds
 from .parts import Part, Program
-from .ring import chunk_bounds
 
 OPENING = struct.Struct("!4sIIIIIIQ")
 """Of a message: magic, generation, epoch, number, round, chunk, count of chunks, bytes."""
@@ -20,8 +20,8 @@ EAGER = 64 << 10
 before that its port still belongs to the rounds before, and whoever sends there slows them down."""
 
 
-class Way:
-    """One send or receive under way: its bytes, its opening, and whom it must not overtake."""
+class Transfer:
+    """One send or receive of a schedule: its elements, its opening, and what comes before it."""
 
     def __init__(self, part: Part, start: int, stop: int, magic: bytes = MAGIC) -> None:
         self.part, self.start, self.stop, self.magic = part, start, stop, magic
@@ -32,11 +32,9 @@ class Way:
         self.opening = b""
         self.heading = bytearray(OPENING.size)
         """The opening that comes, where this is a receive."""
-        self.opened = 0
-        self.after: tuple[Way, ...] = ()
+        self.after: tuple[Transfer, ...] = ()
         self.follows: tuple[int, bool] | None = None
         """The place that what we receive must have come to before this is sent."""
-        self.begun: float | None = None
         self.memory: memoryview | None = None
         """Where its bytes are, when not in the vector."""
 
@@ -55,7 +53,7 @@ class Way:
                 least = other.done
         return max(self.start, least)
 
-    def overlaps(self, other: Way) -> bool:
+    def overlaps(self, other: Transfer) -> bool:
         """Tell whether both are about the same elements of the vector, some of them."""
         mine = self.part.held is None and other.part.held is None
         return mine and self.start < other.stop and other.start < self.stop
@@ -72,62 +70,67 @@ class Layout:
         self.program = program  # kept, so that no other can have its identity
         self._itemsize = itemsize
         bounds = chunk_bounds(size, program.chunks)
-        self.sends = [_way(part, bounds) for part in program.sends]
-        self.receives = [_way(part, bounds) for part in program.receives]
-        for way in self.sends:
-            earlier = (r for r in self.receives if r.part.round < way.part.round)
-            way.after = tuple(r for r in earlier if r.overlaps(way))
-        for way, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
-            if way.part.peer != before.part.peer:
-                way.follows = (way.part.round, False)
-        self.peers = {way.part.peer for way in self.sends}
+        self.sends = [_transfer(part, bounds) for part in program.sends]
+        self.receives = [_transfer(part, bounds) for part in program.receives]
+        for transfer in self.sends:
+            earlier = (r for r in self.receives if r.part.round < transfer.part.round)
+            transfer.after = tuple(r for r in earlier if r.overlaps(transfer))
+        for transfer, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
+            if transfer.part.peer != before.part.peer:
+                transfer.follows = (transfer.part.round, False)
+        self.peers = {transfer.part.peer for transfer in self.sends}
         """Whom it sends to."""
         self.stays = len(self.peers) == 1 and len(self.sends) > 1
         """It sends to one peer round after round, as in a ring."""
-        for way in self.receives:
-            owed = (s for s in self.sends if s.part.round <= way.part.round)
-            way.after = tuple(s for s in owed if s.overlaps(way))
+        for transfer in self.receives:
+            owed = (s for s in self.sends if s.part.round <= transfer.part.round)
+            transfer.after = tuple(s for s in owed if s.overlaps(transfer))
         self._hold()
         if shared:
             self._announce()
 
     def _announce(self) -> None:
         """Put in its place what is said and heard before large messages."""
-        said = [self._ready(way) for way in self.receives if self._waits(way)]
-        heard = [self._ready(way) for way in self.sends if self._waits(way)]
-        for way in self.sends:
-            if self._waits(way):
-                way.follows = way.place
-        for way in said:
-            way.follows = way.place
-        self.sends = sorted([*said, *self.sends], key=lambda way: way.place)
-        self.receives = sorted([*heard, *self.receives], key=lambda way: way.place)
+        said = [self._ready(transfer) for transfer in self.receives if self._waits(transfer)]
+        heard = [self._ready(transfer) for transfer in self.sends if self._waits(transfer)]
+        for transfer in self.sends:
+            if self._waits(transfer):
+                transfer.follows = transfer.place
+        for transfer in said:
+            transfer.follows = transfer.place
+        self.sends = sorted([*said, *self.sends], key=lambda transfer: transfer.place)
+        self.receives = sorted([*heard, *self.receives], key=lambda transfer: transfer.place)
 
-    def _waits(self, way: Way) -> bool:
-        return way.part.turns and (way.stop - way.start) * self._itemsize > EAGER
+    def _length(self, transfer: Transfer) -> int:
+        """Return the bytes of its elements."""
+        return (transfer.stop - transfer.start) * self._itemsize
+
+    def _waits(self, transfer: Transfer) -> bool:
+        return transfer.part.turns and self._length(transfer) > EAGER
 
     @staticmethod
-    def _ready(way: Way) -> Way:
-        return Way(replace(way.part, adds=False, held=None), way.start, way.start, READY)
+    def _ready(transfer: Transfer) -> Transfer:
+        part = replace(transfer.part, adds=False, held=None)
+        return Transfer(part, transfer.start, transfer.start, READY)
 
     def _hold(self) -> None:
         """Give what passes through this rank a place apart, whole before it goes on."""
-        coming = {way.part.held: way for way in self.receives if way.part.held is not None}
-        for way in coming.values():
-            way.memory = memoryview(bytearray((way.stop - way.start) * self._itemsize))
-        for way in self.sends:
-            if way.part.held is not None:
-                source = coming[way.part.held]
-                way.after, way.memory = (source,), source.memory
+        coming = {t.part.held: t for t in self.receives if t.part.held is not None}
+        for transfer in coming.values():
+            transfer.memory = memoryview(bytearray(self._length(transfer)))
+        for transfer in self.sends:
+            if transfer.part.held is not None:
+                source = coming[transfer.part.held]
+                transfer.after, transfer.memory = (source,), source.memory
 
     def reset(self, number: tuple[int, int, int]) -> None:
         """Make it ready for a run: by its generation, its epoch and its number in that."""
-        for way in (*self.sends, *self.receives):
-            part = way.part
-            where = (part.round, part.chunk, part.count, (way.stop - way.start) * self._itemsize)
-            way.opening = OPENING.pack(way.magic, *number, *where)
-            way.opened, way.done, way.begun = 0, way.start, None
+        for transfer in (*self.sends, *self.receives):
+            part = transfer.part
+            where = (part.round, part.chunk, part.count, self._length(transfer))
+            transfer.opening = OPENING.pack(transfer.magic, *number, *where)
+            transfer.done = transfer.start
 
 
-def _way(part: Part, bounds: Sequence[tuple[int, int]]) -> Way:
-    return Way(part, bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1])
+def _transfer(part: Part, bounds: Sequence[tuple[int, int]]) -> Transfer:
+    return Transfer(part, bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1])

@@ -216,7 +216,7 @@ class Job:
 
 def _on_wire(group: Group | Circuits) -> list[int]:
     """Return bytes and frames that the ports of a group have sent; nothing where none counts."""
-    counted = (group.links.bytes_on_wire(), group.links.frames_on_wire())
+    counted = (group.connections.bytes_on_wire(), group.connections.frames_on_wire())
     return [count for count in counted if count is not None]
 
 

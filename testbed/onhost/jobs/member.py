@@ -10,12 +10,10 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ..communication.circuits import Circuits, Doors
+from ..communication.connections import NEXT, PREVIOUS, PeerConnections
 from ..communication.control import Control
-from ..communication.lines import Lines
-from ..communication.links import Links
 from ..communication.meeting import Seat, meet, meet_everybody
-from ..communication.ping_pong import ping_pong
-from ..communication.probe import probe
+from ..communication.probe import probe_pairs, probe_ring
 from ..communication.ring import Ring
 from ..communication.schedule import Group
 from ..communication.sockets import Port, listen
@@ -129,9 +127,10 @@ class Member:
         if self._job.meets == "everybody":
             del peers[rank]
             lines = meet_everybody(self._listener, self._to_next, peers, seat, leave)
-            return Group(rank, seat.ranks, Lines(lines, seat.generation, leave))
-        pair = meet(self._listener, self._to_next, peers[seat.next], seat, leave)
-        return Ring(rank, seat.ranks, Links(*pair, seat.generation, leave))
+            return Group(rank, seat.ranks, PeerConnections(lines, seat.generation, leave))
+        to_next, from_previous = meet(self._listener, self._to_next, peers[seat.next], seat, leave)
+        pair = {NEXT: to_next, PREVIOUS: from_previous}
+        return Ring(rank, seat.ranks, PeerConnections(pair, seat.generation, leave))
 
     def _restore(
         self, ring: Ring | Group | Circuits, step: int, restore: Mapping[str, int]
@@ -175,7 +174,7 @@ class Member:
 
     def _part(self) -> None:
         if self._together is not None:
-            self._together.links.close()
+            self._together.connections.close()
             self._together = None
 
 
@@ -186,11 +185,11 @@ def _probed(together: Ring | Group | Circuits) -> dict[str, Any]:
     and who runs ahead on one takes nothing from any other.
     """
     if isinstance(together, Ring):
-        return asdict(probe(together))
+        return asdict(probe_ring(together))
     if isinstance(together, Circuits):
-        return {**asdict(ping_pong(together.home)), "changes": together.time_changes()}
-    found = ping_pong(together)
-    together.links.suit(found.long_bytes / found.long_seconds)
+        return {**asdict(probe_pairs(together.home)), "changes": together.time_changes()}
+    found = probe_pairs(together)
+    together.connections.size_buffers(found.long_bytes / found.long_seconds)
     return asdict(found)
 
 

@@ -10,35 +10,34 @@ import argparse
 import os
 import signal
 import socket
-from collections.abc import Sequence
 from importlib import import_module
 
+from testbed.onhost.communication.connections import Peer, PeerConnections
 from testbed.onhost.communication.control import Control
 from testbed.onhost.communication.layout import MAGIC, OPENING
-from testbed.onhost.communication.lines import Lines
 from testbed.onhost.communication.meeting import Seat, meet_everybody
 from testbed.onhost.communication.schedule import Group
 from testbed.onhost.communication.sockets import Port, listen
 
 
-class DoomedLines(Lines):
-    """Lines on which a share of the message of one round goes out, and nothing after it."""
+class DoomedConnections(PeerConnections):
+    """Connections on which a share of the message of one round goes out, and nothing after it."""
 
     def doom(self, number: int, share: float, fate: int) -> None:
         self._round, self._share, self._fate = number, share, fate
         self._left: int | None = None
 
-    def send(self, rank: int, pieces: Sequence[memoryview | bytes]) -> int:
+    def send(self, peer: Peer, *pieces: memoryview | bytes) -> int:
         if self._left is None and bytes(pieces[0][:4]) == MAGIC:
             opening = OPENING.unpack(pieces[0])
             if opening[4] == self._round:
                 self._left = round(self._share * (OPENING.size + opening[-1]))
         if self._left is None:
-            return super().send(rank, pieces)
+            return super().send(peer, *pieces)
         if not self._left:
             os.kill(os.getpid(), self._fate)
         whole = b"".join(pieces)
-        sent = super().send(rank, [whole[: self._left]])
+        sent = super().send(peer, whole[: self._left])
         self._left -= sent
         return sent
 
@@ -65,7 +64,7 @@ def main() -> None:
     peers = {m["rank"]: (m["address"], m["port"]) for m in join["members"] if m["rank"] != rank}
     seat = Seat(told["token"], generation, rank, len(peers) + 1)
     lines = meet_everybody(listener, port, peers, seat, control.leave)
-    doomed = DoomedLines(lines, generation, control.leave)
+    doomed = DoomedConnections(lines, generation, control.leave)
     doomed.doom(given.round, given.share, given.fate)
     job.run(Group(rank, seat.ranks, doomed), control)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from rank_driver import connection
 
+from testbed.onhost.communication.connections import PeerConnections
 from testbed.onhost.communication.control import LeaveOrder
-from testbed.onhost.communication.lines import Lines
 from testbed.onhost.communication.schedule import Group
 
 PATIENCE = 60.0
@@ -50,7 +50,7 @@ def _take_part(
     rank: int, lines: Mapping[int, socket.socket], pipe: Connection, job: Job, more: tuple[Any, ...]
 ) -> None:
     leave = LeaveOrder()
-    group = Group(rank, len(lines) + 1, Lines(lines, 1, leave))
+    group = Group(rank, len(lines) + 1, PeerConnections(lines, 1, leave))
     try:
         pipe.send(job(group, leave, *more))
     except Exception as error:

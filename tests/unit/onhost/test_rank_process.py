@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rank_driver import TOKEN, Gang
+from rank_driver import TOKEN, Gang, around
 
 from testbed.bench.bundle import bundle
 from testbed.onhost.communication.control import AGENT_GONE, LeaveOrder
-from testbed.onhost.communication.links import Links
 from testbed.onhost.communication.meeting import Seat, meet
 from testbed.onhost.communication.ring import Ring
 from testbed.onhost.communication.sockets import Port, listen
@@ -265,11 +264,11 @@ def test_wrong_sums_stop_the_rank(gang):
         members = [{"rank": r, "address": a, "port": p} for r, (a, p) in enumerate(places)]
         member.tell("join", generation=1, members=members, step=0, restore={}, probe=False)
         pair = meet(listener, port, places[0], Seat(TOKEN, 1, 1, 2), leave)
-        links = Links(*pair, 1, leave)
+        connections = around(*pair, 1, leave)
         width = -(-(Shape(**SIZE).parameters + 1) // 2) + 2 * 2  # and what is said of two blocks
-        Ring(1, 2, links).all_reduce(np.zeros(2 * (width + 1), np.float32))
+        Ring(1, 2, connections).all_reduce(np.zeros(2 * (width + 1), np.float32))
         corrupt = member.hear("corrupt", generation=1, step=0)
-        links.close()
+        connections.close()
     leave.close()
     assert "the sentinel of chunk 0" in corrupt["why"]
     member.tell("leave", generation=1)

@@ -15,10 +15,10 @@ from rank_driver import open_rings
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
+from testbed.onhost.communication.communicator import chunk_bounds
+from testbed.onhost.communication.execution import STAGING
 from testbed.onhost.communication.layout import EAGER, OPENING
 from testbed.onhost.communication.parts import Program
-from testbed.onhost.communication.ring import chunk_bounds
-from testbed.onhost.communication.schedule import STAGING
 from testbed.onhost.errors import Left, PeerLost, ProtocolError, WrongGeneration
 
 
@@ -168,8 +168,8 @@ def test_only_towards_a_peer_that_one_stays_with_may_much_wait_unsent():
     rate, lowat = 12.5e6, 25  # bytes a second; TCP_NOTSENT_LOWAT
 
     def take_part(group):
-        group.links.suit(rate)
-        lines, found = group.links._lines, []
+        group.connections.size_buffers(rate)
+        lines, found = group.connections._sockets, []
         for name in ("ring", "rhd", "ring"):
             program = Program.of(to_json(all_reduce(name, 4)), group.rank)
             group.barrier()
@@ -188,13 +188,13 @@ def test_an_opening_goes_with_the_first_bytes_of_its_message_and_wakes_nobody_fo
     schedule, alone = to_json(ring(3)), []
 
     def take_part(group):
-        send = group.links.send
+        send = group.connections.send
 
-        def watched(rank, pieces):
+        def watched(peer, *pieces):
             alone.extend(len(p) for p in pieces if len(pieces) == 1 and len(p) == OPENING.size)
-            return send(rank, pieces)
+            return send(peer, *pieces)
 
-        group.links.send = watched
+        group.connections.send = watched
         group.run(Program.of(schedule, group.rank), np.zeros(100_000, np.float32))
 
     with open_groups(3) as groups:
@@ -251,7 +251,7 @@ def test_a_rank_that_went_away_is_named():
 
         def take_part(group):
             if group.rank == 2:
-                group.links.close()
+                group.connections.close()
                 return ""
             with pytest.raises(PeerLost) as lost:
                 group.run(Program.of(schedule, group.rank), np.zeros(1 << 20, np.float32))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.onhost.communication.ring import chunk_bounds
+from testbed.onhost.communication.communicator import chunk_bounds
 from testbed.onhost.errors import Corrupt
 from testbed.onhost.jobs.exchange import Exchange, sentinels
 from testbed.onhost.jobs.optimiser import BLOCK, EPSILON, FIRST_DECAY, SECOND_DECAY, Adam
