@@ -17,8 +17,9 @@ from typing import Any
 from .communicator import Vector
 from .connections import PeerConnections
 from .control import Control
-from .meeting import Address, Seat, meet_some
+from .handshake import Address, connect_peers
 from .parts import Program, Record
+from .rank_identity import RankIdentity
 from .schedule import Group
 from .sockets import Port, discard
 
@@ -60,15 +61,15 @@ class Circuits:
 
     def __init__(
         self,
-        seat: Seat,
+        identity: RankIdentity,
         circuits: Sequence[Sequence[Joint]],
         tour: Sequence[int],
         control: Control,
     ) -> None:
-        self.rank, self.ranks, self.generation = seat.rank, seat.ranks, seat.generation
+        self.rank, self.ranks, self.generation = identity.rank, identity.ranks, identity.generation
         self._control = control
         self._tour = tour
-        self._peers = [_peers(seat.rank, joints) for joints in circuits]
+        self._peers = [_peers(identity.rank, joints) for joints in circuits]
         self._sockets: dict[Joint, socket.socket] = {}
         self._groups: dict[int, Group] = {}
         self._now = HOME
@@ -79,7 +80,7 @@ class Circuits:
         cls,
         doors: Doors,
         members: Mapping[int, Mapping[str, Any]],
-        seat: Seat,
+        identity: RankIdentity,
         told: Mapping[str, Any],
         control: Control,
     ) -> Circuits:
@@ -88,12 +89,12 @@ class Circuits:
         Raise Left, with nothing left open.
         """
         addresses = {r: ((m["address"], m["port"]), tuple(m["second"])) for r, m in members.items()}
-        together = cls(seat, told["circuits"], told["tour"], control)
+        together = cls(identity, told["circuits"], told["tour"], control)
         try:
             for number in (HOME, *told["tour"]):
                 together.light(number)
                 if number not in together._groups:
-                    together._meet_those_of(number, doors, addresses, seat)
+                    together._meet_those_of(number, doors, addresses, identity)
         except BaseException:
             together.close()
             raise
@@ -104,7 +105,7 @@ class Circuits:
         number: int,
         doors: Doors,
         addresses: Mapping[int, tuple[Address, Address]],
-        seat: Seat,
+        identity: RankIdentity,
     ) -> None:
         new = {r: joint for r, joint in self._peers[number].items() if joint not in self._sockets}
         ways = {}
@@ -112,7 +113,7 @@ class Circuits:
             own, other = sorted(joint, key=lambda end: end[0] != self.rank)
             ways[rank] = (doors.ports[own[1]], addresses[rank][other[1]])
         leave = self._control.leave
-        for rank, line in meet_some(doors.listeners, ways, seat, leave).items():
+        for rank, line in connect_peers(doors.listeners, ways, identity, leave).items():
             self._sockets[new[rank]] = line
         lines = {rank: self._sockets[joint] for rank, joint in self._peers[number].items()}
         self._groups[number] = Group(

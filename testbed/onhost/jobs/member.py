@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ..communication.circuits import Circuits, Doors
-from ..communication.connections import NEXT, PREVIOUS, PeerConnections
+from ..communication.connections import PeerConnections
 from ..communication.control import Control
-from ..communication.meeting import Seat, meet, meet_everybody
+from ..communication.handshake import connect_all, connect_neighbours
 from ..communication.probe import probe_pairs, probe_ring
+from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
 from ..communication.schedule import Group
 from ..communication.sockets import Port, listen
@@ -118,19 +119,20 @@ class Member:
         members = {member["rank"]: member for member in command["members"]}
         if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
             raise Refused(f"rank {rank} has no place among {sorted(members)}")
-        seat = Seat(self._token, command["generation"], rank, len(members))
+        identity = RankIdentity(self._token, command["generation"], rank, len(members))
         leave = self._control.leave
         peers = {other: (m["address"], m["port"]) for other, m in members.items()}
         if self._circuits is not None and self._second is not None:
             doors = Doors((self._from_previous, self._to_next), (self._listener, self._second))
-            return Circuits.meet(doors, members, seat, self._circuits, self._control)
+            return Circuits.meet(doors, members, identity, self._circuits, self._control)
         if self._job.meets == "everybody":
             del peers[rank]
-            lines = meet_everybody(self._listener, self._to_next, peers, seat, leave)
-            return Group(rank, seat.ranks, PeerConnections(lines, seat.generation, leave))
-        to_next, from_previous = meet(self._listener, self._to_next, peers[seat.next], seat, leave)
-        pair = {NEXT: to_next, PREVIOUS: from_previous}
-        return Ring(rank, seat.ranks, PeerConnections(pair, seat.generation, leave))
+            sockets = connect_all(self._listener, self._to_next, peers, identity, leave)
+            return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))
+        pair = connect_neighbours(
+            self._listener, self._to_next, peers[identity.next], identity, leave
+        )
+        return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 
     def _restore(
         self, ring: Ring | Group | Circuits, step: int, restore: Mapping[str, int]

@@ -14,8 +14,9 @@ from importlib import import_module
 
 from testbed.onhost.communication.connections import Peer, PeerConnections
 from testbed.onhost.communication.control import Control
+from testbed.onhost.communication.handshake import connect_all
 from testbed.onhost.communication.layout import MAGIC, OPENING
-from testbed.onhost.communication.meeting import Seat, meet_everybody
+from testbed.onhost.communication.rank_identity import RankIdentity
 from testbed.onhost.communication.schedule import Group
 from testbed.onhost.communication.sockets import Port, listen
 
@@ -62,11 +63,11 @@ def main() -> None:
         job.state.commit()
     rank, generation = join["rank"], join["generation"]
     peers = {m["rank"]: (m["address"], m["port"]) for m in join["members"] if m["rank"] != rank}
-    seat = Seat(told["token"], generation, rank, len(peers) + 1)
-    lines = meet_everybody(listener, port, peers, seat, control.leave)
-    doomed = DoomedConnections(lines, generation, control.leave)
+    identity = RankIdentity(told["token"], generation, rank, len(peers) + 1)
+    sockets = connect_all(listener, port, peers, identity, control.leave)
+    doomed = DoomedConnections(sockets, generation, control.leave)
     doomed.doom(given.round, given.share, given.fate)
-    job.run(Group(rank, seat.ranks, doomed), control)
+    job.run(Group(rank, identity.ranks, doomed), control)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rank_driver import TOKEN, Gang, around
+from rank_driver import TOKEN, Gang
 
 from testbed.bench.bundle import bundle
+from testbed.onhost.communication.connections import PeerConnections
 from testbed.onhost.communication.control import AGENT_GONE, LeaveOrder
-from testbed.onhost.communication.meeting import Seat, meet
+from testbed.onhost.communication.handshake import connect_neighbours
+from testbed.onhost.communication.rank_identity import RankIdentity
 from testbed.onhost.communication.ring import Ring
 from testbed.onhost.communication.sockets import Port, listen
 from testbed.onhost.jobs.model import Model, Shape
@@ -263,8 +265,9 @@ def test_wrong_sums_stop_the_rank(gang):
         places = [(ready["address"], ready["port"]), listener.getsockname()]
         members = [{"rank": r, "address": a, "port": p} for r, (a, p) in enumerate(places)]
         member.tell("join", generation=1, members=members, step=0, restore={}, probe=False)
-        pair = meet(listener, port, places[0], Seat(TOKEN, 1, 1, 2), leave)
-        connections = around(*pair, 1, leave)
+        identity = RankIdentity(TOKEN, 1, 1, 2)
+        pair = connect_neighbours(listener, port, places[0], identity, leave)
+        connections = PeerConnections(pair, 1, leave)
         width = -(-(Shape(**SIZE).parameters + 1) // 2) + 2 * 2  # and what is said of two blocks
         Ring(1, 2, connections).all_reduce(np.zeros(2 * (width + 1), np.float32))
         corrupt = member.hear("corrupt", generation=1, step=0)
