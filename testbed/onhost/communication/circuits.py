@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from .communicator import Vector
 from .connections import PeerConnections
@@ -23,18 +23,18 @@ from .rank_identity import RankIdentity
 from .schedule import Group
 from .sockets import Port, discard
 
-HOME = 0
+RING = 0
 """The number of the circuits of the ring."""
 
 PASSES = 8
 """How often every change is made to measure it."""
 
-Joint = tuple[tuple[int, int], tuple[int, int]]
+CircuitEnds = tuple[tuple[int, int], tuple[int, int]]
 """A circuit: a rank and the number of its port, at either end; the lower rank first."""
 
 
 @dataclass(frozen=True)
-class Doors:
+class FabricPorts:
     """A rank's two fabric ports and the listener on each; port 0 comes first."""
 
     ports: tuple[Port, Port]
@@ -42,7 +42,7 @@ class Doors:
 
 
 @dataclass(frozen=True)
-class Leg:
+class ScheduleStage:
     """Rounds of a collective over the same circuits: this rank's part of them."""
 
     circuits: int
@@ -51,122 +51,118 @@ class Leg:
     """The ranks that have a part."""
 
 
-class Circuits:
+class CircuitGroup:
     """All ranks of one generation, with connections over every circuit that they will ask for.
 
     `run` and `barrier` are like those of `Group`, and every rank calls both in the same order.
-    `circuits` are all that they will ask for, by number, and a `tour` of them: from home through
-    every change that a collective will make, and home again.
+    `circuits` are all that they will ask for, by number, and `tour` the order in which every change
+    that a collective will make is made once, from the ring's circuits back to them.
     """
 
     def __init__(
         self,
         identity: RankIdentity,
-        circuits: Sequence[Sequence[Joint]],
+        circuits: Sequence[Sequence[CircuitEnds]],
         tour: Sequence[int],
         control: Control,
     ) -> None:
-        self.rank, self.ranks, self.generation = identity.rank, identity.ranks, identity.generation
+        self.rank, self.ranks = identity.rank, identity.ranks
+        self.generation = identity.generation
         self._control = control
         self._tour = tour
-        self._peers = [_peers(identity.rank, joints) for joints in circuits]
-        self._sockets: dict[Joint, socket.socket] = {}
+        self._circuits = [_by_peer(identity.rank, ends) for ends in circuits]
+        self._sockets: dict[CircuitEnds, socket.socket] = {}
         self._groups: dict[int, Group] = {}
-        self._now = HOME
-        self._asked = 0
+        self._lit = RING
+        self._requests = 0
 
     @classmethod
-    def meet(
+    def connect(
         cls,
-        doors: Doors,
+        ports: FabricPorts,
         members: Mapping[int, Mapping[str, Any]],
         identity: RankIdentity,
-        told: Mapping[str, Any],
+        options: Mapping[str, Any],
         control: Control,
-    ) -> Circuits:
-        """Go on the tour, and meet who is at the other ends of the circuits.
+    ) -> CircuitGroup:
+        """Make every change of the tour, and connect to the ranks at the other ends.
 
         Raise Left, with nothing left open.
         """
         addresses = {r: ((m["address"], m["port"]), tuple(m["second"])) for r, m in members.items()}
-        together = cls(identity, told["circuits"], told["tour"], control)
+        group = cls(identity, options["circuits"], options["tour"], control)
         try:
-            for number in (HOME, *told["tour"]):
-                together.light(number)
-                if number not in together._groups:
-                    together._meet_those_of(number, doors, addresses, identity)
+            for number in (RING, *options["tour"]):
+                group.light(number)
+                if number not in group._groups:
+                    group._connect_over(number, ports, addresses, identity)
         except BaseException:
-            together.close()
+            group.close()
             raise
-        return together
+        return group
 
-    def _meet_those_of(
+    def _connect_over(
         self,
         number: int,
-        doors: Doors,
+        ports: FabricPorts,
         addresses: Mapping[int, tuple[Address, Address]],
         identity: RankIdentity,
     ) -> None:
-        new = {r: joint for r, joint in self._peers[number].items() if joint not in self._sockets}
-        ways = {}
-        for rank, joint in new.items():
-            own, other = sorted(joint, key=lambda end: end[0] != self.rank)
-            ways[rank] = (doors.ports[own[1]], addresses[rank][other[1]])
+        circuits = self._circuits[number]
+        new = {rank: ends for rank, ends in circuits.items() if ends not in self._sockets}
+        paths = {}
+        for rank, ends in new.items():
+            own, other = sorted(ends, key=lambda end: end[0] != self.rank)
+            paths[rank] = (ports.ports[own[1]], addresses[rank][other[1]])
         leave = self._control.leave
-        for rank, line in connect_peers(doors.listeners, ways, identity, leave).items():
-            self._sockets[new[rank]] = line
-        lines = {rank: self._sockets[joint] for rank, joint in self._peers[number].items()}
+        for rank, connection in connect_peers(ports.listeners, paths, identity, leave).items():
+            self._sockets[new[rank]] = connection
+        sockets = {rank: self._sockets[ends] for rank, ends in circuits.items()}
+        connections = PeerConnections(sockets, self.generation, leave)
         self._groups[number] = Group(
-            *(self.rank, self.ranks, PeerConnections(lines, self.generation, leave)),
-            around=number == HOME,
-            shared=False,
+            self.rank, self.ranks, connections, around=number == RING, shared=False
         )
 
     @property
-    def home(self) -> Group:
+    def ring(self) -> Group:
         """Return the group of the ring, in which a rank reaches its two neighbours."""
-        return self._groups[HOME]
-
-    @property
-    def connections(self) -> Circuits:
-        """Return what is to be closed when the generation is left."""
-        return self
+        return self._groups[RING]
 
     def checkpoint(self) -> None:
         """Raise Left when this generation must be left."""
         self._control.leave.check(self.generation)
 
     def barrier(self) -> None:
-        """Return when every rank has called this, at home."""
-        self.light(HOME)
-        self.home.barrier()
-        self.home.connections.acknowledge()
+        """Return when every rank has called this, on the circuits of the ring."""
+        self.light(RING)
+        self.ring.barrier()
+        self.ring.connections.acknowledge()
 
-    def run(self, legs: Sequence[Leg], vector: Vector) -> Record:
-        """Do this rank's part of a collective, and ask for circuits between its legs."""
+    def run(self, stages: Sequence[ScheduleStage], vector: Vector) -> Record:
+        """Do this rank's part of a collective, and ask for circuits between its stages."""
         record, before = Record(), frozenset[int]()
-        for leg in legs:
-            self.light(leg.circuits, before | leg.acting)
-            record.add(self._groups[leg.circuits].run(leg.program, vector))
-            before = leg.acting
+        for stage in stages:
+            self.light(stage.circuits, before | stage.acting)
+            record.add(self._groups[stage.circuits].run(stage.program, vector))
+            before = stage.acting
         return record
 
-    def light(self, number: int, of: frozenset[int] | None = None) -> None:
-        """Have circuits lit, with those ranks that leave or enter them; all, if none are named.
+    def light(self, number: int, ranks: Optional[frozenset[int]] = None) -> None:
+        """Have circuits lit, together with those ranks that leave or enter them; None for all.
 
         The others go on: one that comes late must not keep those from their circuits that are
         there.
         """
-        if number == self._now:
+        if number == self._lit:
             return
-        before, self._now = self._now, number
-        self._asked += 1
-        asking = frozenset(range(self.ranks)) if of is None else of
+        before, self._lit = self._lit, number
+        self._requests += 1
+        asking = frozenset(range(self.ranks)) if ranks is None else ranks
         if self.rank in asking:
             if before in self._groups:
                 self._groups[before].connections.drain()
             self._control.ask_for_circuits(
-                self.generation, self._asked, circuits=number, of=sorted(asking)
+                self.generation, self._requests, circuits=number, of=sorted(asking)
             )
 
     def time_changes(self) -> list[float]:
@@ -178,24 +174,24 @@ class Circuits:
             found.append(time.monotonic() - begin)
         return found
 
-    def bytes_on_wire(self) -> int | None:
-        """Return what both ports have sent since they exist, headers included."""
-        return self.home.connections.bytes_on_wire()
+    def bytes_on_wire(self) -> Optional[int]:
+        """Return the bytes that both ports have sent since they exist, headers included."""
+        return self.ring.bytes_on_wire()
 
-    def frames_on_wire(self) -> int | None:
-        """Return the frames that were sent by both."""
-        return self.home.connections.frames_on_wire()
+    def frames_on_wire(self) -> Optional[int]:
+        """Return the frames that both ports have sent."""
+        return self.ring.frames_on_wire()
 
     def close(self) -> None:
         """Discard every connection."""
-        for line in self._sockets.values():
-            discard(line)
+        for connection in self._sockets.values():
+            discard(connection)
 
 
-def legs(stages: Sequence[Mapping[str, Any]], rank: int) -> tuple[Leg, ...]:
+def stages_of(stages: Sequence[Mapping[str, Any]], rank: int) -> tuple[ScheduleStage, ...]:
     """Return a rank's part of a collective, given as stages: circuits and a schedule each."""
     return tuple(
-        Leg(
+        ScheduleStage(
             stage["circuits"],
             Program.of(stage, rank),
             frozenset(end for step in stage["rounds"] for row in step for end in row[:2]),
@@ -204,9 +200,9 @@ def legs(stages: Sequence[Mapping[str, Any]], rank: int) -> tuple[Leg, ...]:
     )
 
 
-def _peers(rank: int, circuits: Sequence[Joint]) -> dict[int, Joint]:
-    """Return by which circuit a rank reaches whom."""
-    found: dict[int, Joint] = {}
+def _by_peer(rank: int, circuits: Sequence[CircuitEnds]) -> dict[int, CircuitEnds]:
+    """Return the circuit by which a rank reaches each of the others that it reaches."""
+    found: dict[int, CircuitEnds] = {}
     for (a, port_a), (b, port_b) in sorted(circuits):
         if rank in (a, b):
             found.setdefault(b if rank == a else a, ((a, port_a), (b, port_b)))

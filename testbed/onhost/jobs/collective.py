@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
-from ..communication.circuits import Circuits, Leg, legs
+from ..communication.circuits import CircuitGroup, ScheduleStage, stages_of
 from ..communication.control import Control
 from ..communication.parts import Program, Record
 from ..communication.schedule import Group
@@ -29,7 +29,7 @@ class Options:
 
     Each size is run `iterations` times by all algorithms in turn, and before that `warmup` times.
     An algorithm without a schedule is what the `library` has of its own.
-    On a circuit switch a schedule is in stages, `circuits` says what `Circuits` must know, and
+    On a circuit switch a schedule is in stages, `circuits` says what `CircuitGroup` must know, and
     `choices` of which algorithms one schedule will be chosen for each size, and from which.
     """
 
@@ -63,10 +63,10 @@ class Turn:
 class Run:
     """One algorithm, ready to run: a schedule or what a library has of its own, and who does it."""
 
-    group: Group | Circuits
+    group: Group | CircuitGroup
     program: Program | None = None
     library: Distributed | None = None
-    legs: tuple[Leg, ...] = ()
+    stages: tuple[ScheduleStage, ...] = ()
     """The schedule in parts, on circuits."""
 
     def prepare(self, vector: Numbers) -> None:
@@ -78,8 +78,8 @@ class Run:
         """Do it."""
         if self.library is not None:
             return self.library.run(self.program) if self.program else self.library.all_reduce()
-        if isinstance(self.group, Circuits):
-            return self.group.run(self.legs, vector)
+        if isinstance(self.group, CircuitGroup):
+            return self.group.run(self.stages, vector)
         assert self.program is not None
         return self.group.run(self.program, vector)
 
@@ -105,11 +105,13 @@ class Job:
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Do nothing: every size warms up its own buffer, over the connections."""
 
-    def run(self, group: Group | Circuits, control: Control) -> None:
+    def run(self, group: Group | CircuitGroup, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""
-        if isinstance(group, Circuits):
+        if isinstance(group, CircuitGroup):
             schedules = self._options.schedules.items()
-            runs = {name: Run(group, legs=legs(data, group.rank)) for name, data in schedules}
+            runs = {
+                name: Run(group, stages=stages_of(data, group.rank)) for name, data in schedules
+            }
             self._take_turns(runs, group, control)
             return
         library = self._connected(group, control)
@@ -135,7 +137,7 @@ class Job:
         return runs
 
     def _take_turns(
-        self, runs: Mapping[str, Run], group: Group | Circuits, control: Control
+        self, runs: Mapping[str, Run], group: Group | CircuitGroup, control: Control
     ) -> None:
         chosen = self._chosen(control, group.generation)
         while True:
@@ -187,7 +189,7 @@ class Job:
         )
 
     def _exchange(
-        self, run: Run, group: Group | Circuits, step: int, control: Control | None
+        self, run: Run, group: Group | CircuitGroup, step: int, control: Control | None
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
         pattern = self._pattern
@@ -214,9 +216,9 @@ class Job:
         }
 
 
-def _on_wire(group: Group | Circuits) -> list[int]:
+def _on_wire(group: Group | CircuitGroup) -> list[int]:
     """Return bytes and frames that the ports of a group have sent; nothing where none counts."""
-    counted = (group.connections.bytes_on_wire(), group.connections.frames_on_wire())
+    counted = (group.bytes_on_wire(), group.frames_on_wire())
     return [count for count in counted if count is not None]
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any, Protocol
 
-from ..communication.circuits import Circuits, Doors
+from ..communication.circuits import CircuitGroup, FabricPorts
 from ..communication.connections import PeerConnections
 from ..communication.control import Control
 from ..communication.handshake import connect_all, connect_neighbours
@@ -55,7 +55,7 @@ class Member:
         self._listener = listen(self._from_previous)
         self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
         self._second = None if self._circuits is None else listen(self._to_next)
-        self._together: Ring | Group | Circuits | None = None
+        self._together: Ring | Group | CircuitGroup | None = None
         self._is_running = False
 
     def serve(self) -> None:
@@ -114,7 +114,7 @@ class Member:
         else:
             self._report_end(generation)
 
-    def _connect(self, command: Message) -> Ring | Group | Circuits:
+    def _connect(self, command: Message) -> Ring | Group | CircuitGroup:
         rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
         members = {member["rank"]: member for member in command["members"]}
         if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
@@ -123,8 +123,10 @@ class Member:
         leave = self._control.leave
         peers = {other: (m["address"], m["port"]) for other, m in members.items()}
         if self._circuits is not None and self._second is not None:
-            doors = Doors((self._from_previous, self._to_next), (self._listener, self._second))
-            return Circuits.meet(doors, members, identity, self._circuits, self._control)
+            ports = FabricPorts(
+                (self._from_previous, self._to_next), (self._listener, self._second)
+            )
+            return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
         if self._job.meets == "everybody":
             del peers[rank]
             sockets = connect_all(self._listener, self._to_next, peers, identity, leave)
@@ -135,7 +137,7 @@ class Member:
         return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
 
     def _restore(
-        self, ring: Ring | Group | Circuits, step: int, restore: Mapping[str, int]
+        self, ring: Ring | Group | CircuitGroup, step: int, restore: Mapping[str, int]
     ) -> None:
         """Come to the state before `step`: by stepping back, or from the previous rank.
 
@@ -176,11 +178,11 @@ class Member:
 
     def _part(self) -> None:
         if self._together is not None:
-            self._together.connections.close()
+            self._together.close()
             self._together = None
 
 
-def _probed(together: Ring | Group | Circuits) -> dict[str, Any]:
+def _probed(together: Ring | Group | CircuitGroup) -> dict[str, Any]:
     """Measure the links, and what it takes to change them where that is asked for.
 
     A group's buffers are suited to what was found. Circuits need not: on each there are but two,
@@ -188,14 +190,16 @@ def _probed(together: Ring | Group | Circuits) -> dict[str, Any]:
     """
     if isinstance(together, Ring):
         return asdict(probe_ring(together))
-    if isinstance(together, Circuits):
-        return {**asdict(probe_pairs(together.home)), "changes": together.time_changes()}
+    if isinstance(together, CircuitGroup):
+        return {**asdict(probe_pairs(together.ring)), "changes": together.time_changes()}
     found = probe_pairs(together)
     together.connections.size_buffers(found.long_bytes / found.long_seconds)
     return asdict(found)
 
 
-def _may_restore(ring: Ring | Group | Circuits, source: int, restore: Mapping[str, int]) -> bool:
+def _may_restore(
+    ring: Ring | Group | CircuitGroup, source: int, restore: Mapping[str, int]
+) -> bool:
     """Tell whether a rank can have its state from `source`: only its predecessor hands it on."""
     if not isinstance(ring, Ring):
         return False

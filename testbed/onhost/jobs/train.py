@@ -125,7 +125,7 @@ class Job:
             bytes=sent,
             delayed=delayed,
             waits=waits,
-            wire=together.connections.bytes_on_wire(),
+            wire=together.bytes_on_wire(),
         )
 
     def _is_agreed(self, number: int) -> bool:
