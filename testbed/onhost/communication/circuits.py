@@ -17,10 +17,10 @@ from typing import Any, Optional
 from .communicator import Vector
 from .connections import PeerConnections
 from .control import Control
+from .group import Group
 from .handshake import Address, connect_peers
-from .parts import Program, Record
 from .rank_identity import RankIdentity
-from .schedule import Group
+from .rank_schedule import RankSchedule, ScheduleRecord
 from .sockets import Port, discard
 
 RING = 0
@@ -46,7 +46,7 @@ class ScheduleStage:
     """Rounds of a collective over the same circuits: this rank's part of them."""
 
     circuits: int
-    program: Program
+    schedule: RankSchedule
     acting: frozenset[int]
     """The ranks that have a part."""
 
@@ -138,12 +138,12 @@ class CircuitGroup:
         self.ring.barrier()
         self.ring.connections.acknowledge()
 
-    def run(self, stages: Sequence[ScheduleStage], vector: Vector) -> Record:
+    def run(self, stages: Sequence[ScheduleStage], vector: Vector) -> ScheduleRecord:
         """Do this rank's part of a collective, and ask for circuits between its stages."""
-        record, before = Record(), frozenset[int]()
+        record, before = ScheduleRecord(), frozenset[int]()
         for stage in stages:
             self.light(stage.circuits, before | stage.acting)
-            record.add(self._groups[stage.circuits].run(stage.program, vector))
+            record.merge(self._groups[stage.circuits].run(stage.schedule, vector))
             before = stage.acting
         return record
 
@@ -193,7 +193,7 @@ def stages_of(stages: Sequence[Mapping[str, Any]], rank: int) -> tuple[ScheduleS
     return tuple(
         ScheduleStage(
             stage["circuits"],
-            Program.of(stage, rank),
+            RankSchedule.of(stage, rank),
             frozenset(end for step in stage["rounds"] for row in step for end in row[:2]),
         )
         for stage in stages

@@ -28,8 +28,8 @@ import torch.distributed as dist
 from ..errors import Left, PeerLost
 from .communicator import chunk_bounds
 from .control import LeaveOrder
-from .parts import Part, Program, Record
-from .schedule import Group
+from .group import Group
+from .rank_schedule import Part, RankSchedule, ScheduleRecord
 
 Vector = npt.NDArray[Any]
 
@@ -89,24 +89,24 @@ class Distributed:
         if self._device.type != "cpu":
             vector[...] = self._tensor.cpu().numpy()
 
-    def all_reduce(self) -> Record:
+    def all_reduce(self) -> ScheduleRecord:
         """Replace the vector by its sum over the ranks, in the library's own way."""
         with self._breaking():
             dist.all_reduce(self._tensor)
             self._settle()
-        return Record()
+        return ScheduleRecord()
 
-    def run(self, program: Program) -> Record:
+    def run(self, schedule: RankSchedule) -> ScheduleRecord:
         """Do this rank's part of a schedule on the vector, one round after the other."""
-        bounds = chunk_bounds(self._tensor.numel(), program.chunks)
+        bounds = chunk_bounds(self._tensor.numel(), schedule.chunks)
         rounds: dict[int, list[_Message]] = {}
-        for is_sent, parts in ((True, program.sends), (False, program.receives)):
+        for is_sent, parts in ((True, schedule.sends), (False, schedule.receives)):
             for part in parts:
                 start, stop = bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1]
                 if start < stop:
                     message = _Message(part, is_sent, self._tensor[start:stop])
                     rounds.setdefault(part.round, []).append(message)
-        record = Record()
+        record = ScheduleRecord()
         for number in sorted(rounds):
             begin = time.monotonic()
             with self._breaking():
@@ -115,7 +115,7 @@ class Distributed:
                     work.wait()
                 for message in rounds[number]:
                     record.sent += message.finish()
-            record.part_of(number, begin, time.monotonic())
+            record.note_round(number, begin, time.monotonic())
         with self._breaking():
             self._settle()
         return record
@@ -203,9 +203,9 @@ def _open_sockets() -> set[int]:
     return found
 
 
-def _from_the_first(group: Group) -> Program:
+def _from_the_first(group: Group) -> RankSchedule:
     """Return a rank's part of handing one number from the first rank to all others."""
     if group.rank:
-        return Program(1, (), (Part(group.rank - 1, 0, 0, 1, False),))
+        return RankSchedule(1, (), (Part(group.rank - 1, 0, 0, 1, False),))
     others = range(1, group.ranks)
-    return Program(1, tuple(Part(other - 1, other, 0, 1, False) for other in others), ())
+    return RankSchedule(1, tuple(Part(other - 1, other, 0, 1, False) for other in others), ())

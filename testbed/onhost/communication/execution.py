@@ -19,8 +19,8 @@ import numpy as np
 
 from .communicator import Vector, check_opening
 from .connections import PeerConnections
-from .layout import Layout, Transfer
-from .parts import Record
+from .layout import DATA, Layout, Transfer
+from .rank_schedule import ScheduleRecord
 from .tasks import BLOCKED, MOVED, Need, Task, run
 
 STAGING = 256 << 10
@@ -39,9 +39,9 @@ class Execution:
         self._staged = np.frombuffer(staging, vector.dtype)
         self._awaited = deque(layout.receives)
         """The receives that are not done, the one under way first."""
-        self._record = Record()
+        self._record = ScheduleRecord()
 
-    def run(self) -> Record:
+    def run(self) -> ScheduleRecord:
         """Send and receive until all is done; return what was seen of it."""
         run(self._connections, self._send(), self._receive())
         return self._record
@@ -54,8 +54,8 @@ class Execution:
 
     def _note_end(self, transfer: Transfer, begin: float) -> float:
         end = time.monotonic()
-        if transfer.is_data:
-            self._record.part_of(transfer.part.round, begin, end)
+        if transfer.kind == DATA:
+            self._record.note_round(transfer.part.round, begin, end)
         return end
 
     # --- out
@@ -105,7 +105,9 @@ class Execution:
         receive, size, adds = self._connections.receive, self._size, transfer.part.adds
         peer, start = transfer.part.peer, transfer.start
         need, begin = (peer, select.POLLIN), 0.0
-        heading, memory, taken = memoryview(transfer.heading), self._memory(transfer), 0
+        memory, taken = self._memory(transfer), 0
+        opening = bytearray(len(transfer.opening))
+        heading = memoryview(opening)
         while True:
             if adds:
                 held = taken - (transfer.done - start) * size
@@ -119,7 +121,7 @@ class Execution:
                 opened = min(count, len(heading))
                 heading = heading[opened:]
                 if opened and not heading:
-                    check_opening(transfer.heading, transfer.opening)
+                    check_opening(opening, transfer.opening)
                 taken += count - opened
             before = transfer.done
             self._apply(transfer, taken)
@@ -134,7 +136,7 @@ class Execution:
                 yield need if rooms else BLOCKED
 
     def _note_first(self, transfer: Transfer, since: float) -> float:
-        """Record for how long the first bytes of a peer were waited for; return when they came."""
+        """Note for how long the first bytes of a peer were waited for; return when they came."""
         now = time.monotonic()
         waits, peer = self._record.waits, transfer.part.peer
         waits[peer] = max(waits.get(peer, 0.0), now - since)

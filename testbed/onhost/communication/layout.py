@@ -1,51 +1,45 @@
-"""A program laid out on vectors of one size: what goes where, and who must wait for whom."""
+"""A rank's part of a schedule laid out on vectors of one size: what goes where, and what waits."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Optional
 
 from .communicator import chunk_bounds
-from .parts import Part, Program
+from .rank_schedule import Part, RankSchedule
 
 OPENING = struct.Struct("!4sIIIIIIQ")
-"""Of a message: magic, generation, epoch, number, round, chunk, count of chunks, bytes."""
+"""Of a message: kind, generation, epoch, number, round, chunk, count of chunks, bytes."""
 
-MAGIC = b"schd"
+DATA = b"schd"
 READY = b"redy"
 
 EAGER = 64 << 10
 """Bytes of a message above which its receiver first says that it is ready, as MPI libraries do:
-before that its port still belongs to the rounds before, and whoever sends there slows them down."""
+before that its port still belongs to the rounds before, and a sender there slows them down."""
 
 
 class Transfer:
     """One send or receive of a schedule: its elements, its opening, and what comes before it."""
 
-    def __init__(self, part: Part, start: int, stop: int, magic: bytes = MAGIC) -> None:
-        self.part, self.start, self.stop, self.magic = part, start, stop, magic
-        self.place = (part.round, magic == MAGIC)
-        """Its place among what a rank sends, or receives: who is ready says so before a round."""
+    def __init__(self, part: Part, start: int, stop: int, kind: bytes = DATA) -> None:
+        self.part, self.start, self.stop, self.kind = part, start, stop, kind
+        self.place = (part.round, kind == DATA)
+        """Its place among the sends, or receives, of a rank: READY comes before the data of a round."""
         self.done = start
         """The element up to which it is done."""
         self.opening = b""
-        self.heading = bytearray(OPENING.size)
-        """The opening that comes, where this is a receive."""
         self.after: tuple[Transfer, ...] = ()
-        self.follows: tuple[int, bool] | None = None
-        """The place that what we receive must have come to before this is sent."""
-        self.memory: memoryview | None = None
+        """The transfers of the same elements that must be done first, element by element."""
+        self.follows: Optional[tuple[int, bool]] = None
+        """The place that the receives must have come to before this is sent."""
+        self.memory: Optional[memoryview] = None
         """Where its bytes are, when not in the vector."""
-
-    @property
-    def is_data(self) -> bool:
-        """Tell whether it is about elements at all, and does not only say that a rank is ready."""
-        return self.magic == MAGIC
 
     def limit(self) -> int:
         """Return the element up to which it may go now."""
-        if self.part.held is not None:  # what we pass on we have whole
+        if self.part.held is not None:  # what passes through must have arrived whole
             return self.stop if all(o.done == o.stop for o in self.after) else self.start
         least = self.stop
         for other in self.after:  # what one of them has not done stops us only where it begins
@@ -60,77 +54,77 @@ class Transfer:
 
 
 class Layout:
-    """A program on vectors of one size, made once and reset for each run.
+    """A schedule on vectors of one size, made once and reset for each run.
 
     Where ports are `shared`, receivers of large messages from another rank than before say when
     they are ready.
     """
 
-    def __init__(self, program: Program, size: int, itemsize: int, *, shared: bool = True) -> None:
-        self.program = program  # kept, so that no other can have its identity
+    def __init__(
+        self, schedule: RankSchedule, size: int, itemsize: int, *, shared: bool = True
+    ) -> None:
+        self.schedule = schedule  # kept, so that no other can have its identity
         self._itemsize = itemsize
-        bounds = chunk_bounds(size, program.chunks)
-        self.sends = [_transfer(part, bounds) for part in program.sends]
-        self.receives = [_transfer(part, bounds) for part in program.receives]
-        for transfer in self.sends:
-            earlier = (r for r in self.receives if r.part.round < transfer.part.round)
-            transfer.after = tuple(r for r in earlier if r.overlaps(transfer))
-        for transfer, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
-            if transfer.part.peer != before.part.peer:
-                transfer.follows = (transfer.part.round, False)
-        self.peers = {transfer.part.peer for transfer in self.sends}
-        """Whom it sends to."""
+        bounds = chunk_bounds(size, schedule.chunks)
+        self.sends, self.receives = (
+            [Transfer(p, bounds[p.chunk][0], bounds[p.chunk + p.count - 1][1]) for p in parts]
+            for parts in (schedule.sends, schedule.receives)
+        )
+        self.peers = {send.part.peer for send in self.sends}
+        """The ranks that it sends to."""
         self.stays = len(self.peers) == 1 and len(self.sends) > 1
         """It sends to one peer round after round, as in a ring."""
-        for transfer in self.receives:
-            owed = (s for s in self.sends if s.part.round <= transfer.part.round)
-            transfer.after = tuple(s for s in owed if s.overlaps(transfer))
-        self._hold()
+        self._order()
+        self._place_held_messages()
         if shared:
-            self._announce()
+            self._add_ready_messages()
 
-    def _announce(self) -> None:
-        """Put in its place what is said and heard before large messages."""
-        said = [self._ready(transfer) for transfer in self.receives if self._waits(transfer)]
-        heard = [self._ready(transfer) for transfer in self.sends if self._waits(transfer)]
-        for transfer in self.sends:
-            if self._waits(transfer):
-                transfer.follows = transfer.place
-        for transfer in said:
-            transfer.follows = transfer.place
-        self.sends = sorted([*said, *self.sends], key=lambda transfer: transfer.place)
-        self.receives = sorted([*heard, *self.receives], key=lambda transfer: transfer.place)
+    def _order(self) -> None:
+        """Let each transfer wait for those of earlier rounds that are about the same elements."""
+        for send in self.sends:
+            earlier = (r for r in self.receives if r.part.round < send.part.round)
+            send.after = tuple(r for r in earlier if r.overlaps(send))
+        for receive in self.receives:
+            unsent = (s for s in self.sends if s.part.round <= receive.part.round)
+            receive.after = tuple(s for s in unsent if s.overlaps(receive))
+        for send, before in zip(self.sends[1:], self.sends):  # noqa: B905 - Python 3.9
+            if send.part.peer != before.part.peer:
+                send.follows = (send.part.round, False)
+
+    def _place_held_messages(self) -> None:
+        """Give each message that passes through this rank memory of its own."""
+        held = {r.part.held: r for r in self.receives if r.part.held is not None}
+        for receive in held.values():
+            receive.memory = memoryview(bytearray(self._length(receive)))
+        for send in self.sends:
+            if send.part.held is not None:
+                source = held[send.part.held]
+                send.after, send.memory = (source,), source.memory
+
+    def _add_ready_messages(self) -> None:
+        """Put a READY message before each large one, in the other direction."""
+        outgoing = [_ready(receive) for receive in self.receives if self._waits(receive)]
+        incoming = [_ready(send) for send in self.sends if self._waits(send)]
+        for send in (*outgoing, *filter(self._waits, self.sends)):
+            send.follows = send.place
+        self.sends = sorted([*outgoing, *self.sends], key=lambda send: send.place)
+        self.receives = sorted([*incoming, *self.receives], key=lambda receive: receive.place)
 
     def _length(self, transfer: Transfer) -> int:
-        """Return the bytes of its elements."""
         return (transfer.stop - transfer.start) * self._itemsize
 
     def _waits(self, transfer: Transfer) -> bool:
         return transfer.part.turns and self._length(transfer) > EAGER
-
-    @staticmethod
-    def _ready(transfer: Transfer) -> Transfer:
-        part = replace(transfer.part, adds=False, held=None)
-        return Transfer(part, transfer.start, transfer.start, READY)
-
-    def _hold(self) -> None:
-        """Give what passes through this rank a place apart, whole before it goes on."""
-        coming = {t.part.held: t for t in self.receives if t.part.held is not None}
-        for transfer in coming.values():
-            transfer.memory = memoryview(bytearray(self._length(transfer)))
-        for transfer in self.sends:
-            if transfer.part.held is not None:
-                source = coming[transfer.part.held]
-                transfer.after, transfer.memory = (source,), source.memory
 
     def reset(self, number: tuple[int, int, int]) -> None:
         """Make it ready for a run: by its generation, its epoch and its number in that."""
         for transfer in (*self.sends, *self.receives):
             part = transfer.part
             where = (part.round, part.chunk, part.count, self._length(transfer))
-            transfer.opening = OPENING.pack(transfer.magic, *number, *where)
+            transfer.opening = OPENING.pack(transfer.kind, *number, *where)
             transfer.done = transfer.start
 
 
-def _transfer(part: Part, bounds: Sequence[tuple[int, int]]) -> Transfer:
-    return Transfer(part, bounds[part.chunk][0], bounds[part.chunk + part.count - 1][1])
+def _ready(transfer: Transfer) -> Transfer:
+    part = replace(transfer.part, adds=False, held=None)
+    return Transfer(part, transfer.start, transfer.start, READY)

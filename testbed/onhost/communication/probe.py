@@ -20,9 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .connections import NEXT, PREVIOUS
-from .parts import Part, Program
+from .group import Group
+from .rank_schedule import Part, RankSchedule
 from .ring import Ring, receive_opening
-from .schedule import Group
 from .tasks import Task, receive_all, run, send_all, sleep_until
 
 LONG = 8 << 20
@@ -140,16 +140,16 @@ def _round_trips(group: Group, first: int, second: int) -> dict[int, float]:
     there, back = Part(0, second, 0, 1, False), Part(0, first, 0, 1, False)
     # Two schedules: within one, the bytes would come back while others are still under way.
     if group.rank == first:
-        programs = Program(1, (there,), ()), Program(1, (), (there,))
+        schedules = RankSchedule(1, (there,), ()), RankSchedule(1, (), (there,))
     else:
-        programs = Program(1, (), (back,)), Program(1, (back,), ())
+        schedules = RankSchedule(1, (), (back,)), RankSchedule(1, (back,), ())
     for size, count in ((SMALL, SMALL_COUNT), *((size, LARGE_COUNT) for size in LARGE)):
         vector = np.zeros(size // 4, np.float32)
         seconds = []
         for _ in range(count + 1):  # the first one warms up
             begin = time.monotonic()
-            for program in programs:
-                group.run(program, vector)
+            for schedule in schedules:
+                group.run(schedule, vector)
             seconds.append(time.monotonic() - begin)
         found[size] = statistics.median(seconds[1:])
     return found

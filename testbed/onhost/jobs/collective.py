@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from ..communication.circuits import CircuitGroup, ScheduleStage, stages_of
 from ..communication.control import Control
-from ..communication.parts import Program, Record
-from ..communication.schedule import Group
+from ..communication.group import Group
+from ..communication.rank_schedule import RankSchedule, ScheduleRecord
 from ..errors import Refused
 from .allreduce import Pattern
 from .state import Numbers, State
@@ -64,7 +64,7 @@ class Run:
     """One algorithm, ready to run: a schedule or what a library has of its own, and who does it."""
 
     group: Group | CircuitGroup
-    program: Program | None = None
+    schedule: RankSchedule | None = None
     library: Distributed | None = None
     stages: tuple[ScheduleStage, ...] = ()
     """The schedule in parts, on circuits."""
@@ -74,14 +74,14 @@ class Run:
         if self.library is not None:
             self.library.take(vector)
 
-    def run(self, vector: Numbers) -> Record:
+    def run(self, vector: Numbers) -> ScheduleRecord:
         """Do it."""
         if self.library is not None:
-            return self.library.run(self.program) if self.program else self.library.all_reduce()
+            return self.library.run(self.schedule) if self.schedule else self.library.all_reduce()
         if isinstance(self.group, CircuitGroup):
             return self.group.run(self.stages, vector)
-        assert self.program is not None
-        return self.group.run(self.program, vector)
+        assert self.schedule is not None
+        return self.group.run(self.schedule, vector)
 
     def finish(self, vector: Numbers) -> None:
         """Have back from the library what became of the vector."""
@@ -131,9 +131,9 @@ class Job:
     def _runs(self, group: Group, library: Distributed | None) -> dict[str, Run]:
         runs = {}
         for name, data in self._options.schedules.items():
-            program = None if data is None else Program.of(data, group.rank)
-            through = library if program is None or self._options.through_library else None
-            runs[name] = Run(group, program, through)
+            schedule = None if data is None else RankSchedule.of(data, group.rank)
+            through = library if schedule is None or self._options.through_library else None
+            runs[name] = Run(group, schedule, through)
         return runs
 
     def _take_turns(

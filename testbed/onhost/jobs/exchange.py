@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..communication.parts import Program
+from ..communication.group import Group
+from ..communication.rank_schedule import RankSchedule
 from ..communication.ring import Ring
-from ..communication.schedule import Group
 from ..errors import Corrupt, Refused
 from .checksums import BLOCK, count_of, first_wrong, looked_at, said_of
 from .state import Numbers
@@ -118,7 +118,7 @@ class Sum:
         self.schedule, self.choice = schedule, choice
         self.name: str = "ring" if schedule is None else schedule["name"]
         self.exchange = Exchange(size, ranks, ranks if schedule is None else schedule["chunks"])
-        self._program: Program | None = None
+        self._rank_schedule: RankSchedule | None = None
 
     def run(self, together: Ring | Group) -> tuple[int, Mapping[int, float]]:
         """Sum the exchange; return the bytes sent, and how long which ranks were waited for."""
@@ -126,10 +126,10 @@ class Sum:
         if isinstance(together, Ring):
             sent = together.all_reduce(vector)
             return sent, {(together.rank - 1) % together.ranks: together.waited}
-        if self._program is None:
+        if self._rank_schedule is None:
             assert self.schedule is not None
-            self._program = Program.of(self.schedule, together.rank)
-        record = together.run(self._program, vector)
+            self._rank_schedule = RankSchedule.of(self.schedule, together.rank)
+        record = together.run(self._rank_schedule, vector)
         return record.sent, record.waits
 
 

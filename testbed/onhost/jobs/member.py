@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from ..communication.circuits import CircuitGroup, FabricPorts
 from ..communication.connections import PeerConnections
 from ..communication.control import Control
+from ..communication.group import Group
 from ..communication.handshake import connect_all, connect_neighbours
 from ..communication.probe import probe_pairs, probe_ring
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
-from ..communication.schedule import Group
 from ..communication.sockets import Port, listen
 from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
 from ..frames import Message

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..communication.control import Control
+from ..communication.group import Group
 from ..communication.ring import Ring
-from ..communication.schedule import Group
 from .exchange import Exchange, Sum
 from .model import Model, Shape
 from .optimiser import Adam

@@ -14,10 +14,10 @@ from importlib import import_module
 
 from testbed.onhost.communication.connections import Peer, PeerConnections
 from testbed.onhost.communication.control import Control
+from testbed.onhost.communication.group import Group
 from testbed.onhost.communication.handshake import connect_all
-from testbed.onhost.communication.layout import MAGIC, OPENING
+from testbed.onhost.communication.layout import DATA, OPENING
 from testbed.onhost.communication.rank_identity import RankIdentity
-from testbed.onhost.communication.schedule import Group
 from testbed.onhost.communication.sockets import Port, listen
 
 
@@ -29,7 +29,7 @@ class DoomedConnections(PeerConnections):
         self._left: int | None = None
 
     def send(self, peer: Peer, *pieces: memoryview | bytes) -> int:
-        if self._left is None and bytes(pieces[0][:4]) == MAGIC:
+        if self._left is None and bytes(pieces[0][:4]) == DATA:
             opening = OPENING.unpack(pieces[0])
             if opening[4] == self._round:
                 self._left = round(self._share * (OPENING.size + opening[-1]))

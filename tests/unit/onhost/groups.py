@@ -11,7 +11,7 @@ from rank_driver import PATIENCE, connection
 
 from testbed.onhost.communication.connections import PeerConnections
 from testbed.onhost.communication.control import LeaveOrder
-from testbed.onhost.communication.schedule import Group
+from testbed.onhost.communication.group import Group
 
 T = TypeVar("T")
 

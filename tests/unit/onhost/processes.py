@@ -13,7 +13,7 @@ from rank_driver import connection
 
 from testbed.onhost.communication.connections import PeerConnections
 from testbed.onhost.communication.control import LeaveOrder
-from testbed.onhost.communication.schedule import Group
+from testbed.onhost.communication.group import Group
 
 PATIENCE = 60.0
 Job = Callable[..., Any]

@@ -9,7 +9,7 @@ from groups import open_groups
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.forwarding import forwarded
-from testbed.onhost.communication.parts import Program
+from testbed.onhost.communication.rank_schedule import RankSchedule
 
 
 @pytest.mark.parametrize("algorithm", ["rhd", "direct", "stragglar"])
@@ -22,7 +22,7 @@ def test_ranks_that_pass_on_what_is_not_theirs_end_with_the_same(algorithm, rank
 
     def twice(group):
         """A second run must find nothing of the first."""
-        program = Program.of(hops, group.rank)
+        program = RankSchedule.of(hops, group.rank)
         once = vectors[group.rank].copy()
         group.run(program, once)
         group.barrier()

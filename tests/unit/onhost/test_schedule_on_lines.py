@@ -18,7 +18,7 @@ from testbed.collectives.schedule import to_json
 from testbed.onhost.communication.communicator import chunk_bounds
 from testbed.onhost.communication.execution import STAGING
 from testbed.onhost.communication.layout import EAGER, OPENING
-from testbed.onhost.communication.parts import Program
+from testbed.onhost.communication.rank_schedule import RankSchedule
 from testbed.onhost.errors import Left, PeerLost, ProtocolError, WrongGeneration
 
 
@@ -61,7 +61,7 @@ def everywhere(schedule, vectors):
     """Run a schedule on the rows of `vectors`, in place; return every rank's record."""
 
     def take_part(group):
-        return group.run(Program.of(schedule, group.rank), vectors[group.rank])
+        return group.run(RankSchedule.of(schedule, group.rank), vectors[group.rank])
 
     with open_groups(len(vectors)) as groups:
         return groups.run(take_part)
@@ -101,7 +101,7 @@ def test_a_large_message_leaves_only_once_its_receiver_is_through_with_the_one_b
     def come_late(group):
         time.sleep(0.2 if group.rank == 0 else 0.0)
         began[group.rank] = time.monotonic()
-        return group.run(Program.of(schedule, group.rank), np.zeros(elements, np.float32))
+        return group.run(RankSchedule.of(schedule, group.rank), np.zeros(elements, np.float32))
 
     with open_groups(3) as groups:
         records = groups.run(come_late)
@@ -138,7 +138,7 @@ def test_who_came_late_is_seen_by_whoever_waited_for_it():
     def come_late(group):
         group.barrier()
         time.sleep(0.3 if group.rank == 1 else 0.0)
-        return group.run(Program.of(schedule, group.rank), np.zeros(300, np.float32))
+        return group.run(RankSchedule.of(schedule, group.rank), np.zeros(300, np.float32))
 
     with open_groups(3) as groups:
         records = groups.run(come_late)
@@ -171,7 +171,7 @@ def test_only_towards_a_peer_that_one_stays_with_may_much_wait_unsent():
         group.connections.size_buffers(rate)
         lines, found = group.connections._sockets, []
         for name in ("ring", "rhd", "ring"):
-            program = Program.of(to_json(all_reduce(name, 4)), group.rank)
+            program = RankSchedule.of(to_json(all_reduce(name, 4)), group.rank)
             group.barrier()
             group.run(program, np.zeros(400, np.float32))
             limits = {lines[p.peer].getsockopt(socket.IPPROTO_TCP, lowat) for p in program.sends}
@@ -195,7 +195,7 @@ def test_an_opening_goes_with_the_first_bytes_of_its_message_and_wakes_nobody_fo
             return send(peer, *pieces)
 
         group.connections.send = watched
-        group.run(Program.of(schedule, group.rank), np.zeros(100_000, np.float32))
+        group.run(RankSchedule.of(schedule, group.rank), np.zeros(100_000, np.float32))
 
     with open_groups(3) as groups:
         groups.run(take_part)
@@ -207,7 +207,7 @@ def test_a_message_of_another_generation_is_known():
 
     def take_part(group):
         with pytest.raises((WrongGeneration, PeerLost)) as broke:
-            group.run(Program.of(schedule, group.rank), np.zeros(10, np.float32))
+            group.run(RankSchedule.of(schedule, group.rank), np.zeros(10, np.float32))
         return broke.type
 
     with open_groups(2, generations=(1, 2)) as groups:
@@ -221,7 +221,7 @@ def test_ranks_that_run_different_schedules_notice():
     def take_part(group):
         schedule = one if group.rank else other
         with pytest.raises((ProtocolError, PeerLost)) as broke:
-            group.run(Program.of(schedule, group.rank), np.zeros(10, np.float32))
+            group.run(RankSchedule.of(schedule, group.rank), np.zeros(10, np.float32))
         return broke.type
 
     with open_groups(2) as groups:
@@ -239,7 +239,7 @@ def test_whoever_is_told_leaves_a_run_that_cannot_go_on():
                     order.give(1)
                 return None
             with pytest.raises(Left):
-                group.run(Program.of(schedule, group.rank), np.zeros(1 << 20, np.float32))
+                group.run(RankSchedule.of(schedule, group.rank), np.zeros(1 << 20, np.float32))
             return time.monotonic()
 
         groups.run(take_part)
@@ -254,7 +254,7 @@ def test_a_rank_that_went_away_is_named():
                 group.connections.close()
                 return ""
             with pytest.raises(PeerLost) as lost:
-                group.run(Program.of(schedule, group.rank), np.zeros(1 << 20, np.float32))
+                group.run(RankSchedule.of(schedule, group.rank), np.zeros(1 << 20, np.float32))
             return lost.value.neighbour
 
         assert groups.run(take_part) == ["rank 2", "rank 2", ""]

@@ -11,7 +11,7 @@ from broken_rounds import DOOMED, await_fate
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.schedule import to_json
-from testbed.onhost.communication.parts import Program
+from testbed.onhost.communication.rank_schedule import RankSchedule
 from testbed.onhost.jobs.exchange import Exchange
 from testbed.onhost.jobs.model import Model, Shape
 from testbed.onhost.jobs.optimiser import Adam
@@ -144,7 +144,7 @@ def break_first_step(job, name, rank, number, fate):
 
 
 def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
-    part = Program.of(to_json(all_reduce("stragglar", RANKS, 1)), 3).sends[2]
+    part = RankSchedule.of(to_json(all_reduce("stragglar", RANKS, 1)), 3).sends[2]
     job = gang("train", options("stragglar"), RANKS)
     break_first_step(job, "stragglar", 3, part.round, "SIGSTOP")
 
@@ -155,7 +155,7 @@ def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
 def test_nothing_of_any_broken_step_is_in_the_parameters_afterwards(gang, name, fate):
     schedule = to_json(all_reduce(name, RANKS, 1))
     for rank in range(RANKS):
-        part = random.Random(rank).choice(Program.of(schedule, rank).sends)
+        part = random.Random(rank).choice(RankSchedule.of(schedule, rank).sends)
         job = gang("train", options(name), RANKS)
         break_first_step(job, name, rank, part.round, fate)
         job.close()

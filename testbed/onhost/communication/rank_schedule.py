@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Program:
+class RankSchedule:
     """One rank's part of a schedule."""
 
     chunks: int
@@ -33,7 +33,7 @@ class Program:
     receives: tuple[Part, ...]
 
     @classmethod
-    def of(cls, schedule: Mapping[str, Any], rank: int) -> Program:
+    def of(cls, schedule: Mapping[str, Any], rank: int) -> RankSchedule:
         """Return a rank's part of a schedule, given as `collectives` writes it.
 
         It may begin with another round than 0, which is its `first`.
@@ -56,7 +56,7 @@ class Program:
 
 
 @dataclass
-class Record:
+class ScheduleRecord:
     """What one rank saw of one run of a schedule, on its own clock."""
 
     sent: int = 0
@@ -66,14 +66,14 @@ class Record:
     waits: dict[int, float] = field(default_factory=dict)
     """By rank, the longest from when this one was ready to hear it until its first byte."""
 
-    def add(self, other: Record) -> None:
+    def merge(self, other: ScheduleRecord) -> None:
         """Take in what was seen of later rounds of the same collective."""
         self.sent += other.sent
         self.rounds.update(other.rounds)
         for rank, seconds in other.waits.items():
             self.waits[rank] = max(self.waits.get(rank, 0.0), seconds)
 
-    def part_of(self, number: int, begin: float, end: float) -> None:
+    def note_round(self, number: int, begin: float, end: float) -> None:
         """Take one send or receive of a round into its times."""
         times = self.rounds.setdefault(number, [begin, end])
         times[0], times[1] = min(times[0], begin), max(times[1], end)

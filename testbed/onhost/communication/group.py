@@ -14,13 +14,13 @@ from .communicator import Communicator, Vector
 from .connections import PeerConnections
 from .execution import STAGING, Execution
 from .layout import Layout
-from .parts import Program, Record
+from .rank_schedule import RankSchedule, ScheduleRecord
 
 
 class Group(Communicator):
     """All ranks of one generation, each connected to every other.
 
-    Ranks `around` a ring need be connected to their neighbours only, unless a program says more.
+    Ranks `around` a ring need be connected to their neighbours only, unless a schedule says more.
     Where ports are not `shared`, as with a circuit for each pair, no sender waits to be told that
     its receiver is ready. Runs are counted from the last barrier, so that between two of them pairs
     may run what concerns them alone.
@@ -50,14 +50,14 @@ class Group(Communicator):
         self._number = 0
         super().barrier()
 
-    def run(self, program: Program, vector: Vector) -> Record:
+    def run(self, schedule: RankSchedule, vector: Vector) -> ScheduleRecord:
         """Do this rank's part of a schedule on a contiguous vector; every rank calls this."""
         self._number += 1
-        key = (id(program), vector.size, vector.itemsize)
+        key = (id(schedule), vector.size, vector.itemsize)
         layout = self._layouts.get(key)
         if layout is None:
             layout = self._layouts[key] = Layout(
-                program, vector.size, vector.itemsize, shared=self._shared
+                schedule, vector.size, vector.itemsize, shared=self._shared
             )
         layout.reset((self.generation, self._epoch, self._number))
         for peer in layout.peers:
