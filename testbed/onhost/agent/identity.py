@@ -66,7 +66,7 @@ class IdentityPort:
         self._nonces.pop(question, None)
         self.answers.pop(question, None)
 
-    def arrived(self) -> None:
+    def read_datagrams(self) -> None:
         """Answer questions and keep answers, as many as have arrived."""
         while True:
             message, sender = self._receive()

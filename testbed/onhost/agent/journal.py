@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any, Optional
 
-from .processes import born, end_process
+from .processes import end_process, start_time
 
 _PREDECESSOR_LIMIT = 2.0
 """Seconds that an agent of the same run and host may take to end in good order."""
@@ -26,15 +26,15 @@ _PAUSE = 0.01
 
 
 class HostJournal:
-    """The journal of this process: promise before the act, settle after the undo."""
+    """The journal of this process: `record` before the act, `mark_undone` after the undo."""
 
     def __init__(self, run: str, host: str) -> None:
         """Make the file; raise OSError when no place takes it."""
         me = os.getpid()
-        self.mark = f"{run}/{host}/{me}-{born(me)}"
+        self.mark = f"{run}/{host}/{me}-{start_time(me)}"
         self._open: set[int] = set()
         self._next = 0
-        header = {"run": run, "host": host, "pid": me, "born": born(me), "kernel": _kernel()}
+        header = {"run": run, "host": host, "pid": me, "born": start_time(me), "kernel": _kernel()}
         problems = []
         for place in _places():
             try:
@@ -45,7 +45,7 @@ class HostJournal:
                 return
         raise OSError(f"no undo can be written on this host: {'; '.join(problems)}")
 
-    def promise(self, undo: str, **arguments: Any) -> int:
+    def record(self, undo: str, **arguments: Any) -> int:
         """Write what will take back the act that follows; raise OSError when that cannot be."""
         number = self._next
         self._next += 1
@@ -56,7 +56,7 @@ class HostJournal:
         self._open.add(number)
         return number
 
-    def settle(self, number: int) -> None:
+    def mark_undone(self, number: int) -> None:
         """Write that an undo was done and verified; a full disk only means that it is done twice.
 
         An undo is harmless when there is nothing left to take back.
@@ -75,7 +75,7 @@ class HostJournal:
         os.close(self._file)
 
 
-class Leftover:
+class OrphanedJournal:
     """The journal of an agent that is dead; nobody else takes it back meanwhile."""
 
     def __init__(self, path: Path, descriptor: int, header: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Leftover:
         os.close(self._descriptor)
 
 
-def leftovers(run: str, host: str) -> list[Leftover]:
+def orphaned_journals(run: str, host: str) -> list[OrphanedJournal]:
     """Return the journals of dead agents, oldest first.
 
     An agent of the same run and host has been given up by whoever started this one: it gets a
@@ -117,15 +117,15 @@ def leftovers(run: str, host: str) -> list[Leftover]:
     """
     found = []
     for path in sorted(_files(), key=_age):
-        leftover = _take(path)
-        if leftover is None and run and _is_of(path, run, host):
-            leftover = _inherit(path)
-        if leftover is not None:
-            found.append(leftover)
+        orphan = _take(path)
+        if orphan is None and run and _is_of(path, run, host):
+            orphan = _inherit(path)
+        if orphan is not None:
+            found.append(orphan)
     return found
 
 
-def _take(path: Path) -> Optional[Leftover]:
+def _take(path: Path) -> Optional[OrphanedJournal]:
     """Lock a dead agent's journal; None when it lives, or its file is void and now removed."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -142,18 +142,18 @@ def _take(path: Path) -> Optional[Leftover]:
     boot, _, where = _kernel().partition(" ")
     theirs = header.get("kernel", "").partition(" ")
     if theirs[0] != boot:
-        path.unlink(missing_ok=True)  # begun and never promised in, or of another boot
+        path.unlink(missing_ok=True)  # begun and nothing recorded in it, or of another boot
     elif theirs[2] == where:
-        return Leftover(path, descriptor, header)
+        return OrphanedJournal(path, descriptor, header)
     os.close(descriptor)
     return None  # a container's, which shares only the directory with us
 
 
-def _inherit(path: Path) -> Optional[Leftover]:
+def _inherit(path: Path) -> Optional[OrphanedJournal]:
     """Wait for a predecessor to end, or end it; return what it left, if anything."""
     header = _header(path)
     end = time.monotonic() + _PREDECESSOR_LIMIT
-    while born(header["pid"]) == header["born"]:
+    while start_time(header["pid"]) == header["born"]:
         if time.monotonic() > end:
             end_process(header["pid"], header["born"], _KILL_LIMIT)
             break

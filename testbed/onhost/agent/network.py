@@ -88,7 +88,7 @@ def make(changes: list[Change]) -> None:
         _batch([change.make for change in changes])
 
 
-def take_back(changes: list[Change]) -> list[Change]:
+def revert(changes: list[Change]) -> list[Change]:
     """Take changes back, last first; return those that stayed."""
     if not changes:
         return []

@@ -19,7 +19,7 @@ MARK = "TESTBED_AGENT"
 _PAUSE = 0.002
 
 
-def born(pid: int) -> Optional[str]:
+def start_time(pid: int) -> Optional[str]:
     """Return when a process started, in the kernel's ticks; None when it is gone or a zombie.
 
     Together with the id it names one process for as long as the machine is up.
@@ -46,7 +46,7 @@ def strays(run: str) -> list[int]:
     for pid, mark in _marks():
         of, _, agent = mark.partition("/")
         number, _, start = agent.rpartition("/")[2].partition("-")
-        if of == run and not (number.isdecimal() and born(int(number)) == start):
+        if of == run and not (number.isdecimal() and start_time(int(number)) == start):
             found.append(pid)
     return found
 
@@ -60,7 +60,7 @@ def _marks() -> Iterator[tuple[int, str]]:
             continue  # it ended, or is another user's
         name = f"{MARK}=".encode()
         found = [one[len(name) :] for one in environment if one.startswith(name)]
-        if found and born(int(process.name)):
+        if found and start_time(int(process.name)):
             yield int(process.name), found[0].decode(errors="replace")
 
 
@@ -88,7 +88,7 @@ def _end_all(look: Callable[[], list[int]], limit: float) -> list[int]:
 def end_process(pid: int, start: str, limit: float) -> bool:
     """Kill one process, known by its start; tell whether it is gone within `limit`."""
     end = time.monotonic() + limit
-    while born(pid) == start:
+    while start_time(pid) == start:
         if time.monotonic() > end:
             return False
         send(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The ranks of one agent: started, watched, told, and ended, each in a slot of its host."""
+"""The rank processes of one agent: started, watched and ended, each in a slot of its host."""
 
 from __future__ import annotations
 
@@ -9,230 +9,236 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from ..frames import Message
-from .children import Child
-from .duty import FreezeCycle, Quota, group_of, remove_group
+from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of, remove_cgroup
 from .journal import HostJournal
-from .processes import MARK, born, end_marked, end_strays
-from .witness import Witnesses
+from .observer import ProcessObservers
+from .processes import MARK, end_marked, end_strays, start_time
+from .rank_process import RankProcess
 
 _END_LIMIT = 5.0
 
-_LOOK = 0.05
-"""Seconds between two looks at the heartbeats, at most, while the agent runs as it should."""
+_CHECK_PERIOD = 0.05
+"""Seconds between two checks of the heartbeats, at most, while the agent runs as it should."""
 
-Say = Callable[[Message], None]
+Send = Callable[[Message], None]
 """Sends one message to the orchestrator."""
 
 
 class Ranks:
-    """At most one rank in each slot; what happens to them is said on its own account."""
+    """At most one rank in each slot; what happens to them is sent as events."""
 
     def __init__(
-        self, bundle: int, selector: selectors.BaseSelector, journal: HostJournal, say: Say
+        self, bundle: int, selector: selectors.BaseSelector, journal: HostJournal, send: Send
     ) -> None:
-        """Promise first that nothing started here stays."""
+        """Record in the journal first that whatever is started here must end."""
         self._bundle = bundle
         self._selector = selector
         self._journal = journal
-        self._say = say
-        self._promise = journal.promise("processes", mark=journal.mark)
-        self._children: dict[int, Child] = {}
+        self._send = send
+        self._entry = journal.record("processes", mark=journal.mark)
+        self._processes: dict[int, RankProcess] = {}
         self._stops: dict[int, int] = {}
-        self._cycles: dict[int, FreezeCycle] = {}
-        self._quotas: dict[int, tuple[int, Quota]] = {}
-        self._groups: dict[int, str] = {}
-        self._asked: dict[int, tuple[int, float]] = {}
+        """By slot, the journal's entry of a process that is stopped."""
+        self._throttles: dict[int, CpuThrottle] = {}
+        self._quotas: dict[int, tuple[int, CpuQuota]] = {}
+        """By slot, the journal's entry of a quota, and the quota."""
+        self._cgroups: dict[int, str] = {}
+        """By the journal's entry, the cgroups that are not removed yet."""
+        self._delays: dict[int, tuple[int, float]] = {}
         """By slot, the number and the instant of a request that its rank must answer itself."""
-        self._heard: dict[int, float] = {}
-        self._looked = time.monotonic()
-        self._limit = 0.0
+        self._last_heard: dict[int, float] = {}
+        self._last_check = time.monotonic()
+        self._silence_limit = 0.0
         self._missed: set[int] = set()
-        self.witnesses = Witnesses(selector, say)
+        self.observers = ProcessObservers(selector, send)
 
     def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
-        if slot in self._children:
+        if slot in self._processes:
             raise ValueError(f"slot {slot} has a rank already")
-        child = Child(slot, self._bundle, {**environment, MARK: self._journal.mark})
-        self._children[slot] = child
-        self._selector.register(child.line, selectors.EVENT_READ, lambda: self._hear(child))
-        self._selector.register(child.errors, selectors.EVENT_READ, lambda: self._log(child))
-        self._selector.register(child.life, selectors.EVENT_READ, lambda: self._bury(child))
-        return child.facts()
+        rank = RankProcess(slot, self._bundle, {**environment, MARK: self._journal.mark})
+        self._processes[slot] = rank
+        for source, react in (
+            (rank.line, self._read_messages),
+            (rank.errors, self._read_errors),
+            (rank.life, self._report_exit),
+        ):
+            self._selector.register(source, selectors.EVENT_READ, lambda react=react: react(rank))
+        return rank.facts()
 
-    def tell(self, slot: int, message: Message, grace: float) -> None:
+    def send(self, slot: int, message: Message, grace: float) -> None:
         """Pass a message on; one that configures says how long a silence counts."""
-        child = self._child(slot)
+        rank = self._rank(slot)
         if message["do"] == "configure":
-            self._limit = message["heartbeat"]
-            self._heard[slot] = time.monotonic() + grace
-        child.send(message)
+            self._silence_limit = message["heartbeat"]
+            self._last_heard[slot] = time.monotonic() + grace
+        rank.send(message)
 
     def signal(self, slot: int, name: str, watched: str = "") -> dict[str, Any]:
         """Send a signal; return between which instants it took effect, and the state after it.
 
-        That a stopped process goes on again is promised first.
+        A stop is recorded in the journal first, with SIGCONT as its undo.
         """
-        child = self._child(slot)
+        rank = self._rank(slot)
         number = signal.Signals["SIG" + name]
         if number == signal.SIGSTOP and slot not in self._stops:
-            promise = self._journal.promise("stop", pid=child.pid, born=born(child.pid))
-            self._stops[slot] = promise
+            entry = self._journal.record("stop", pid=rank.pid, born=start_time(rank.pid))
+            self._stops[slot] = entry
         if watched:
-            self.witnesses.watch(slot, child.pid, watched)
+            self.observers.start(slot, rank.pid, watched)
         before = time.monotonic()
-        child.signal(number)
-        state = child.state_after(number)
+        rank.signal(number)
+        state = rank.state_after(number)
         after = time.monotonic()
         if number == signal.SIGCONT:
-            self._settle_stop(slot)
-        return {"mono": [before, after], "state": state, "pid": child.pid}
+            self._end_stop(slot)
+        return {"mono": [before, after], "state": state, "pid": rank.pid}
 
-    def straggle(self, slot: int, seconds: float, number: int) -> None:
-        """Have a rank come late from now on; request `number` is answered when it has heard that.
+    def delay(self, slot: int, seconds: float, number: int) -> None:
+        """Have a rank enter collectives late from now on; it answers request `number` itself.
 
-        The answer says between which instants.
+        The answer says between which instants the delay took effect.
         """
-        child = self._child(slot)
-        self._asked[slot] = (number, time.monotonic())
-        child.send({"do": "straggle", "seconds": seconds})
+        rank = self._rank(slot)
+        self._delays[slot] = (number, time.monotonic())
+        rank.send({"do": "straggle", "seconds": seconds})
 
     def slow(self, slot: int, share: float, period: float, *, quota: bool) -> None:
         """Let a rank run `share` of the time from now on, in turns of `period` seconds.
 
-        By a CPU quota, or else by stopping it and letting it go. A share of 1 ends both.
+        By a CPU quota, or else by stopping and continuing it. A share of 1 ends both.
         """
-        child = self._child(slot)
-        self._let_run(slot)
-        if share < 1 and quota:
-            self._limit_cpu(slot, child.pid, share, period)
-        elif share < 1:
-            self.signal(slot, "STOP")
-            self._cycles[slot] = FreezeCycle(child.signal, share, period, time.monotonic())
-
-    def work(self, now: float) -> None:
-        """Stop or let go whom it is time for."""
-        for cycle in self._cycles.values():
-            cycle.work(now)
-
-    def _let_run(self, slot: int) -> None:
-        if self._cycles.pop(slot, None):
+        rank = self._rank(slot)
+        if self._throttles.pop(slot, None):
             self.signal(slot, "CONT")
         self._end_quota(slot)
+        if share < 1 and quota:
+            self._set_quota(slot, rank.pid, share, period)
+        elif share < 1:
+            self.signal(slot, "STOP")
+            self._throttles[slot] = CpuThrottle(rank.signal, share, period, time.monotonic())
 
-    def _limit_cpu(self, slot: int, pid: int, share: float, period: float) -> None:
-        promise = self._journal.promise("group", name=group_of(pid))
+    def work(self, now: float) -> None:
+        """Stop and continue the throttled ranks for which it is time."""
+        for throttle in self._throttles.values():
+            throttle.work(now)
+
+    def _set_quota(self, slot: int, pid: int, share: float, period: float) -> None:
+        entry = self._journal.record("group", name=cgroup_of(pid))
         try:
-            self._quotas[slot] = promise, Quota(pid, share, period)
+            self._quotas[slot] = entry, CpuQuota(pid, share, period)
         except OSError:
-            self._journal.settle(promise)
+            self._journal.mark_undone(entry)
             raise
-        self._groups[promise] = group_of(pid)
+        self._cgroups[entry] = cgroup_of(pid)
 
     def _end_quota(self, slot: int) -> None:
-        """End a quota; a group in which something still runs is removed in the end."""
+        """End a quota; `end_all` removes a cgroup in which something still runs."""
         if slot in self._quotas:
-            promise, quota = self._quotas.pop(slot)
+            entry, quota = self._quotas.pop(slot)
             with suppress(OSError):
                 quota.end()
-                self._journal.settle(promise)
-                del self._groups[promise]
+                self._journal.mark_undone(entry)
+                del self._cgroups[entry]
 
     def end(self, slot: int) -> bool:
         """Kill a rank and tell whether it is provably gone; one that never ran here is."""
-        child = self._children.pop(slot, None)
-        return child is None or self._let_go(child)
+        rank = self._processes.pop(slot, None)
+        return rank is None or self._release(rank)
 
     def end_all(self) -> list[str]:
         """Kill every rank and all that they started; return what is left."""
-        self.witnesses.end_all()
+        self.observers.end_all()
         left = [
             f"the rank in slot {slot} survived"
-            for slot, child in self._children.items()
-            if not self._let_go(child)
+            for slot, rank in self._processes.items()
+            if not self._release(rank)
         ]
-        self._children.clear()
+        self._processes.clear()
         mark = self._journal.mark
         survived = end_marked(mark, _END_LIMIT) + end_strays(mark.partition("/")[0], _END_LIMIT)
         left += [f"process {pid} survived" for pid in survived]
-        for promise, name in list(self._groups.items()):
+        for entry, name in list(self._cgroups.items()):
             try:
-                remove_group(name)
+                remove_cgroup(name)
             except OSError as error:
                 left.append(str(error))
             else:
-                self._journal.settle(promise)
-                del self._groups[promise]
+                self._journal.mark_undone(entry)
+                del self._cgroups[entry]
         if not left:
-            self._journal.settle(self._promise)
+            self._journal.mark_undone(self._entry)
         return left
 
     def check_heartbeats(self) -> None:
-        """Say once of each rank that it has been silent for too long.
+        """Report once of each rank that it has been silent for too long.
 
         While the agent itself does not run (it waits for a processor, is stopped, or is busy with
         a request), beats may wait to be read: that time counts as no rank's silence.
         """
         now = time.monotonic()
-        missing = max(0.0, now - self._looked - _LOOK)
-        self._looked = now
-        for slot, heard in self._heard.items():
+        missing = max(0.0, now - self._last_check - _CHECK_PERIOD)
+        self._last_check = now
+        for slot, heard in self._last_heard.items():
             if heard < now:
-                self._heard[slot] = heard = min(now, heard + missing)
+                self._last_heard[slot] = heard = min(now, heard + missing)
             silence = now - heard
-            if silence <= self._limit:
+            if silence <= self._silence_limit:
                 self._missed.discard(slot)
-            elif slot in self._children and slot not in self._missed:
+            elif slot in self._processes and slot not in self._missed:
                 self._missed.add(slot)
-                self._event("heartbeat-missed", slot=slot, silence=silence)
+                self._send_event("heartbeat-missed", slot=slot, silence=silence)
 
-    def _child(self, slot: int) -> Child:
-        if slot not in self._children:
+    def _rank(self, slot: int) -> RankProcess:
+        if slot not in self._processes:
             raise ValueError(f"no rank runs in slot {slot}")
-        return self._children[slot]
+        return self._processes[slot]
 
-    def _hear(self, child: Child) -> None:
-        for message in child.messages():
+    def _read_messages(self, rank: RankProcess) -> None:
+        for message in rank.messages():
             if message["event"] == "ready":
-                self._heard.pop(child.slot, None)  # its start is over, and so is its grace
-            self._heard[child.slot] = max(time.monotonic(), self._heard.get(child.slot, 0.0))
+                self._last_heard.pop(rank.slot, None)  # its start is over, and so is its grace
+            heard = self._last_heard.get(rank.slot, 0.0)
+            self._last_heard[rank.slot] = max(time.monotonic(), heard)
             if message["event"] != "alive":
-                self._say({"event": "rank", "slot": child.slot, "said": message})
-            if message["event"] == "straggling" and child.slot in self._asked:
-                # Only now: whoever has the answer has then heard what the rank said.
-                number, since = self._asked.pop(child.slot)
-                self._say({"re": number, "ok": {"mono": [since, message["mono"]]}})
+                self._send({"event": "rank", "slot": rank.slot, "said": message})
+            if message["event"] == "straggling" and rank.slot in self._delays:
+                # Only now: the orchestrator has the rank's event before the answer.
+                number, since = self._delays.pop(rank.slot)
+                self._send({"re": number, "ok": {"mono": [since, message["mono"]]}})
 
-    def _log(self, child: Child) -> None:
-        for line in child.complaints():
-            self._event("log", slot=child.slot, line=line)
+    def _read_errors(self, rank: RankProcess) -> None:
+        for line in rank.error_lines():
+            self._send_event("log", slot=rank.slot, line=line)
 
-    def _bury(self, child: Child) -> None:
+    def _report_exit(self, rank: RankProcess) -> None:
         ended = time.monotonic()
-        self._hear(child)
-        self._log(child)
-        self._children.pop(child.slot, None)
-        code = child.ended()
-        self._let_go(child)
-        self._say({"event": "exit", "mono": ended, "slot": child.slot, "code": code})
+        self._read_messages(rank)
+        self._read_errors(rank)
+        self._processes.pop(rank.slot, None)
+        code = rank.exit_code()
+        self._release(rank)
+        self._send({"event": "exit", "mono": ended, "slot": rank.slot, "code": code})
 
-    def _let_go(self, child: Child) -> bool:
-        for descriptor in (child.line, child.errors, child.life):
+    def _release(self, rank: RankProcess) -> bool:
+        """End a rank and all that is kept about it; tell whether it is provably gone."""
+        slot = rank.slot
+        for descriptor in (rank.line, rank.errors, rank.life):
             self._selector.unregister(descriptor)
-        self._heard.pop(child.slot, None)
-        self._missed.discard(child.slot)
-        self._cycles.pop(child.slot, None)
-        if asked := self._asked.pop(child.slot, None):
-            self._say({"re": asked[0], "error": f"no rank runs in slot {child.slot}"})
-        gone = child.end()
-        self._end_quota(child.slot)
+        self._last_heard.pop(slot, None)
+        self._missed.discard(slot)
+        self._throttles.pop(slot, None)
+        if delayed := self._delays.pop(slot, None):
+            self._send({"re": delayed[0], "error": f"no rank runs in slot {slot}"})
+        gone = rank.end()
+        self._end_quota(slot)
         if gone:
-            self._settle_stop(child.slot)
+            self._end_stop(slot)
         return gone
 
-    def _settle_stop(self, slot: int) -> None:
+    def _end_stop(self, slot: int) -> None:
         if slot in self._stops:
-            self._journal.settle(self._stops.pop(slot))
+            self._journal.mark_undone(self._stops.pop(slot))
 
-    def _event(self, event: str, **fields: Any) -> None:
-        self._say({"event": event, "mono": time.monotonic(), **fields})
+    def _send_event(self, event: str, **fields: Any) -> None:
+        self._send({"event": event, "mono": time.monotonic(), **fields})

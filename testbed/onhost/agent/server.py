@@ -1,34 +1,32 @@
 """The agent: one process per host that does on the host what the orchestrator asks over SSH.
 
 It reads framed JSON on standard input and writes it on standard output. A request carries `id` and
-`do`; its answer carries the same number as `re`, and either `ok` or `error`. What happens on its
-own account is sent as `event`. Every stamp called `mono` is this host's monotonic clock.
+`do`; its answer carries the same number as `re`, and either `ok` or `error`. What happens
+without a request is sent as `event`. Every stamp called `mono` is this host's monotonic clock.
 
-When standard input closes, or stays silent for longer than the orchestrator promised, the agent
+When standard input closes, or no request comes for as long as the orchestrator said, the agent
 kills its ranks, takes back what it did to the network, and ends. What it could not take back,
 because it was killed, the next agent on this host does (journal.py).
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 import selectors
 import signal
 import sys
-import tempfile
 import time
 from typing import Any, Optional, TypeVar
 
 from ..frames import Decoder, Message, encode
 from . import network
+from .host_facts import host_facts
 from .identity import IdentityPort
+from .identity_query import IdentityQuery
 from .journal import HostJournal
-from .ports import CarrierWatch, card_addresses, counters, hardware_address
-from .questions import Question
+from .ports import CarrierWatch, counters
 from .ranks import Ranks
-from .undo import undo_leftovers
+from .undo import undo_orphaned_journals
 
 CARRIER_PERIOD = 0.005
 QUESTION_PERIOD = 0.001
@@ -50,16 +48,16 @@ class Agent:
         self._changes: list[tuple[int, list[network.Change]]] = []
         self._watch: Optional[CarrierWatch] = None
         self._identities: dict[str, IdentityPort] = {}
-        self._questions: list[Question] = []
-        self._patience = 0.0
-        self._last_heard = time.monotonic()
+        self._questions: list[IdentityQuery] = []
+        self._silence_limit = 0.0
+        self._last_request = time.monotonic()
         self._ending = False
 
     def serve(self) -> int:
         """Work until the orchestrator goes; return 0 when everything was taken back."""
         for descriptor in (0, 1):
             os.set_blocking(descriptor, False)
-        self._selector.register(0, selectors.EVENT_READ, self._orchestrator_speaks)
+        self._selector.register(0, selectors.EVENT_READ, self._read_requests)
         try:
             while not self._ending:
                 for key, _ in self._selector.select(self._wait()):
@@ -68,18 +66,18 @@ class Agent:
                         key.data()
                 self._tick()
         finally:
-            left = self._take_everything_back()
+            left = self._undo_all()
         return 1 if left else 0
 
-    # --- talking ---------------------------------------------------------------------------
+    # --- requests and answers --------------------------------------------------------------
 
-    def _orchestrator_speaks(self) -> None:
+    def _read_requests(self) -> None:
         try:
             data = os.read(0, 1 << 16)
         except BlockingIOError:
             return
         received = time.monotonic()
-        self._last_heard = received
+        self._last_request = received
         if not data:
             self._ending = True
             return
@@ -91,15 +89,15 @@ class Agent:
             verb = getattr(self, "do_" + request["do"].replace("-", "_"))
             result = verb(request, received)
         except (OSError, KeyError, ValueError, AttributeError) as error:
-            self._say({"re": request["id"], "error": f"{type(error).__name__}: {error}"})
+            self._send({"re": request["id"], "error": f"{type(error).__name__}: {error}"})
             return
         if result is not None:
-            self._say({"re": request["id"], "ok": result})
+            self._send({"re": request["id"], "ok": result})
 
-    def _event(self, event: str, **fields: Any) -> None:
-        self._say({"event": event, "mono": time.monotonic(), **fields})
+    def _send_event(self, event: str, **fields: Any) -> None:
+        self._send({"event": event, "mono": time.monotonic(), **fields})
 
-    def _say(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         self._unsent += encode(message)
         self._flush()
 
@@ -113,33 +111,23 @@ class Agent:
         except OSError:
             self._ending = True
 
-    # --- what can be asked -----------------------------------------------------------------
+    # --- the requests ----------------------------------------------------------------------
 
     def do_hello(self, request: Message, _: float) -> dict[str, Any]:
-        """Say who this is; from now on silence longer than `patience` ends the agent.
+        """Describe this host; from now on silence longer than `patience` ends the agent.
 
         For a `run` it first takes back what dead agents left; without one it only looks, and may
         change nothing.
         """
         signal.alarm(0)
-        self._patience = request["patience"]
-        found = undo_leftovers(request["run"], request["host"])
+        self._silence_limit = request["patience"]
+        found = undo_orphaned_journals(request["run"], request["host"])
         if request["run"]:
             self._journal = HostJournal(request["run"], request["host"])
-            self._ranks = Ranks(self._bundle, self._selector, self._journal, self._say)
+            self._ranks = Ranks(self._bundle, self._selector, self._journal, self._send)
         return {
-            "hostname": platform.node(),
-            "python": platform.python_version(),
-            "numpy": _version("numpy"),
-            "kernel": platform.release(),
-            "cpus": os.cpu_count(),
-            "root": os.geteuid() == 0,
-            "pid": os.getpid(),
-            "hardware": {port: hardware_address(i) for port, i in request["interfaces"].items()},
-            "cards": card_addresses(),
+            **host_facts(request["interfaces"]),
             "leftovers": found,
-            "time": time.time(),
-            "free": _free_bytes(),
         }
 
     def do_alive(self, request: Message, _: float) -> dict[str, Any]:
@@ -159,7 +147,7 @@ class Agent:
         for name, spec in ports.items():
             identity = IdentityPort(request["host"], name, spec["interface"], request["token"])
             self._identities[name] = identity
-            self._selector.register(identity, selectors.EVENT_READ, identity.arrived)
+            self._selector.register(identity, selectors.EVENT_READ, identity.read_datagrams)
         self._watch = CarrierWatch({name: spec["interface"] for name, spec in ports.items()})
         self._selector.register(self._watch, selectors.EVENT_READ, self._look_at_carriers)
         self._look_at_carriers()
@@ -169,7 +157,7 @@ class Agent:
     def do_ask_identity(self, request: Message, _: float) -> None:
         """Ask who is at the other end of a port; the answer comes when the question is over."""
         port = self._identities[request["port"]]
-        self._questions.append(Question(request, port, time.monotonic()))
+        self._questions.append(IdentityQuery(request, port, time.monotonic()))
 
     def do_counters(self, request: Message, _: float) -> dict[str, dict[str, int]]:
         """Return the byte counters of interfaces."""
@@ -177,67 +165,67 @@ class Agent:
 
     def do_start(self, request: Message, _: float) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
-        return self._for_a_run(self._ranks).start(request["slot"], request["env"])
+        return self._of_a_run(self._ranks).start(request["slot"], request["env"])
 
     def do_tell(self, request: Message, _: float) -> dict[str, Any]:
         """Pass a message on to a rank."""
-        ranks = self._for_a_run(self._ranks)
-        ranks.tell(request["slot"], request["message"], request["grace"])
+        ranks = self._of_a_run(self._ranks)
+        ranks.send(request["slot"], request["message"], request["grace"])
         return {}
 
     def do_signal(self, request: Message, _: float) -> dict[str, Any]:
         """Send a rank a signal; return between which instants it took effect, and its state.
 
-        With `watched`, another process looks for any of these states from before the signal on.
+        With `watched`, an observer looks for any of these states from before the signal on.
         """
-        ranks, watched = self._for_a_run(self._ranks), request.get("watched", "")
+        ranks, watched = self._of_a_run(self._ranks), request.get("watched", "")
         return ranks.signal(request["slot"], request["signal"], watched)
 
     def do_witness(self, request: Message, _: float) -> None:
-        """Ask that other process what it saw; the answer comes when it has seen it."""
-        self._for_a_run(self._ranks).witnesses.ask(request["slot"], request["id"])
+        """Ask the observer what it saw; the answer comes when it has seen it."""
+        self._of_a_run(self._ranks).observers.ask(request["slot"], request["id"])
 
     def do_straggle(self, request: Message, _: float) -> None:
-        """Have a rank come late to collectives; the answer comes when the rank has heard it."""
-        ranks = self._for_a_run(self._ranks)
-        ranks.straggle(request["slot"], request["seconds"], request["id"])
+        """Have a rank enter collectives late; the answer comes when the rank knows."""
+        ranks = self._of_a_run(self._ranks)
+        ranks.delay(request["slot"], request["seconds"], request["id"])
 
     def do_slow(self, request: Message, _: float) -> dict[str, Any]:
         """Let a rank run only part of the time."""
-        ranks, how = self._for_a_run(self._ranks), request["quota"]
+        ranks, how = self._of_a_run(self._ranks), request["quota"]
         ranks.slow(request["slot"], request["share"], request["period"], quota=how)
         return {}
 
     def do_end(self, request: Message, _: float) -> dict[str, Any]:
         """Kill a rank and prove that it is gone; one that never ran here is gone too."""
-        return {"gone": self._for_a_run(self._ranks).end(request["slot"])}
+        return {"gone": self._of_a_run(self._ranks).end(request["slot"])}
 
     def do_bye(self, request: Message, _: float) -> dict[str, Any]:
         """Take everything back and end."""
-        left = self._take_everything_back()
+        left = self._undo_all()
         self._ending = True
         return {"left": left}
 
     def _set_up(self, ports: dict[str, dict[str, str]], peers: dict[str, str]) -> int:
-        """Give the ports what they lack, its undo promised first; return how much that was."""
+        """Give the ports what they lack, the undo recorded first; return the number of changes."""
         changes = network.missing(ports, peers)
         if changes:
-            promise = self._for_a_run(self._journal).promise("network", changes=changes)
-            self._changes.append((promise, changes))
+            entry = self._of_a_run(self._journal).record("network", changes=changes)
+            self._changes.append((entry, changes))
             network.make(changes)
         return len(changes)
 
-    def _for_a_run(self, part: Optional[_Part]) -> _Part:
+    def _of_a_run(self, part: Optional[_Part]) -> _Part:
         if part is None:
             raise ValueError("this agent was started to look only")
         return part
 
-    # --- what happens on its own account ---------------------------------------------------
+    # --- events ----------------------------------------------------------------------------
 
     def _look_at_carriers(self) -> None:
         if self._watch:
             for port, up in self._watch.changes():
-                self._event("carrier", port=port, up=up)
+                self._send_event("carrier", port=port, up=up)
 
     def _wait(self) -> float:
         """Return how long to wait for input before something is due."""
@@ -253,19 +241,19 @@ class Agent:
             self._ranks.check_heartbeats()
             self._ranks.work(time.monotonic())
         self._questions = [q for q in self._questions if not self._over(q)]
-        silence = time.monotonic() - self._last_heard
-        if self._patience and silence > self._patience:
+        silence = time.monotonic() - self._last_request
+        if self._silence_limit and silence > self._silence_limit:
             self._ending = True
 
-    def _over(self, question: Question) -> bool:
+    def _over(self, question: IdentityQuery) -> bool:
         result = question.work(time.monotonic())
         if result is not None:
-            self._say({"re": question.request["id"], "ok": result})
+            self._send({"re": question.request["id"], "ok": result})
         return result is not None
 
     # --- the end ---------------------------------------------------------------------------
 
-    def _take_everything_back(self) -> list[str]:
+    def _undo_all(self) -> list[str]:
         """Kill the ranks and undo the network; return what is left."""
         left = self._ranks.end_all() if self._ranks else []
         if self._watch:
@@ -286,29 +274,16 @@ class Agent:
     def _undo_network(self) -> list[str]:
         left = []
         while self._changes:
-            promise, changes = self._changes.pop()
+            entry, changes = self._changes.pop()
             try:
-                stayed = network.take_back(changes)
+                stayed = network.revert(changes)
             except OSError as error:
                 left.append(str(error))
                 continue
             left += map(str, stayed)
             if not stayed:
-                self._for_a_run(self._journal).settle(promise)
+                self._of_a_run(self._journal).mark_undone(entry)
         return left
-
-
-def _free_bytes() -> int:
-    found = os.statvfs(tempfile.gettempdir())
-    return found.f_bavail * found.f_frsize
-
-
-def _version(package: str) -> str:
-    """Return a package's version, or an empty string when it is not installed."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def main(bundle: int) -> int:

@@ -9,10 +9,10 @@ import signal
 import time
 from typing import Any, Callable
 
-from .duty import remove_group
-from .journal import Leftover, leftovers
-from .network import Change, await_others, take_back
-from .processes import born, end_marked, end_strays, send
+from .cpu_limits import remove_cgroup
+from .journal import OrphanedJournal, orphaned_journals
+from .network import Change, await_others, revert
+from .processes import end_marked, end_strays, send, start_time
 
 _LIMIT = 5.0
 _PAUSE = 0.01
@@ -22,7 +22,7 @@ def undo_network(entry: dict[str, Any]) -> str:
     """Take back addresses, routes, neighbours and ports that were brought up."""
     await_others(_LIMIT)
     changes = [Change(*change) for change in entry["changes"]]
-    return ", ".join(map(str, take_back(changes)))
+    return ", ".join(map(str, revert(changes)))
 
 
 def undo_processes(entry: dict[str, Any]) -> str:
@@ -34,17 +34,17 @@ def undo_processes(entry: dict[str, Any]) -> str:
 
 def undo_stop(entry: dict[str, Any]) -> str:
     """Let a stopped process go on, if it is still there."""
-    if born(entry["pid"]) == entry["born"]:
+    if start_time(entry["pid"]) == entry["born"]:
         send(entry["pid"], signal.SIGCONT)
     return ""
 
 
-def undo_group(entry: dict[str, Any]) -> str:
+def undo_cgroup(entry: dict[str, Any]) -> str:
     """Remove the cgroup of a CPU quota, once what ran in it has ended."""
     end = time.monotonic() + _LIMIT
     while True:
         try:
-            remove_group(entry["name"])
+            remove_cgroup(entry["name"])
         except OSError:
             if time.monotonic() > end:
                 raise
@@ -57,12 +57,12 @@ _UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
     "network": undo_network,
     "processes": undo_processes,
     "stop": undo_stop,
-    "group": undo_group,
+    "group": undo_cgroup,
 }
 
 
 def undo(entry: dict[str, Any]) -> str:
-    """Take back what one entry of a journal promises; return what is left, or an empty string."""
+    """Do what one entry of a journal says; return what is left, or an empty string."""
     if entry["undo"] not in _UNDO:
         return f"this version cannot take back {entry['undo']!r}"
     try:
@@ -71,21 +71,21 @@ def undo(entry: dict[str, Any]) -> str:
         return str(error)
 
 
-def undo_leftovers(run: str, host: str) -> list[dict[str, Any]]:
-    """Take back what dead agents left on this host; return what each had promised and what is left.
+def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
+    """Undo what dead agents left on this host; return what each had recorded, and what is left.
 
-    Without a `run` nothing is taken back, only told.
+    Without a `run` nothing is undone.
     """
-    return [_finish(leftover, act=bool(run)) for leftover in leftovers(run, host)]
+    return [_finish(journal, act=bool(run)) for journal in orphaned_journals(run, host)]
 
 
-def _finish(leftover: Leftover, *, act: bool) -> dict[str, Any]:
+def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
     # What runs is ended first: no group can be removed in which something runs.
-    entries = sorted(leftover.entries(), key=lambda entry: entry["undo"] != "processes")
+    entries = sorted(journal.entries(), key=lambda entry: entry["undo"] != "processes")
     left = [problem for entry in entries if (problem := undo(entry))] if act else []
     if act and not left:
-        leftover.discard()
+        journal.discard()
     else:
-        leftover.release()
-    promised = [entry["undo"] for entry in entries]
-    return {"run": leftover.run, "host": leftover.host, "promised": promised, "left": left}
+        journal.release()
+    recorded = [entry["undo"] for entry in entries]
+    return {"run": journal.run, "host": journal.host, "promised": recorded, "left": left}

@@ -26,7 +26,7 @@ class Transfer:
     def __init__(self, part: Part, start: int, stop: int, kind: bytes = DATA) -> None:
         self.part, self.start, self.stop, self.kind = part, start, stop, kind
         self.place = (part.round, kind == DATA)
-        """Its place among the sends, or receives, of a rank: READY comes before the data of a round."""
+        """Its place among the sends or receives: READY comes before the data of a round."""
         self.done = start
         """The element up to which it is done."""
         self.opening = b""

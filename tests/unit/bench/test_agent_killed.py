@@ -304,8 +304,8 @@ def test_an_undo_that_is_not_known_is_kept_and_refuses_the_host(host, agent_of):
 
 def test_a_process_is_known_by_its_start_not_only_by_its_number():
     with subprocess.Popen(["sleep", "600"]) as process:
-        start = processes.born(process.pid)
+        start = processes.start_time(process.pid)
         assert processes.end_process(process.pid, "1", 0.0)
-        assert processes.born(process.pid) == start
+        assert processes.start_time(process.pid) == start
         assert processes.end_process(process.pid, start, 5.0)
-        assert processes.born(process.pid) is None
+        assert processes.start_time(process.pid) is None

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.onhost.agent import duty, journal
-from testbed.onhost.agent.journal import HostJournal, Leftover, leftovers
+from testbed.onhost.agent import cpu_limits, journal
+from testbed.onhost.agent.journal import HostJournal, OrphanedJournal, orphaned_journals
 from testbed.onhost.agent.processes import MARK
-from testbed.onhost.agent.undo import undo, undo_leftovers
+from testbed.onhost.agent.undo import undo, undo_orphaned_journals
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def entries_of(data: bytes, path: Path) -> list[dict[str, Any]]:
     path.write_bytes(data)
-    return Leftover(path, os.open(path, os.O_RDONLY), {"run": "r", "host": "h"}).entries()
+    return OrphanedJournal(path, os.open(path, os.O_RDONLY), {"run": "r", "host": "h"}).entries()
 
 
 @given(
@@ -63,24 +63,24 @@ def test_a_journal_is_there_from_the_start_and_gone_when_nothing_is_open(place: 
     (file,) = place.iterdir()
     assert json.loads(file.read_text())["run"] == "run-1"
     assert file.stat().st_mode & 0o777 == 0o600
-    number = mine.promise("stop", pid=1, born="2")
+    number = mine.record("stop", pid=1, born="2")
     assert json.loads(file.read_text().splitlines()[1]) == {
         "id": number,
         "undo": "stop",
         "pid": 1,
         "born": "2",
     }
-    mine.settle(number)
+    mine.mark_undone(number)
     mine.close()
     assert not place.exists()
 
 
 def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> None:
     mine = HostJournal("run-1", "h0")
-    mine.promise("stop", pid=os.getpid(), born="another start")
-    assert leftovers("run-2", "h0") == []
+    mine.record("stop", pid=os.getpid(), born="another start")
+    assert orphaned_journals("run-2", "h0") == []
     mine.close()
-    (found,) = undo_leftovers("run-2", "h0")
+    (found,) = undo_orphaned_journals("run-2", "h0")
     assert found == {"run": "run-1", "host": "h0", "promised": ["stop"], "left": []}
     assert not place.exists()
 
@@ -106,16 +106,16 @@ def test_the_group_of_a_quota_is_removed_once_what_ran_in_it_has_ended(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A directory that is not empty stands for a group in which something runs."""
-    monkeypatch.setattr(duty, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(cpu_limits, "_CGROUPS", tmp_path)
     task = tmp_path / "testbed-7" / "task"
     with subprocess.Popen(["sleep", "600"], env={MARK: "run-1/h0/7-1"}) as process:
         task.mkdir(parents=True)
         mine = HostJournal("run-1", "h0")
-        mine.promise("processes", mark="run-1/h0/7-1")
-        mine.promise("group", name="testbed-7")
+        mine.record("processes", mark="run-1/h0/7-1")
+        mine.record("group", name="testbed-7")
         mine.close()
         threading.Thread(target=lambda: (process.wait(), task.rmdir())).start()
-        (found,) = undo_leftovers("run-2", "h0")
+        (found,) = undo_orphaned_journals("run-2", "h0")
     assert found["left"] == []
     assert not (tmp_path / "testbed-7").exists()
     assert undo({"undo": "group", "name": "testbed-7"}) == ""

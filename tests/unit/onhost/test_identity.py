@@ -40,7 +40,7 @@ def handed_on(tap, port):
 
 def heard(port):
     assert select.select([port], [], [], 5)[0]
-    port.arrived()
+    port.read_datagrams()
     return port.answers
 
 

@@ -1,4 +1,4 @@
-"""Ranks as processes: started in a group of their own, watched, and never outliving the agent."""
+"""Ranks as processes, in a process group of their own each, which never outlive the agent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def die_with(agent: int) -> None:
         os._exit(1)  # it went before we asked
 
 
-class Child:
+class RankProcess:
     """One rank's process: its control line, its standard error, and a descriptor of its life."""
 
     def __init__(self, slot: int, bundle: int, environment: dict[str, str]) -> None:
@@ -92,7 +92,7 @@ class Child:
             return messages  # nothing more for now, or the rank is gone
         return messages
 
-    def complaints(self) -> list[str]:
+    def error_lines(self) -> list[str]:
         """Return the whole lines that have arrived on standard error."""
         try:
             data = os.read(self.errors, 1 << 16)
@@ -126,7 +126,7 @@ class Child:
             time.sleep(1e-4)
         return state
 
-    def ended(self) -> Optional[int]:
+    def exit_code(self) -> Optional[int]:
         """Return the exit code, negative for a signal, or None while it runs."""
         return self._process.poll()
 

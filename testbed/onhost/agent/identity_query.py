@@ -1,4 +1,4 @@
-"""A question to the other end of a circuit, asked again until it is answered or time is up."""
+"""A question to the other end of a circuit, repeated until it is answered or time is up."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .identity import IdentityPort
 _numbers = itertools.count(1)
 
 
-class Question:
+class IdentityQuery:
     """Ask `count` times, `interval` seconds apart; when `first`, until the first right answer.
 
     `expect` names the host and port that should answer; `limit` is how long to wait in all;
-    `address` is whom to ask where more than one could hear the question. A wrong answer does not
+    `address` is whom to ask where more than one could receive the question. A wrong answer does not
     end the first kind: questions are asked before a circuit is changed, and whom it led to until
-    then may still hear them.
+    then may still receive them.
     """
 
     def __init__(self, request: Message, port: IdentityPort, now: float) -> None:

@@ -1,4 +1,4 @@
-"""A rank that may run only part of the time: stopped and let go in turn, or on a CPU quota."""
+"""Let a rank run only part of the time: stopped and continued in turn, or on a CPU quota."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Callable
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
-class FreezeCycle:
-    """Let a process that stands still go and stop it again, in turn.
+class CpuThrottle:
+    """Continue a stopped process and stop it again, in turn.
 
     `period` is in seconds, of which it runs `share`; `send` sends it a signal.
     """
@@ -33,12 +33,12 @@ class FreezeCycle:
             self._due = now + self._seconds[self._last]
 
 
-def group_of(pid: int) -> str:
+def cgroup_of(pid: int) -> str:
     """Return the name of the cgroup that a process gets for its quota."""
     return f"testbed-{pid}"
 
 
-def remove_group(name: str) -> None:
+def remove_cgroup(name: str) -> None:
     """Remove a cgroup that a quota left, in which nothing runs any more; one that is gone is fine.
 
     Raise OSError when something still does.
@@ -47,7 +47,7 @@ def remove_group(name: str) -> None:
         (_CGROUPS / name).rmdir()
 
 
-class Quota:
+class CpuQuota:
     """A cgroup of its own for one process, which gets `share` of one core in each `period`."""
 
     def __init__(self, pid: int, share: float, period: float) -> None:
@@ -55,7 +55,7 @@ class Quota:
         self._pid = pid
         line = Path(f"/proc/{pid}/cgroup").read_text().splitlines()[-1]
         self._home = _CGROUPS / line.partition("::")[2].lstrip("/")
-        self._group = _CGROUPS / group_of(pid)
+        self._group = _CGROUPS / cgroup_of(pid)
         if not (_CGROUPS / "cgroup.controllers").exists():
             raise OSError("this host has no cgroups of version 2, so no CPU quota")
         self._group.mkdir()
