@@ -144,9 +144,9 @@ class RankProcess:
         return gone
 
     def _is_silent(self) -> bool:
-        """Tell whether nobody holds the rank's standard error, as the keeper of a program does.
+        """Tell whether nobody holds the rank's standard error, as the supervisor of a program does.
 
-        It lets go when nothing is left of the program; that may take it a moment.
+        It closes it when nothing is left of the program; that may take a moment.
         """
         limit = time.monotonic() + _KILL_LIMIT
         poll = select.poll()

@@ -122,7 +122,7 @@ class PeerConnections:
         limit = None if until is None else max(0.0, until - time.monotonic()) * 1e3
         ready = dict(self._poll.poll(limit))
         if self._leave.fileno() in ready:
-            self._leave.settle()
+            self._leave.clear()
         self.checkpoint()
         for descriptor, found in ready.items():
             if found & _BROKEN and not found & select.POLLIN and descriptor in self._peers:

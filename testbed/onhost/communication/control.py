@@ -1,7 +1,7 @@
-"""The rank's line to its agent: commands in, events and a heartbeat out.
+"""The control channel of a rank to its agent: commands in, events and a heartbeat out.
 
-A thread of its own reads the line, so that an order to leave reaches a rank that computes or waits
-for a neighbour, and so that the heartbeat stops exactly when the process is stopped or wedged.
+A thread of its own reads the channel, so that an order to leave reaches a rank that computes or
+waits for a neighbour, and so that the heartbeat stops exactly when the process is stopped or hangs.
 """
 
 from __future__ import annotations
@@ -20,70 +20,70 @@ from ..errors import Left, ProtocolError
 from ..frames import Decoder, Message, encode
 
 AGENT_GONE = 3
-"""Exit code of a rank whose agent closed the line."""
+"""Exit code of a rank whose agent closed the channel."""
 
 _EVERY_GENERATION = sys.maxsize
 
 
 class LeaveOrder:
-    """The newest generation that must be left: given in one thread, obeyed in another.
+    """The newest generation that must be left: given in one thread, checked in another.
 
-    `fileno` is readable once an order was given. Whoever polls it calls `settle` and then `check`,
-    in this order: an order that arrives in between is found by the check.
+    `fileno` is readable once an order was given. A thread that polls it calls `clear` and then
+    `check`, in this order: an order that arrives in between is found by the check.
     """
 
     def __init__(self) -> None:
         self._generation = -1
-        self._heard, self._told = os.pipe()
-        os.set_blocking(self._heard, False)
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
 
     def give(self, generation: int) -> None:
-        """Order everybody out of `generation` and of those before it."""
+        """Order that `generation` and those before it are left."""
         self._generation = max(self._generation, generation)
-        self.nudge()
+        self.wake()
 
-    def nudge(self) -> None:
-        """Let whoever waits look up: something else than an order has come."""
-        os.write(self._told, b"!")
+    def wake(self) -> None:
+        """Wake the thread that waits: something else than an order has come."""
+        os.write(self._writer, b"!")
 
     def check(self, generation: int) -> None:
         """Raise Left when `generation` must be left."""
         if self._generation >= generation:
             raise Left
 
-    def settle(self) -> None:
-        """Let `fileno` fall silent until the next order."""
+    def clear(self) -> None:
+        """Make `fileno` unreadable until the next order."""
         try:
-            os.read(self._heard, 4096)
+            os.read(self._reader, 4096)
         except BlockingIOError:
             return
 
     def fileno(self) -> int:
         """Return the descriptor to poll beside the sockets."""
-        return self._heard
+        return self._reader
 
     def close(self) -> None:
         """Release the descriptors; no order can be given or waited for any more."""
-        os.close(self._heard)
-        os.close(self._told)
+        os.close(self._reader)
+        os.close(self._writer)
 
 
 class Control:
-    """Speak framed JSON with the agent over one stream socket.
+    """Exchange framed JSON with the agent over one stream socket.
 
-    A closed line ends the process at once: a rank without an agent answers to nobody.
+    When the agent closes it the process ends at once: nothing else could end or control a rank.
     """
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, channel: socket.socket) -> None:
         self.leave = LeaveOrder()
         self.finish_after: int | None = None
-        self.lateness = 0.0
-        """Seconds that this rank must come late to every collective."""
+        self.delay = 0.0
+        """Seconds by which this rank must enter every collective late."""
         self.choice: Message | None = None
         """The newest choice of a schedule: its `number`, from 1 on, and the `schedule`."""
         self.lit = (0, 0)
         """The newest circuits that are said to be lit: their generation and number."""
-        self._line = line
+        self._channel = channel
         self._sending = threading.Lock()
         self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._beat = 1.0
@@ -94,7 +94,7 @@ class Control:
         return self._commands.get()
 
     @property
-    def is_waiting(self) -> bool:
+    def has_command(self) -> bool:
         """Tell whether a command has come that nobody has taken yet."""
         return not self._commands.empty()
 
@@ -104,33 +104,33 @@ class Control:
         frame = encode({"event": event, "mono": stamp, **fields})
         try:
             with self._sending:
-                self._line.sendall(frame)
+                self._channel.sendall(frame)
         except OSError:
             os._exit(AGENT_GONE)
 
-    def hold_back(self, generation: int) -> float:
-        """Come late to a collective if told so; return by how much. Raise Left on the way."""
-        begin, lateness = time.monotonic(), self.lateness
+    def delay_collective(self, generation: int) -> float:
+        """Wait before a collective as long as the agent said; return the seconds. Raise Left."""
+        begin, delay = time.monotonic(), self.delay
         poll = select.poll()
         poll.register(self.leave, select.POLLIN)
-        while lateness and (left := begin + lateness - time.monotonic()) > 0:
+        while delay and (left := begin + delay - time.monotonic()) > 0:
             if poll.poll(left * 1e3):
-                self.leave.settle()
+                self.leave.clear()
                 self.leave.check(generation)
-        return time.monotonic() - begin if lateness else 0.0
+        return time.monotonic() - begin if delay else 0.0
 
     def ask_for_circuits(self, generation: int, number: int, **which: Any) -> None:
-        """Ask for other circuits and wait until they are lit. Raise Left on the way."""
+        """Ask for other circuits and wait until they are lit. Raise Left."""
         self.emit("circuits", generation=generation, number=number, **which)
         self.wait_until(lambda: self.lit >= (generation, number), generation)
 
-    def wait_until(self, there: Callable[[], bool], generation: int) -> None:
-        """Wait for what the agent will say. Raise Left when the generation must be left."""
+    def wait_until(self, arrived: Callable[[], bool], generation: int) -> None:
+        """Wait until a command has arrived. Raise Left when the generation must be left."""
         poll = select.poll()
         poll.register(self.leave, select.POLLIN)
-        while not there():
+        while not arrived():
             poll.poll()
-            self.leave.settle()
+            self.leave.clear()
             self.leave.check(generation)
 
     def ends_before(self, step: int) -> bool:
@@ -150,7 +150,7 @@ class Control:
     def _listen(self) -> None:
         decoder = Decoder()
         poll = select.poll()
-        poll.register(self._line, select.POLLIN)
+        poll.register(self._channel, select.POLLIN)
         due = time.monotonic()
         while True:
             if poll.poll(max(0.0, due - time.monotonic()) * 1e3):
@@ -161,11 +161,11 @@ class Control:
 
     def _read(self, decoder: Decoder) -> None:
         try:
-            data = self._line.recv(65536)
+            data = self._channel.recv(65536)
             for command in decoder.feed(data):
                 self._take(command)
         except (OSError, ProtocolError, KeyError, TypeError) as error:
-            print(f"rank: the line to the agent broke: {error!r}", file=sys.stderr, flush=True)
+            print(f"rank: the channel to the agent broke: {error!r}", file=sys.stderr, flush=True)
             os._exit(AGENT_GONE)
         if not data:
             os._exit(AGENT_GONE)
@@ -178,15 +178,15 @@ class Control:
             return
         if verb == "choose":
             self.choice = command
-            self.leave.nudge()
+            self.leave.wake()
             return
         if verb == "lit":
             self.lit = (command["generation"], command["number"])
-            self.leave.nudge()
+            self.leave.wake()
             return
         if verb == "straggle":
-            self.lateness = command["seconds"]
-            self.emit("straggling", seconds=self.lateness)
+            self.delay = command["seconds"]
+            self.emit("straggling", seconds=self.delay)
             return
         if verb == "configure":
             self._beat = command["heartbeat"] / 4

@@ -183,7 +183,7 @@ class _Handshakes:
             self._selector.close()
 
     def _complete(self) -> tuple[Sockets, Sockets]:
-        self._selector.register(self._leave, selectors.EVENT_READ, self._leave.settle)
+        self._selector.register(self._leave, selectors.EVENT_READ, self._leave.clear)
         for listener in self._listeners:
             self._selector.register(listener, selectors.EVENT_READ, partial(self._accept, listener))
         while True:

@@ -35,7 +35,7 @@ class Options:
 class Job:
     """Run through all sizes and end; size and iteration follow from the number of the step."""
 
-    meets = "neighbours"
+    connects_to = "neighbours"
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
@@ -84,7 +84,7 @@ def _timed(
     pattern.fill(ring.rank, step, ring.checkpoint)
     ring.barrier()
     if control is not None:
-        control.hold_back(ring.generation)
+        control.delay_collective(ring.generation)
     begin = time.monotonic()
     sent = ring.all_reduce(pattern.vector)
     end = time.monotonic()

@@ -36,12 +36,12 @@ WEIGHTS: Sums = (1 + _scatter / 65536) * np.where(_scatter & 1, 1.0, -1.0)
 _ABSOLUTE = np.abs(WEIGHTS)
 
 
-def count_of(width: int) -> int:
+def block_count(width: int) -> int:
     """Return the number of blocks in a row of so many values."""
     return -(-width // BLOCK)
 
 
-def looked_at(step: int, chunk: int, count: int) -> list[int]:
+def blocks_verified_in(step: int, chunk: int, count: int) -> list[int]:
     """Return the blocks of a chunk that are looked at in a step, alike on all ranks.
 
     A sixteenth of them in turn, so that none is left out for longer, and one that is drawn.
@@ -51,7 +51,7 @@ def looked_at(step: int, chunk: int, count: int) -> list[int]:
     )
 
 
-def said_of(values: Numbers, blocks: Sequence[int]) -> Sums:
+def checksums_of(values: Numbers, blocks: Sequence[int]) -> Sums:
     """Return the two numbers of each of the blocks of a row."""
     return np.array([(_weighted(values, b), _magnitude(values, b)) for b in blocks])
 
@@ -66,7 +66,7 @@ def _magnitude(values: Numbers, block: int) -> float:
     return float(part.astype(np.float64) @ _ABSOLUTE[: len(part)])
 
 
-def first_wrong(
+def first_mismatch(
     values: Numbers, said: Numbers, ranks: int, blocks: Sequence[int]
 ) -> Optional[tuple[int, float, float]]:
     """Return the first block that is not the sum of what `ranks` said of it, or None.

@@ -92,7 +92,7 @@ class Run:
 class Job:
     """Run through all sizes and end; what is run follows from the number of the step."""
 
-    meets = "everybody"
+    connects_to = "everybody"
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._options = Options(**options)
@@ -197,7 +197,7 @@ class Job:
         run.prepare(pattern.vector)
         before = _on_wire(group)
         group.barrier()
-        delayed = 0.0 if control is None else control.hold_back(group.generation)
+        delayed = 0.0 if control is None else control.delay_collective(group.generation)
         begin = time.monotonic()
         record = run.run(pattern.vector)
         end = time.monotonic()

@@ -1,4 +1,4 @@
-"""One member of a job: it obeys its agent, meets its neighbours and runs the job with them."""
+"""One rank of a job: it follows its agent's commands, connects to its peers and runs the job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Job(Protocol):
 
     state: State
     loss: float | None
-    meets: str
+    connects_to: str
     """Whom its ranks talk to: their `neighbours` in a ring, or `everybody` of a group.
 
     Where its options tell of `circuits`, whom those lead to."""
@@ -79,7 +79,7 @@ class Member:
                 self._control.emit("refused", do=verb, why="the rank knows no such command")
 
     def _until_commanded(self) -> None:
-        if self._control.is_waiting:
+        if self._control.has_command:
             raise Left
 
     def _leave(self, generation: int) -> None:
@@ -127,7 +127,7 @@ class Member:
                 (self._from_previous, self._to_next), (self._listener, self._second)
             )
             return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
-        if self._job.meets == "everybody":
+        if self._job.connects_to == "everybody":
             del peers[rank]
             sockets = connect_all(self._listener, self._to_next, peers, identity, leave)
             return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))

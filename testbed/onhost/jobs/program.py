@@ -1,8 +1,9 @@
-"""The job `program`: an ordinary program that a rank runs, watches, and lets speak to the record.
+"""The job `program`: an ordinary program that a rank runs, watches, and whose output it records.
 
-All ranks begin it together, once their circuits carry. It runs under a keeper (`keeper.py`), so
-that nothing of it outlives the rank. What it says comes as `output`: the first of it as it is said,
-the last of it at the end, and how much was left out between. Its end comes as `program.end`.
+All ranks begin it together, once their circuits carry. It runs under a supervisor
+(`supervisor.py`), so that nothing of it outlives the rank. Its output comes as events `output`: the
+first of it at once, the last of it at the end, and how much was left out between. Its end comes as
+`program.end`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from ..communication.control import Control
 from ..communication.ring import Ring
-from . import keeper
+from . import supervisor
 from .state import State
 
 HEAD, TAIL = 512 << 10, 256 << 10
@@ -40,11 +41,11 @@ _PRINTABLE = {code: "?" for code in (*range(32), 127, 0xFFFD) if code not in (9,
 class Job:
     """Run `argv`, or nothing on a rank that has none, and report what came of it.
 
-    In `argv`, `{report}` stands for the file whose text is wanted, where there is one; the keeper
-    finds a place for it.
+    In `argv`, `{report}` stands for the file whose text is wanted, where there is one; the
+    supervisor makes a folder for it.
     """
 
-    meets = "neighbours"
+    connects_to = "neighbours"
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         self._argv: Sequence[str] = options["argv"]
@@ -80,7 +81,7 @@ def _pass_on(report: str, control: Control) -> None:
 
 
 class _Running:
-    """A program under its keeper, and the three lines to them."""
+    """A program under its supervisor, and the three streams from them."""
 
     def __init__(
         self, argv: Sequence[str], environment: Mapping[str, str], control: Control
@@ -88,8 +89,8 @@ class _Running:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         held = os.dup(2)
         with theirs:
-            self._keeper = subprocess.Popen(
-                [*_keeper(), str(theirs.fileno()), str(held), *argv],
+            self._supervisor = subprocess.Popen(
+                [*_supervisor(), str(theirs.fileno()), str(held), *argv],
                 pass_fds=(theirs.fileno(), held),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -98,18 +99,18 @@ class _Running:
                 start_new_session=True,
             )
         os.close(held)
-        assert self._keeper.stdout is not None and self._keeper.stderr is not None
+        assert self._supervisor.stdout is not None and self._supervisor.stderr is not None
         self._streams = {
-            self._keeper.stdout.fileno(): _Stream("stdout", control),
-            self._keeper.stderr.fileno(): _Stream("stderr", control),
+            self._supervisor.stdout.fileno(): _Stream("stdout", control),
+            self._supervisor.stderr.fileno(): _Stream("stderr", control),
         }
         for descriptor in self._streams:
             os.set_blocking(descriptor, False)
         self._open = set(self._streams)
-        self._said = b""
+        self._reports = b""
 
     def watch(self, checkpoint: Callable[[], None]) -> None:
-        """Pass on what the program says until nobody is left to say anything.
+        """Pass on the output of the program until no process is left that could write any.
 
         Whatever `checkpoint` raises ends the wait.
         """
@@ -119,46 +120,46 @@ class _Running:
             lines = [*self._open, *([] if is_over else [self._line.fileno()])]
             for descriptor in select.select(lines, [], [], _PERIOD)[0]:
                 if descriptor not in self._streams:
-                    is_over = not self._ask_keeper()
-                elif not self._hear(descriptor):
+                    is_over = not self._read_supervisor()
+                elif not self._read(descriptor):
                     self._streams[descriptor].close()
                     self._open.discard(descriptor)
 
     def end(self) -> dict[str, Any]:
-        """End what still runs; return what became of the program, in the keeper's words."""
+        """End what still runs; return what the supervisor reports of the program."""
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)
-        while self._ask_keeper():
+        while self._read_supervisor():
             pass
-        self._keeper.wait()
+        self._supervisor.wait()
         for descriptor in self._open:
-            while self._hear(descriptor):
+            while self._read(descriptor):
                 pass
             self._streams[descriptor].close()
         self._line.close()
         result: dict[str, Any] = {"left_out": sum(s.left_out for s in self._streams.values())}
-        for line in self._said.splitlines():
+        for line in self._reports.splitlines():
             result.update(json.loads(line))
         return result
 
-    def _hear(self, descriptor: int) -> bool:
-        """Take in a piece of what the program says; tell whether there was one."""
+    def _read(self, descriptor: int) -> bool:
+        """Read a piece of output; tell whether there was one."""
         try:
             data = os.read(descriptor, _PIECE)
         except BlockingIOError:
-            return False  # somebody whom nobody could kill still holds the other end
+            return False  # a process that could not be killed still holds the other end
         self._streams[descriptor].take(data)
         return bool(data)
 
-    def _ask_keeper(self) -> bool:
-        """Take in what the keeper says; tell whether it may say more."""
+    def _read_supervisor(self) -> bool:
+        """Read what the supervisor reports; tell whether it may report more."""
         data = self._line.recv(_PIECE)
-        self._said += data
+        self._reports += data
         return bool(data)
 
 
 class _Stream:
-    """What one stream says, in whole lines: its head at once, its tail at its end."""
+    """One stream of output, in whole lines: its head at once, its tail at its end."""
 
     def __init__(self, name: str, control: Control) -> None:
         self._name = name
@@ -223,6 +224,6 @@ def _inherited() -> dict[str, str]:
 _OF_NUMPY = [f"{library}_NUM_THREADS" for library in ("OMP", "OPENBLAS", "MKL")]
 
 
-def _keeper() -> list[str]:
-    """Return the command of a keeper, whose source travels in the same archive as this."""
-    return [sys.executable, "-I", "-S", "-c", inspect.getsource(keeper)]
+def _supervisor() -> list[str]:
+    """Return the command of a supervisor, whose source travels in the same archive as this."""
+    return [sys.executable, "-I", "-S", "-c", inspect.getsource(supervisor)]

@@ -4,7 +4,7 @@ A step depends on the state before it, the seed, its number, the ranks and their
 so a run that was interrupted and resumed ends with the same bits as one that was not.
 
 Every sum of gradients is verified before it is used: all of its values in the first step of a
-generation, in the others a sixteenth of them in turn and a sample (exchange.py, checksums.py).
+generation, in the others a sixteenth of them in turn and a sample (verified_sum.py, checksums.py).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.ring import Ring
-from .exchange import Exchange, Sum
 from .model import Model, Shape
 from .optimiser import Adam
 from .state import State
 from .text import batch
+from .verified_sum import GradientSum, VerifiedVector
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Job:
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
         given = self._options = Options(**options)
-        self.meets = "neighbours" if given.schedule is None else "everybody"
+        self.connects_to = "neighbours" if given.schedule is None else "everybody"
         shape = Shape(given.dim, given.layers, given.heads, given.hidden, given.sequence)
         self._seed = seed
         self._model = Model(shape)
@@ -62,7 +62,7 @@ class Job:
         self._optimiser = Adam(given.learning_rate)
         # The gradient, by a schedule the number of the choice, and the loss.
         self._values = np.zeros(self._size + (1 if given.schedule is None else 2), np.float32)
-        self._sum = Sum(self._values.size, ranks, given.schedule)
+        self._sum = GradientSum(self._values.size, ranks, given.schedule)
         self.state = State(3 * self._size)
         self._model.initialise(self.state.numbers[: self._size], seed)
         self.loss: float | None = None
@@ -70,8 +70,8 @@ class Job:
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Touch everything that the first step will; changes no version that is valid."""
         self._compute(0, 0, checkpoint)
-        self._sum.exchange.fill(self._values, 0, 0)
-        self._update(0, self._sum.exchange, checkpoint)
+        self._sum.vector.fill(self._values, 0, 0)
+        self._update(0, self._sum.vector, checkpoint)
 
     def run(self, together: Ring | Group, control: Control) -> None:
         """Train from the next step on, until the agent's last step is committed.
@@ -79,8 +79,8 @@ class Job:
         A generation begins with the schedule of the options, whatever was chosen in another.
         """
         given = self._options.schedule
-        if given is not None or self._sum.exchange.ranks != together.ranks:
-            self._sum = Sum(self._values.size, together.ranks, given)
+        if given is not None or self._sum.vector.ranks != together.ranks:
+            self._sum = GradientSum(self._values.size, together.ranks, given)
         first = self.state.step
         while True:
             step = self.state.step
@@ -93,19 +93,19 @@ class Job:
         """Make a step; verify the `whole` sum, or the part of it whose turn it is."""
         begin = time.monotonic()
         self._compute(step, together.rank, together.checkpoint)
-        summing, choice = self._sum, control.choice
-        if summing.schedule is not None:
+        gradient_sum, choice = self._sum, control.choice
+        if gradient_sum.schedule is not None:
             self._values[self._size] = choice["number"] if choice else 0
-        summing.exchange.fill(self._values, step, together.rank, whole=whole)
-        delayed = control.hold_back(together.generation)
+        gradient_sum.vector.fill(self._values, step, together.rank, whole=whole)
+        delayed = control.delay_collective(together.generation)
         collective_begin = time.monotonic()
-        sent, waits = summing.run(together)
+        sent, waits = gradient_sum.run(together)
         collective_end = time.monotonic()
-        summing.exchange.verify(step, whole=whole)
+        gradient_sum.vector.verify(step, whole=whole)
         if choice and self._is_agreed(choice["number"]):
             size, number = self._values.size, choice["number"]
-            self._sum = Sum(size, together.ranks, choice["schedule"], number)
-        self.loss = self._update(step, summing.exchange, together.checkpoint)
+            self._sum = GradientSum(size, together.ranks, choice["schedule"], number)
+        self.loss = self._update(step, gradient_sum.vector, together.checkpoint)
         digest = f"{zlib.crc32(self.state.draft[: self._size].data):08x}"
         self.state.commit()
         end = time.monotonic()
@@ -117,8 +117,8 @@ class Job:
             begin=begin,
             end=end,
             collective=[collective_begin, collective_end],
-            algorithm=summing.name,
-            choice=summing.choice,
+            algorithm=gradient_sum.name,
+            choice=gradient_sum.choice,
             loss=self.loss,
             digest=digest,
             verified=True,
@@ -130,10 +130,10 @@ class Job:
 
     def _is_agreed(self, number: int) -> bool:
         """Tell whether all ranks have heard of a choice that is still to be followed."""
-        summing = self._sum
-        if summing.schedule is None or number == summing.choice:
+        gradient_sum = self._sum
+        if gradient_sum.schedule is None or number == gradient_sum.choice:
             return False
-        return summing.exchange.value(self._size) == number * summing.exchange.ranks
+        return gradient_sum.vector.value(self._size) == number * gradient_sum.vector.ranks
 
     def _compute(self, step: int, rank: int, checkpoint: Callable[[], None]) -> None:
         options = self._options
@@ -143,11 +143,11 @@ class Job:
         loss = self._model.loss_and_gradient(parameters, tokens, targets, gradient, checkpoint)
         self._values[-1] = loss
 
-    def _update(self, step: int, exchange: Exchange, checkpoint: Callable[[], None]) -> float:
+    def _update(self, step: int, vector: VerifiedVector, checkpoint: Callable[[], None]) -> float:
         """Write the next version of the state; return the mean loss over the ranks."""
         old, new = self.state.numbers, self.state.draft
-        for start, sums in exchange.places:
-            sums *= np.float32(1 / exchange.ranks)
+        for start, sums in vector.places:
+            sums *= np.float32(1 / vector.ranks)
             gradient = sums[: max(0, self._size - start)]
             self._optimiser.update(old, new, gradient, start, step, checkpoint)
-        return exchange.last
+        return vector.last

@@ -56,11 +56,11 @@ def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
     def told(collective, straggler=None):
         job = Train(TrainOptions(ranks=4, collective=collective, straggler=straggler))
         program = import_module("testbed.onhost.jobs.train").Job(job.for_rank()["options"], 7, 4)
-        return job.topology, program.meets, job.for_rank()["options"].get("schedule")
+        return job.topology, program.connects_to, job.for_rank()["options"].get("schedule")
 
     assert told("ring") == ("ring", "neighbours", None)
-    topology, meets, schedule = told("stragglar", 2)
-    assert (topology, meets) == ("all", "everybody")
+    topology, connects_to, schedule = told("stragglar", 2)
+    assert (topology, connects_to) == ("all", "everybody")
     assert (schedule["name"], schedule["straggler"]) == ("stragglar", 2)
 
 

@@ -188,11 +188,11 @@ def test_the_place_of_a_report_goes_with_its_rank(gang):
     job.join(1)
     member = job.members[0]
     pid, path = member.hear("output")["text"].split()
-    keeper, place = Life(int(pid)), Path(path).parent
+    supervisor, place = Life(int(pid)), Path(path).parent
     assert place.is_dir()
     member.process.kill()
-    assert keeper.is_over()
-    keeper.close()
+    assert supervisor.is_over()
+    supervisor.close()
     assert not place.exists()
 
 

@@ -12,11 +12,11 @@ from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.schedule import to_json
 from testbed.onhost.communication.rank_schedule import RankSchedule
-from testbed.onhost.jobs.exchange import Exchange
 from testbed.onhost.jobs.model import Model, Shape
 from testbed.onhost.jobs.optimiser import Adam
 from testbed.onhost.jobs.state import State
 from testbed.onhost.jobs.text import batch
+from testbed.onhost.jobs.verified_sum import VerifiedVector
 
 SIZE = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "sequence": 8}
 TRAIN = {**SIZE, "batch": 1, "learning_rate": 0.01}
@@ -36,7 +36,7 @@ def on_paper(names: list[str]) -> tuple[State, list[float]]:
     losses = []
     for step, name in enumerate(names):
         schedule = all_reduce(name, RANKS, 1)
-        sums = Exchange(size + 2, RANKS, schedule.chunks)
+        sums = VerifiedVector(size + 2, RANKS, schedule.chunks)
         buffers = []
         for rank in range(RANKS):
             values = np.zeros(size + 2, np.float32)

@@ -1,11 +1,12 @@
-"""The keeper of an ordinary program on a host: it starts the program and outlives it, never longer.
+"""The supervisor of an ordinary program on a host: it starts the program and ends after it.
 
-A process of its own, whose source its rank hands to the interpreter (`start` in `program.py`). It
-stands between the two because a program may start others, in sessions of their own, and all of them
-must be gone when the rank is, however the rank went. All that the program leaves behind becomes the
-keeper's child (PR_SET_CHILD_SUBREAPER), and the keeper ends when it has none left. It holds the
-rank's standard error open until then: whoever reads that to its end knows that nothing is left.
-The file that a program is asked to write its report to is the keeper's for the same reason.
+A process of its own, whose source its rank hands to the interpreter (`_Running` in `program.py`).
+It stands between the two because a program may start others, in sessions of their own, and all of
+them must be gone when the rank is, however the rank went. All that the program leaves behind
+becomes the supervisor's child (PR_SET_CHILD_SUBREAPER), and the supervisor ends when it has none
+left. It holds the rank's standard error open until then: a reader that comes to its end knows that
+nothing is left. The file that a program is asked to write its report to is the supervisor's for the
+same reason.
 
 Standard library only, Python 3.9, and no import of its package.
 """
@@ -43,7 +44,7 @@ _libc = ctypes.CDLL(None)
 
 
 def main(line: int, held: int, command: list[str]) -> int:
-    """Run a command until it ends or `line` is closed; say there what became of it, as JSON."""
+    """Run a command until it ends or `line` is closed; report there what became of it, as JSON."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -53,9 +54,9 @@ def main(line: int, held: int, command: list[str]) -> int:
     try:
         if any(REPORT in word for word in command):
             place = tempfile.mkdtemp(prefix="testbed-")
-        _keep(line, command, Path(place, "report.json") if place else None)
+        _supervise(line, command, Path(place, "report.json") if place else None)
     except OSError as error:
-        _say(line, {"failed": error.strerror})
+        _report(line, {"failed": error.strerror})
         return 1
     finally:
         if place:
@@ -63,7 +64,7 @@ def main(line: int, held: int, command: list[str]) -> int:
     return 0
 
 
-def _keep(line: int, command: list[str], report: Optional[Path]) -> None:
+def _supervise(line: int, command: list[str], report: Optional[Path]) -> None:
     """Run the command to its end; raise OSError when it cannot be started."""
     program = subprocess.Popen(
         [word.replace(REPORT, str(report)) for word in command],
@@ -74,11 +75,11 @@ def _keep(line: int, command: list[str], report: Optional[Path]) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
-    _say(line, {"pid": program.pid})
+    _report(line, {"pid": program.pid})
     _await_end(line, program)
     code = _end(program)
     left = _end_all()
-    _say(line, {"code": code, "left": left, "report": _read(report)})
+    _report(line, {"code": code, "left": left, "report": _read(report)})
 
 
 def _read(report: Optional[Path]) -> str:
@@ -90,7 +91,7 @@ def _read(report: Optional[Path]) -> str:
 
 
 def _as_a_child() -> None:
-    """Leave the signals to the program as they usually are, and have it die with its keeper."""
+    """Leave the signals to the program as they usually are, and have it die with its supervisor."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -157,11 +158,11 @@ def _signal_group(group: int, number: int) -> None:
         return
 
 
-def _say(line: int, message: dict[str, Any]) -> None:
+def _report(line: int, message: dict[str, Any]) -> None:
     try:
         os.write(line, json.dumps(message).encode() + b"\n")
     except OSError:
-        return  # the rank is gone: nobody is left to be told
+        return  # the rank is gone
 
 
 if __name__ == "__main__":

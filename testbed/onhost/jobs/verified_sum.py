@@ -12,13 +12,13 @@ from ..communication.group import Group
 from ..communication.rank_schedule import RankSchedule
 from ..communication.ring import Ring
 from ..errors import Corrupt, Refused
-from .checksums import BLOCK, count_of, first_wrong, looked_at, said_of
+from .checksums import BLOCK, block_count, blocks_verified_in, checksums_of, first_mismatch
 from .state import Numbers
 
 _PRIME = 65521
 
 
-class Exchange:
+class VerifiedVector:
     """The values that the ranks sum, one row per chunk of the collective, closed by a sentinel.
 
     A sentinel is a small whole number made of rank, step and chunk, so its sum is known and exact:
@@ -31,7 +31,7 @@ class Exchange:
         self.ranks, self.chunks = ranks, chunks
         self._size = size
         self._width = width = -(-size // chunks)
-        self._blocks = count_of(width)
+        self._blocks = block_count(width)
         self._rows = np.zeros((chunks, width + 2 * self._blocks + 1), np.float32)
         self.vector: Numbers = self._rows.reshape(-1)
         """What the collective sums; each of its chunks is one row."""
@@ -59,19 +59,19 @@ class Exchange:
             place[:] = values[start : start + len(place)]
             said, blocks = self._said(chunk), self._looked_at(chunk, step, whole)
             said.fill(0)
-            said[blocks] = said_of(place, blocks)
+            said[blocks] = checksums_of(place, blocks)
         self._rows[:, -1] = sentinels(rank, step, self.chunks)
 
     def _said(self, chunk: int) -> Numbers:
         """Return the place for what is said of a chunk: a row of two numbers for each block."""
         row = self._rows[(chunk + 1) % self.chunks]
-        blocks = count_of(len(self.places[chunk][1]))
+        blocks = block_count(len(self.places[chunk][1]))
         said: Numbers = row[self._width : self._width + 2 * blocks].reshape(blocks, 2)
         return said
 
     def _looked_at(self, chunk: int, step: int, whole: bool) -> Sequence[int]:
         count = len(self._said(chunk))
-        return range(count) if whole else looked_at(step, chunk, count)
+        return range(count) if whole else blocks_verified_in(step, chunk, count)
 
     def verify(self, step: int, *, whole: bool = True) -> None:
         """Raise Corrupt unless the sums are those of what the ranks say that they gave.
@@ -84,7 +84,7 @@ class Exchange:
             raise Corrupt(f"the sum of the losses is {self.last}")
         for chunk, (start, place) in enumerate(self.places):
             blocks = self._looked_at(chunk, step, whole)
-            wrong = first_wrong(place, self._said(chunk)[blocks], self.ranks, blocks)
+            wrong = first_mismatch(place, self._said(chunk)[blocks], self.ranks, blocks)
             if wrong is not None:
                 number, found, expected = wrong
                 first = start + number * BLOCK
@@ -104,7 +104,7 @@ class Exchange:
             raise Corrupt(f"the sentinel of chunk {chunk} is {came}, not {expected[chunk]}")
 
 
-class Sum:
+class GradientSum:
     """One way to sum the values of so many ranks: by a ring, or by a schedule.
 
     `choice` is the number of the agent's choice that it follows, 0 for none.
@@ -117,12 +117,12 @@ class Sum:
             raise Refused(f"a schedule of {schedule['ranks']} ranks cannot serve {ranks}")
         self.schedule, self.choice = schedule, choice
         self.name: str = "ring" if schedule is None else schedule["name"]
-        self.exchange = Exchange(size, ranks, ranks if schedule is None else schedule["chunks"])
+        self.vector = VerifiedVector(size, ranks, ranks if schedule is None else schedule["chunks"])
         self._rank_schedule: RankSchedule | None = None
 
     def run(self, together: Ring | Group) -> tuple[int, Mapping[int, float]]:
         """Sum the exchange; return the bytes sent, and how long which ranks were waited for."""
-        vector = self.exchange.vector
+        vector = self.vector.vector
         if isinstance(together, Ring):
             sent = together.all_reduce(vector)
             return sent, {(together.rank - 1) % together.ranks: together.waited}
