@@ -54,10 +54,10 @@ WRONG = """
 _right = Ring.all_reduce
 
 
-def _wrong(self: Ring, vector: Vector) -> int:
-    sent = _right(self, vector)
+def _wrong(self: Ring, vector: Vector) -> ScheduleRecord:
+    record = _right(self, vector)
     vector[len(vector) // 2] += 1
-    return sent
+    return record
 
 
 Ring.all_reduce = _wrong

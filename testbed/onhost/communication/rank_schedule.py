@@ -57,7 +57,7 @@ class RankSchedule:
 
 @dataclass
 class ScheduleRecord:
-    """What one rank saw of one run of a schedule, on its own clock."""
+    """What one rank saw of one collective, on its own clock."""
 
     sent: int = 0
     """Bytes, openings included."""

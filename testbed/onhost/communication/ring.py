@@ -19,6 +19,7 @@ import numpy as np
 from ..errors import Corrupt
 from .communicator import Communicator, Vector, check_opening, chunk_bounds
 from .connections import NEXT, PREVIOUS, PeerConnections
+from .rank_schedule import ScheduleRecord
 from .tasks import BLOCKED, MOVED, Task, receive_all, run, send_all
 
 SEGMENT = 256 << 10
@@ -34,23 +35,20 @@ class Ring(Communicator):
     def __init__(self, rank: int, ranks: int, connections: PeerConnections) -> None:
         super().__init__(rank, ranks, connections, [(NEXT, PREVIOUS)] * (ranks - 1))
         self._opened = self._expected = 0
-        self.waited = 0.0
-        """Seconds from the begin of the last AllReduce until its first bytes came from PREVIOUS."""
         self._staging = np.empty(SEGMENT, np.uint8)
 
-    def all_reduce(self, vector: Vector) -> int:
-        """Replace a contiguous vector by its sum over the ranks; return the bytes sent for it.
+    def all_reduce(self, vector: Vector) -> ScheduleRecord:
+        """Replace a contiguous vector by its sum over the ranks; return what was seen of it.
 
         Every rank ends with the same bits.
         """
         if self.ranks == 1:
-            return 0
+            return ScheduleRecord()
         opening = self.opening(b"SUM ", vector.nbytes)
         expected = self.expected(b"SUM ", vector.nbytes)
         streams = _AllReduce(self, vector, self._staging, opening)
         run(self.connections, streams.send(), streams.receive(expected))
-        self.waited = streams.waited
-        return streams.sent
+        return ScheduleRecord(streams.sent, waits={(self.rank - 1) % self.ranks: streams.waited})
 
     def send_state(self, state: memoryview) -> None:
         """Send a job's state to the next rank, which calls `receive_state`."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..communication.control import Control
+from ..communication.rank_schedule import ScheduleRecord
 from ..communication.ring import Ring
 from ..errors import Corrupt
 from .state import Numbers, State
@@ -60,7 +61,7 @@ class Job:
                 pattern = Pattern(size // 4)
                 for warmup in range(options.warmup):
                     _timed(ring, pattern, step + warmup)
-            begin, end, sent = _timed(ring, pattern, step, control)
+            begin, end, record = _timed(ring, pattern, step, control)
             self.state.commit()
             control.emit(
                 "sample",
@@ -72,24 +73,24 @@ class Job:
                 begin=begin,
                 end=end,
                 verified=True,
-                bytes=sent,
-                waits={(ring.rank - 1) % ring.ranks: ring.waited},
+                bytes=record.sent,
+                waits=record.waits,
             )
 
 
 def _timed(
     ring: Ring, pattern: Pattern, step: int, control: Control | None = None
-) -> tuple[float, float, int]:
-    """Return when one AllReduce began and ended on this rank and the bytes it sent."""
+) -> tuple[float, float, ScheduleRecord]:
+    """Return when one AllReduce began and ended on this rank, and what it saw of it."""
     pattern.fill(ring.rank, step, ring.checkpoint)
     ring.barrier()
     if control is not None:
         control.delay_collective(ring.generation)
     begin = time.monotonic()
-    sent = ring.all_reduce(pattern.vector)
+    record = ring.all_reduce(pattern.vector)
     end = time.monotonic()
     pattern.verify(ring.ranks, step, ring.checkpoint)
-    return begin, end, sent
+    return begin, end, record
 
 
 class Pattern:

@@ -29,19 +29,19 @@ class Job(Protocol):
     state: State
     loss: float | None
     connects_to: str
-    """Whom its ranks talk to: their `neighbours` in a ring, or `everybody` of a group.
+    """The ranks that each rank connects to: its `neighbours` in a ring, or `everybody`.
 
-    Where its options tell of `circuits`, whom those lead to."""
+    Where its options name `circuits`, those that the circuits lead to."""
 
     def warm_up(self, checkpoint: Callable[[], None]) -> None:
         """Make the first step as fast as later ones; what `checkpoint` raises ends it."""
 
-    def run(self, together: Any, control: Control) -> None:
+    def run(self, communicator: Any, control: Control) -> None:
         """Run from the state's next step on, in a ring or a group; return at the job's end."""
 
 
 class Member:
-    """Obey the agent's commands, one after the other, in the process's main thread."""
+    """Carry out the agent's commands, one after the other, in the process's main thread."""
 
     def __init__(self, control: Control, configuration: Message) -> None:
         self._control = control
@@ -55,11 +55,11 @@ class Member:
         self._listener = listen(self._from_previous)
         self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
         self._second = None if self._circuits is None else listen(self._to_next)
-        self._together: Ring | Group | CircuitGroup | None = None
+        self._communicator: Ring | Group | CircuitGroup | None = None
         self._is_running = False
 
     def serve(self) -> None:
-        """Announce the listener, warm up, and obey until told to exit."""
+        """Announce the listener, warm up, and carry out commands until told to exit."""
         address, port = self._listener.getsockname()
         state_bytes = len(self._job.state.outgoing())
         second = {"second": self._second.getsockname()} if self._second else {}
@@ -83,7 +83,7 @@ class Member:
             raise Left
 
     def _leave(self, generation: int) -> None:
-        self._part()
+        self._disconnect()
         committed, started = self._job.state.step, self._is_running
         self._is_running = False
         self._control.emit("left", generation=generation, committed=committed, started=started)
@@ -91,15 +91,15 @@ class Member:
     def _join(self, command: Message) -> None:
         """Take part in a generation until the job ends, the generation breaks or is left."""
         generation = command["generation"]
-        self._part()
+        self._disconnect()
         try:
-            together = self._together = self._connect(command)
+            communicator = self._communicator = self._connect(command)
             self._control.emit("generation", generation=generation)
-            self._restore(together, command["step"], command["restore"])
+            self._restore(communicator, command["step"], command["restore"])
             if command["probe"]:
-                self._control.emit("probe", generation=generation, **_probed(together))
+                self._control.emit("probe", generation=generation, **_probe(communicator))
             self._is_running = True
-            self._job.run(together, self._control)
+            self._job.run(communicator, self._control)
         except Left:
             return  # the order to leave is the next command
         except PeerLost as lost:
@@ -141,8 +141,8 @@ class Member:
     ) -> None:
         """Come to the state before `step`: by stepping back, or from the previous rank.
 
-        That rank is the source because the ring has no other link to a newcomer; it hands its
-        state on when it has reported its own.
+        Only that rank can be the source: a ring has no other link to a new rank. It sends its state
+        when it has come to the step itself.
         """
         begin = time.monotonic()
         state, size = self._job.state, 0
@@ -176,24 +176,24 @@ class Member:
             loss=self._job.loss,
         )
 
-    def _part(self) -> None:
-        if self._together is not None:
-            self._together.close()
-            self._together = None
+    def _disconnect(self) -> None:
+        if self._communicator is not None:
+            self._communicator.close()
+            self._communicator = None
 
 
-def _probed(together: Ring | Group | CircuitGroup) -> dict[str, Any]:
-    """Measure the links, and what it takes to change them where that is asked for.
+def _probe(communicator: Ring | Group | CircuitGroup) -> dict[str, Any]:
+    """Measure the links, and how long circuits take to change where they will be changed.
 
-    A group's buffers are suited to what was found. Circuits need not: on each there are but two,
-    and who runs ahead on one takes nothing from any other.
+    The send buffers of a group are sized by what was found. On circuits they need not be: on each
+    there are two ranks only, and one that runs ahead takes nothing from any other circuit.
     """
-    if isinstance(together, Ring):
-        return asdict(probe_ring(together))
-    if isinstance(together, CircuitGroup):
-        return {**asdict(probe_pairs(together.ring)), "changes": together.time_changes()}
-    found = probe_pairs(together)
-    together.connections.size_buffers(found.long_bytes / found.long_seconds)
+    if isinstance(communicator, Ring):
+        return asdict(probe_ring(communicator))
+    if isinstance(communicator, CircuitGroup):
+        return {**asdict(probe_pairs(communicator.ring)), "changes": communicator.time_changes()}
+    found = probe_pairs(communicator)
+    communicator.connections.size_buffers(found.long_bytes / found.long_seconds)
     return asdict(found)
 
 

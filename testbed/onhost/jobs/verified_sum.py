@@ -1,4 +1,4 @@
-"""What the ranks of a training job sum in each step, sealed against wrong sums, and by what."""
+"""The vector that the ranks of a training job sum in each step, and how its sum is verified."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..communication.group import Group
-from ..communication.rank_schedule import RankSchedule
+from ..communication.rank_schedule import RankSchedule, ScheduleRecord
 from ..communication.ring import Ring
 from ..errors import Corrupt, Refused
 from .checksums import BLOCK, block_count, blocks_verified_in, checksums_of, first_mismatch
@@ -23,8 +23,8 @@ class VerifiedVector:
 
     A sentinel is a small whole number made of rank, step and chunk, so its sum is known and exact:
     a rank's contribution that is missing, counted twice or left over from another step shows.
-    Before it stands what the rank says that it gave to the chunk before this one, so that the
-    values and what is said of them are not summed in the same message.
+    Before it stand the rank's checksums of its part of the chunk before this one, so that values
+    and their checksums are not summed in the same message.
     """
 
     def __init__(self, size: int, ranks: int, chunks: int) -> None:
@@ -51,40 +51,40 @@ class VerifiedVector:
         return float(self._rows[divmod(index, self._width)])
 
     def fill(self, values: Numbers, step: int, rank: int, *, whole: bool = True) -> None:
-        """Put one rank's values in place of whatever was there, and what it says of them.
+        """Put one rank's values in place of whatever was there, and their checksums.
 
-        That is of all values, or only of those whose turn it is in this step.
+        Those of all values, or only of those whose turn it is in this step.
         """
         for chunk, (start, place) in enumerate(self.places):
             place[:] = values[start : start + len(place)]
-            said, blocks = self._said(chunk), self._looked_at(chunk, step, whole)
-            said.fill(0)
-            said[blocks] = checksums_of(place, blocks)
+            checksums, blocks = self._checksums(chunk), self._blocks_verified(chunk, step, whole)
+            checksums.fill(0)
+            checksums[blocks] = checksums_of(place, blocks)
         self._rows[:, -1] = sentinels(rank, step, self.chunks)
 
-    def _said(self, chunk: int) -> Numbers:
-        """Return the place for what is said of a chunk: a row of two numbers for each block."""
+    def _checksums(self, chunk: int) -> Numbers:
+        """Return the place of the checksums of a chunk: a row of two numbers for each block."""
         row = self._rows[(chunk + 1) % self.chunks]
         blocks = block_count(len(self.places[chunk][1]))
-        said: Numbers = row[self._width : self._width + 2 * blocks].reshape(blocks, 2)
-        return said
+        checksums: Numbers = row[self._width : self._width + 2 * blocks].reshape(blocks, 2)
+        return checksums
 
-    def _looked_at(self, chunk: int, step: int, whole: bool) -> Sequence[int]:
-        count = len(self._said(chunk))
+    def _blocks_verified(self, chunk: int, step: int, whole: bool) -> Sequence[int]:
+        count = len(self._checksums(chunk))
         return range(count) if whole else blocks_verified_in(step, chunk, count)
 
     def verify(self, step: int, *, whole: bool = True) -> None:
-        """Raise Corrupt unless the sums are those of what the ranks say that they gave.
+        """Raise Corrupt unless the sums agree with the sums of the checksums.
 
-        Every sentinel is verified and that the loss is a number, and the values that `fill` has
-        said something of.
+        Every sentinel is verified and that the loss is a number, and the values of which `fill` has
+        taken checksums.
         """
         self._verify_sentinels(step)
         if not math.isfinite(self.last):
             raise Corrupt(f"the sum of the losses is {self.last}")
         for chunk, (start, place) in enumerate(self.places):
-            blocks = self._looked_at(chunk, step, whole)
-            wrong = first_mismatch(place, self._said(chunk)[blocks], self.ranks, blocks)
+            blocks = self._blocks_verified(chunk, step, whole)
+            wrong = first_mismatch(place, self._checksums(chunk)[blocks], self.ranks, blocks)
             if wrong is not None:
                 number, found, expected = wrong
                 first = start + number * BLOCK
@@ -120,17 +120,15 @@ class GradientSum:
         self.vector = VerifiedVector(size, ranks, ranks if schedule is None else schedule["chunks"])
         self._rank_schedule: RankSchedule | None = None
 
-    def run(self, together: Ring | Group) -> tuple[int, Mapping[int, float]]:
-        """Sum the exchange; return the bytes sent, and how long which ranks were waited for."""
+    def run(self, communicator: Ring | Group) -> ScheduleRecord:
+        """Sum the vector over the ranks."""
         vector = self.vector.vector
-        if isinstance(together, Ring):
-            sent = together.all_reduce(vector)
-            return sent, {(together.rank - 1) % together.ranks: together.waited}
+        if isinstance(communicator, Ring):
+            return communicator.all_reduce(vector)
         if self._rank_schedule is None:
             assert self.schedule is not None
-            self._rank_schedule = RankSchedule.of(self.schedule, together.rank)
-        record = together.run(self._rank_schedule, vector)
-        return record.sent, record.waits
+            self._rank_schedule = RankSchedule.of(self.schedule, communicator.rank)
+        return communicator.run(self._rank_schedule, vector)
 
 
 def sentinels(rank: int, step: int, count: int) -> Numbers:

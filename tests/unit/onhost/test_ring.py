@@ -87,7 +87,7 @@ def test_elements_may_be_cut_anywhere_on_the_way(size):
         assert (first == mine[:3]).all()
         say(opening + theirs[3:].tobytes() + (first + theirs[:3]).tobytes())
         last = np.frombuffer(far_in.recv(24, socket.MSG_WAITALL), np.int64)
-        assert done.result(5) == OPENING.size + 48
+        assert done.result(5).sent == OPENING.size + 48
     ring.connections.close()
     leave.close()
     assert (vector == mine + theirs).all()
@@ -96,8 +96,9 @@ def test_elements_may_be_cut_anywhere_on_the_way(size):
 
 def test_all_reduce_tells_how_many_bytes_it_sent():
     with open_rings(4) as rings:
-        sent = rings.run(lambda ring: ring.all_reduce(np.ones(4000, np.float32)))
-    assert sent == [OPENING.size + 2 * 3 * 4000] * 4  # an opening and 2 (n - 1) / n of the vector
+        records = rings.run(lambda ring: ring.all_reduce(np.ones(4000, np.float32)))
+    expected = OPENING.size + 2 * 3 * 4000  # an opening and 2 (n - 1) / n of the vector
+    assert [record.sent for record in records] == [expected] * 4
 
 
 def test_nobody_passes_a_barrier_before_the_last_has_come():

@@ -16,7 +16,7 @@ sums = 0
 add_up = ring.Ring.all_reduce
 
 
-def add_wrongly(self: ring.Ring, vector: ring.Vector) -> int:
+def add_wrongly(self: ring.Ring, vector: ring.Vector) -> ring.ScheduleRecord:
     global sums
     if sums >= FROM:
         vector[5] += 1
