@@ -13,17 +13,27 @@ import socket
 import struct
 import termios
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Optional, Union
 
-from ..errors import PeerLost
+from ..errors import PeerLost, ProtocolError
 from .control import LeaveOrder
 from .sockets import SEND_BUFFER, discard
 
 Peer = Union[int, str]
 """Whom a connection leads to: a rank, or in a ring one of NEXT and PREVIOUS (of two ranks both are
 the same rank)."""
+
+Need = Union[None, float, tuple[()], tuple[Peer, int]]
+"""What a transfer waits for: MOVED, BLOCKED, an instant of the monotonic clock, or the peer whose
+connection must become readable (POLLIN) or writable (POLLOUT)."""
+
+MOVED = None
+"""Nothing: it has moved something and can go on at once."""
+
+BLOCKED = ()
+"""Another transfer of the same rank, which must have moved something first."""
 
 NEXT, PREVIOUS = "next", "previous"
 """The neighbours in a ring: a rank sends to the next one and receives from the previous one."""
@@ -100,31 +110,31 @@ class PeerConnections:
             raise PeerLost(_name(peer), "the connection was closed")
         return count
 
-    def wait(
-        self,
-        readable: Collection[Peer] = (),
-        writable: Collection[Peer] = (),
-        until: Optional[float] = None,
-    ) -> None:
-        """Wait until there are bytes from a peer or room towards one, or until an instant.
+    def wait(self, needs: Sequence[Need]) -> None:
+        """Wait until one of the needs is met: a connection is ready, or an instant has come.
 
-        A connection that broke is noticed whether or not anything was asked of it.
+        A connection that broke is noticed whether or not anything was asked of it. Raise
+        ProtocolError when all needs are BLOCKED: nothing could ever meet them.
         """
-        events = dict.fromkeys((*readable, *writable), select.POLLRDHUP)
-        for peer in readable:
-            events[peer] |= select.POLLIN
-        for peer in writable:
-            events[peer] |= select.POLLOUT
+        events: dict[Peer, int] = {}
+        until: Optional[float] = None
+        for need in needs:
+            if isinstance(need, tuple) and need:
+                peer, asked = need
+                events[peer] = events.get(peer, select.POLLRDHUP) | asked
+            elif isinstance(need, float):
+                until = need if until is None else min(until, need)
+        if not events and until is None:
+            raise ProtocolError("each transfer of this rank waits for another one of this rank")
         if events != self._polled:
             for peer in {*events, *self._polled}:
                 self._poll.modify(self._sockets[peer], events.get(peer, select.POLLRDHUP))
             self._polled = events
-        limit = None if until is None else max(0.0, until - time.monotonic()) * 1e3
-        ready = dict(self._poll.poll(limit))
-        if self._leave.fileno() in ready:
+        ready = self._poll.poll(None if until is None else max(0.0, until - time.monotonic()) * 1e3)
+        if (self._leave.fileno(), select.POLLIN) in ready:
             self._leave.clear()
         self.checkpoint()
-        for descriptor, found in ready.items():
+        for descriptor, found in ready:
             if found & _BROKEN and not found & select.POLLIN and descriptor in self._peers:
                 raise PeerLost(_name(self._peers[descriptor]), "the connection was closed")
 

@@ -18,10 +18,10 @@ from collections.abc import Generator
 import numpy as np
 
 from .communicator import Vector, check_opening
-from .connections import PeerConnections
+from .connections import BLOCKED, MOVED, Need, PeerConnections
 from .layout import DATA, Layout, Transfer
 from .rank_schedule import ScheduleRecord
-from .tasks import BLOCKED, MOVED, Need, Task, run
+from .tasks import Task, run
 
 STAGING = 256 << 10
 """Most bytes that are taken in before they are added."""

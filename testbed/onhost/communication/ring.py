@@ -18,9 +18,9 @@ import numpy as np
 
 from ..errors import Corrupt
 from .communicator import Communicator, Vector, check_opening, chunk_bounds
-from .connections import NEXT, PREVIOUS, PeerConnections
+from .connections import BLOCKED, MOVED, NEXT, PREVIOUS, PeerConnections
 from .rank_schedule import ScheduleRecord
-from .tasks import BLOCKED, MOVED, Task, receive_all, run, send_all
+from .tasks import Task, receive_all, run, send_all
 
 SEGMENT = 256 << 10
 """Most bytes that are taken in before they are reduced and passed on."""

@@ -8,20 +8,8 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Generator
-from typing import Union
 
-from ..errors import ProtocolError
-from .connections import Peer, PeerConnections
-
-MOVED = None
-"""What a task yields that has moved something and can go on at once."""
-
-BLOCKED = ()
-"""What a task yields that can go on only once another task of the same run has moved something."""
-
-Need = Union[None, float, tuple[()], tuple[Peer, int]]
-"""What a task yields: MOVED, BLOCKED, an instant of the monotonic clock to wait for, or the peer
-whose connection must become readable (POLLIN) or writable (POLLOUT)."""
+from .connections import MOVED, Need, Peer, PeerConnections
 
 Task = Generator[Need, None, None]
 
@@ -48,19 +36,7 @@ def run(connections: PeerConnections, *tasks: Task) -> None:
         if moved:
             connections.checkpoint()
         else:
-            _wait(connections, needs)
-
-
-def _wait(connections: PeerConnections, needs: list[Need]) -> None:
-    instants = [need for need in needs if isinstance(need, float)]
-    sockets = [need for need in needs if need and isinstance(need, tuple)]
-    if not instants and not sockets:
-        raise ProtocolError("each transfer of this rank waits for another one of this rank")
-    connections.wait(
-        [peer for peer, events in sockets if events == select.POLLIN],
-        [peer for peer, events in sockets if events == select.POLLOUT],
-        min(instants) if instants else None,
-    )
+            connections.wait(needs)
 
 
 def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview) -> Task:
