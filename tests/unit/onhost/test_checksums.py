@@ -77,7 +77,7 @@ def test_a_wrong_element_shows_with_its_place(seed, ranks, chunks, element):
 
 
 @pytest.mark.parametrize("what", ["missing", "twice", "exchanged", "another", "no number"])
-def test_what_sentinels_do_not_see_shows(what):
+def test_checksums_find_errors_that_sentinels_miss(what):
     values = gradients(1, 3)
     total = summed(values, 5)
     start, place = total.places[1]
@@ -96,7 +96,7 @@ def test_what_sentinels_do_not_see_shows(what):
         total.verify(5)
 
 
-def test_every_element_has_its_turn_within_so_many_steps():
+def test_every_block_is_verified_within_16_steps():
     values = gradients(2, 2)
     most = max(np.abs(one).max() for one in values)
     for element in (0, BLOCK, 2 * BLOCK + 17, SIZE - 2):
@@ -111,7 +111,7 @@ def test_every_element_has_its_turn_within_so_many_steps():
         assert found >= 1
 
 
-def test_most_of_a_large_sum_is_left_to_other_steps():
+def test_one_step_verifies_a_sixteenth_of_a_large_sum():
     """What makes it cheap: wrong blocks whose turn it is not pass."""
     values = gradients(2, 2, 100 * BLOCK)
     seen = 0

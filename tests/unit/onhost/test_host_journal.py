@@ -35,7 +35,7 @@ def entries_of(data: bytes, path: Path) -> list[dict[str, Any]]:
     acts=st.lists(st.sampled_from(["promise", "settle"]), max_size=12),
     cut=st.floats(0, 1),
 )
-def test_wherever_it_is_cut_what_was_promised_before_is_open_unless_settled(
+def test_truncated_journal_keeps_every_entry_not_marked_undone(
     tmp_path_factory: pytest.TempPathFactory, acts: list[str], cut: float
 ) -> None:
     lines, open_after = [b'{"run": "r"}\n'], [[]]
@@ -58,7 +58,7 @@ def test_wherever_it_is_cut_what_was_promised_before_is_open_unless_settled(
     assert [entry["id"] for entry in found] == open_after[whole][::-1]
 
 
-def test_a_journal_is_there_from_the_start_and_gone_when_nothing_is_open(place: Path) -> None:
+def test_journal_file_is_removed_when_no_entry_is_open(place: Path) -> None:
     mine = HostJournal("run-1", "h0")
     (file,) = place.iterdir()
     assert json.loads(file.read_text())["run"] == "run-1"
@@ -85,7 +85,7 @@ def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> N
     assert not place.exists()
 
 
-def test_the_next_place_is_taken_when_the_first_cannot_be(
+def test_journal_falls_back_to_the_next_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a file").touch()
@@ -102,7 +102,7 @@ def test_an_undo_is_harmless_when_there_is_nothing_to_take_back() -> None:
     assert undo({"undo": "stop", "pid": os.getpid(), "born": "another start"}) == ""
 
 
-def test_the_group_of_a_quota_is_removed_once_what_ran_in_it_has_ended(
+def test_cgroup_of_a_quota_is_removed_after_its_processes_ended(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A directory that is not empty stands for a group in which something runs."""

@@ -87,7 +87,7 @@ def test_four_ranks_train_as_one_process_would(gang):
     assert len(set(digests[0])) == 5
 
 
-def test_a_step_tells_when_it_happened_on_the_hosts_own_clock(gang):
+def test_step_events_carry_the_monotonic_clock_of_the_host(gang):
     job = gang("train", TRAIN, 2)
     before = time.monotonic()
     job.tell("finish", after_step=1)
@@ -126,7 +126,7 @@ def test_a_spare_takes_over_from_a_rank_that_stopped_in_the_middle(gang):
     ends_undisturbed(job, step + 9)
 
 
-def test_ranks_that_are_a_step_ahead_take_it_back(gang):
+def test_rank_one_step_ahead_rewinds(gang):
     job = gang("train", TRAIN, 3)
     job.tell("finish", after_step=4)
     job.join(1)
@@ -139,7 +139,7 @@ def test_ranks_that_are_a_step_ahead_take_it_back(gang):
     assert [event["generation"] for event in job.members[0].of_kind("step")][-2:] == [1, 2]
 
 
-def test_two_newcomers_in_a_row_are_restored_one_after_the_other(gang):
+def test_two_adjacent_spares_are_restored_in_turn(gang):
     job = gang("train", TRAIN, 4)
     job.tell("finish", after_step=2)
     job.join(1)
@@ -278,7 +278,7 @@ def test_wrong_sums_stop_the_rank(gang):
     assert member.hear("left")["committed"] == 0
 
 
-def test_a_rank_that_gives_another_value_than_it_says_is_found_by_all(gang):
+def test_value_that_differs_from_its_checksum_is_found_by_all_ranks(gang):
     """The sum is the same on all ranks, and wrong in one element: only what was said tells."""
     job = gang("train", TRAIN, 3)
     with job.taken(1, by=job.start([WRONG, "--step", "2"])):

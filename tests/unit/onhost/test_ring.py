@@ -101,7 +101,7 @@ def test_all_reduce_tells_how_many_bytes_it_sent():
     assert [record.sent for record in records] == [expected] * 4
 
 
-def test_nobody_passes_a_barrier_before_the_last_has_come():
+def test_ring_barrier_waits_for_the_last_rank():
     came = []
 
     def late(ring):
@@ -162,7 +162,7 @@ def test_a_message_of_another_generation_is_refused():
         lambda ring: ring.send_state(memoryview(bytes(40))),
     ],
 )
-def test_ranks_that_do_different_things_notice(other):
+def test_ring_operations_that_differ_between_ranks_are_refused(other):
     def attempt(ring):
         with pytest.raises((ProtocolError, PeerLost, Left)) as caught:
             if ring.rank == 0:
@@ -176,7 +176,7 @@ def test_ranks_that_do_different_things_notice(other):
 
 
 @pytest.mark.parametrize(("gone", "neighbours"), [(2, {1: "next", 0: "previous"})])
-def test_a_rank_whose_neighbour_goes_learns_which(gone, neighbours):
+def test_lost_neighbour_is_named(gone, neighbours):
     def job(ring):
         if ring.rank == gone:
             ring.connections.close()

@@ -7,7 +7,7 @@ from testbed.onhost.jobs.prose import PROSE
 from testbed.onhost.jobs.text import batch
 
 
-def test_there_is_enough_to_read():
+def test_corpus_is_long_enough():
     assert len(PROSE.encode()) >= 6 << 10
 
 

@@ -43,6 +43,6 @@ def test_a_frame_that_announces_too_much_is_refused_before_it_arrives():
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff\xfe"])
-def test_what_is_no_json_object_is_refused(body):
+def test_frame_that_is_not_a_json_object_is_refused(body):
     with pytest.raises(ProtocolError, match="no JSON"):
         Decoder().feed(len(body).to_bytes(4, "big") + body)

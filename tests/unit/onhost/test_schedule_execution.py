@@ -87,14 +87,12 @@ def test_any_schedule_ends_as_on_paper(schedule, size, seed):
 
 @settings(max_examples=40)
 @given(schedules(), st.integers(EAGER // 8, EAGER), st.integers(0, 2**32))
-def test_so_does_one_whose_messages_wait_for_their_receivers(schedule, size, seed):
+def test_any_schedule_with_ready_messages_ends_as_on_paper(schedule, size, seed):
     test_any_schedule_ends_as_on_paper.hypothesis.inner_test(schedule, size, seed)
 
 
 @pytest.mark.parametrize(("elements", "waits"), [(EAGER, True), (EAGER // 8, False)])
-def test_a_large_message_leaves_only_once_its_receiver_is_through_with_the_one_before(
-    elements, waits
-):
+def test_large_message_waits_until_its_receiver_is_ready(elements, waits):
     schedule = {"chunks": 1, "rounds": [[[0, 1, 0, 1, "copy"]], [[2, 1, 0, 1, "copy"]]]}
     began = {}
 
@@ -132,7 +130,7 @@ def test_the_ring_as_a_schedule_gives_the_same_integers_as_the_ring(ranks):
     assert all(sorted(record.rounds) == list(range(2 * (ranks - 1))) for record in records)
 
 
-def test_who_came_late_is_seen_by_whoever_waited_for_it():
+def test_record_names_the_late_rank_and_its_delay():
     schedule = to_json(ring(3))
 
     def come_late(group):
@@ -146,7 +144,7 @@ def test_who_came_late_is_seen_by_whoever_waited_for_it():
     assert records[1].waits[0] < 0.1
 
 
-def test_a_barrier_lets_nobody_go_before_the_last_one_came():
+def test_group_barrier_waits_for_the_last_rank():
     came, went = [], []
 
     def meet(group):
@@ -163,7 +161,7 @@ def test_a_barrier_lets_nobody_go_before_the_last_one_came():
         went.clear()
 
 
-def test_only_towards_a_peer_that_one_stays_with_may_much_wait_unsent():
+def test_unsent_bytes_are_limited_unless_a_schedule_has_one_peer():
     """A ring has one peer; the second half of halving and doubling has others, who would wait."""
     rate, lowat = 12.5e6, 25  # bytes a second; TCP_NOTSENT_LOWAT
 
@@ -184,7 +182,7 @@ def test_only_towards_a_peer_that_one_stays_with_may_much_wait_unsent():
             assert other < rate / 100
 
 
-def test_an_opening_goes_with_the_first_bytes_of_its_message_and_wakes_nobody_for_itself():
+def test_opening_is_sent_together_with_the_first_bytes_of_its_message():
     schedule, alone = to_json(ring(3)), []
 
     def take_part(group):
@@ -214,7 +212,7 @@ def test_a_message_of_another_generation_is_known():
         assert WrongGeneration in groups.run(take_part)
 
 
-def test_ranks_that_run_different_schedules_notice():
+def test_schedules_that_differ_between_ranks_are_refused():
     one, other = to_json(ring(2)), {"chunks": 1, "rounds": [[[0, 1, 0, 1, "copy"]], []]}
     other["rounds"].append([[1, 0, 0, 1, "copy"]])
 
@@ -228,7 +226,7 @@ def test_ranks_that_run_different_schedules_notice():
         assert groups.run(take_part) == [ProtocolError, ProtocolError]
 
 
-def test_whoever_is_told_leaves_a_run_that_cannot_go_on():
+def test_leave_order_ends_a_schedule_that_cannot_proceed():
     schedule = to_json(ring(3))
     with open_groups(3) as groups:
 
@@ -245,7 +243,7 @@ def test_whoever_is_told_leaves_a_run_that_cannot_go_on():
         groups.run(take_part)
 
 
-def test_a_rank_that_went_away_is_named():
+def test_lost_rank_is_named():
     schedule = to_json(ring(3))
     with open_groups(3) as groups:
 

@@ -14,7 +14,7 @@ from testbed.onhost.communication.rank_schedule import RankSchedule
 
 @pytest.mark.parametrize("algorithm", ["rhd", "direct", "stragglar"])
 @pytest.mark.parametrize(("ranks", "size"), [(4, 0), (4, 7), (4, 400_000), (6, 1000), (8, 5000)])
-def test_ranks_that_pass_on_what_is_not_theirs_end_with_the_same(algorithm, ranks, size):
+def test_forwarded_schedule_gives_the_same_values_as_the_direct_one(algorithm, ranks, size):
     schedule = all_reduce(algorithm, ranks)
     hops = forwarded(schedule, [(rank, (rank + 1) % ranks) for rank in range(ranks)]).to_json()
     vectors = np.random.default_rng(size).integers(-9, 9, (ranks, size)).astype(np.float32)

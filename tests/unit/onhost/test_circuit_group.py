@@ -41,7 +41,7 @@ def all_said(members, event):
     return lambda: all(member.of_kind(event) for member in members.members)
 
 
-def test_every_way_ends_with_the_right_sums(gang):
+def test_circuit_group_runs_every_algorithm_with_right_sums(gang):
     told = options()
     members = gang("collective", told, 4)
     members.join(1, probe=True)
@@ -56,7 +56,7 @@ def test_every_way_ends_with_the_right_sums(gang):
         assert len(probe["changes"]) == PASSES * len(told["circuits"]["tour"])
 
 
-def test_every_change_of_a_collective_is_asked_for_and_then_the_way_home(gang):
+def test_circuit_requests_of_a_collective_end_with_the_ring(gang):
     members = gang("collective", options(algorithms=("rhd",), circuits="re-point", warmup=0), 4)
     members.join(1)
     everybody = [0, 1, 2, 3]
@@ -65,7 +65,7 @@ def test_every_change_of_a_collective_is_asked_for_and_then_the_way_home(gang):
     assert asked == meeting + each * 4
 
 
-def test_who_has_no_part_yet_is_not_waited_for(gang):
+def test_circuit_request_names_only_ranks_with_a_part_in_the_stage(gang):
     """The straggler of StragglAR may be late: the others re-point among themselves meanwhile."""
     told = options(algorithms=("stragglar",), circuits="re-point", sizes=(4096,), warmup=0)
     members = gang("collective", told, 4)
@@ -79,7 +79,7 @@ def test_who_has_no_part_yet_is_not_waited_for(gang):
     assert all(sample["verified"] for sample in members.members[3].of_kind("sample"))
 
 
-def test_what_is_chosen_for_a_size_is_run(gang):
+def test_collective_runs_the_algorithm_chosen_for_each_size(gang):
     members = gang("collective", options(algorithms=("ring", "rhd"), circuits="auto"), 4)
     chosen = {"rhd": {"4096": "rhd_repointed", "44": "rhd_forwarded"}}
     members.join(1)
@@ -92,7 +92,7 @@ def test_what_is_chosen_for_a_size_is_run(gang):
     assert rounds == {("ring", 4096): 6, ("rhd", 4096): 4, ("ring", 44): 6, ("rhd", 44): 6}
 
 
-def test_a_rank_that_waits_for_light_can_be_told_to_leave(gang):
+def test_rank_that_waits_for_circuits_leaves_when_ordered(gang):
     members = gang("collective", options(), 4)
     members.join(1)
     members.hear("circuits", number=1)
@@ -100,7 +100,7 @@ def test_a_rank_that_waits_for_light_can_be_told_to_leave(gang):
     assert all(said["generation"] == 1 for said in members.hear("left"))
 
 
-def test_a_rank_that_waits_for_a_choice_can_be_told_to_leave(gang):
+def test_rank_that_waits_for_a_choice_leaves_when_ordered(gang):
     members = gang("collective", options(circuits="auto"), 4)
     members.join(1, probe=True)
     serve(members, all_said(members, "probe"))
