@@ -5,6 +5,6 @@ travels as one zip archive in which it is named `onhost`, so its modules import 
 relatively.
 
 `agent` is the process that serves the orchestrator; it never imports NumPy. `jobs` is what a rank
-runs, and `communication` how ranks connect, exchange bytes and hear from their agent; neither of
+runs, and `communication` how ranks connect, exchange bytes and receive commands; neither of
 the two knows the package `agent`. `frames` and `errors` serve all three.
 """

@@ -1,4 +1,4 @@
-"""What an agent says of its host when it is greeted."""
+"""What an agent reports of its host at the beginning."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Who is at the other end of a circuit: a question and an answer over the circuit itself.
 
-A read-back says what a switch believes, a carrier says that there is light; only an answer from
-the right port says that the light comes from where it should. Datagrams are bound to the port, so
-they can take no other way, and broadcast, so they need no ARP: a kernel whose first ARP request was
+A read-back says what a switch believes, a carrier says that there is light; only an answer from the
+right port says that the light comes from where it should. Datagrams are bound to the port, so they
+can take no other path, and broadcast, so they need no ARP: a kernel whose first ARP request was
 lost while a link came up asks again only a second later. A kernel hands its own broadcasts to its
-own sockets, too: where both ends happen to listen at the same number, a port hears what it says
-itself, and must not take that for the other end. A packet switch would carry a broadcast to
-everybody; there a question is `direct`, to one address, and so is its answer.
+own sockets, too: where both ends happen to listen at the same number, a port receives what it sends
+itself, and must not take that for the other end. A packet switch would carry a broadcast to all
+hosts; there a question is `direct`, to one address, and so is its answer.
 
 The token that the agents of a run share is never sent: each datagram carries an HMAC of itself
-under it, and a question carries a nonce that its answer must repeat, so that neither who listens
-on a fibre nor who sends an old answer again can pose as a port.
+under it, and a question carries a nonce that its answer must repeat, so that neither a
+listener on a fibre nor a replayed answer can pass as a port.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BROADCAST = "255.255.255.255"
 class IdentityPort:
     """One fabric port that answers who it is, and asks others.
 
-    `token` is shared by the agents of one run; whoever does not know it is not answered.
+    `token` is shared by the agents of one run; a question without it is not answered.
     """
 
     def __init__(self, host: str, port: str, interface: str, token: str) -> None:
@@ -53,7 +53,7 @@ class IdentityPort:
         return self._socket.fileno()
 
     def ask(self, number: int, question: int, address: str = "") -> None:
-        """Send one question to the peer's UDP port; a dark circuit loses it without a word.
+        """Send one question to the peer's UDP port; a dark circuit loses it silently.
 
         With an address the question goes to it alone.
         """

@@ -76,7 +76,7 @@ class HostJournal:
 
 
 class OrphanedJournal:
-    """The journal of an agent that is dead; nobody else takes it back meanwhile."""
+    """The journal of an agent that is dead; no other agent undoes it meanwhile."""
 
     def __init__(self, path: Path, descriptor: int, header: dict[str, Any]) -> None:
         self.path = path
@@ -105,15 +105,15 @@ class OrphanedJournal:
         _remove_if_empty(self.path.parent)
 
     def release(self) -> None:
-        """Leave the file to whoever asks next."""
+        """Leave the file to the next agent."""
         os.close(self._descriptor)
 
 
 def orphaned_journals(run: str, host: str) -> list[OrphanedJournal]:
     """Return the journals of dead agents, oldest first.
 
-    An agent of the same run and host has been given up by whoever started this one: it gets a
-    moment to end, then it is killed. Agents of others that live are left alone.
+    An agent of the same run and host was given up by the orchestrator that started this one: it
+    gets a moment to end, then it is killed. Agents of others that live are left alone.
     """
     found = []
     for path in sorted(_files(), key=_age):

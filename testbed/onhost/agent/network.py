@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
     @property
     def make(self) -> str:
-        """Return what `ip` is told to make it so."""
+        """Return the arguments of `ip` that make it."""
         return {
             # Without the route to its subnet: every peer gets a route of its own over every port.
             "address": f"addr add {self.to} dev {self.interface} noprefixroute",
@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
     @property
     def undo(self) -> str:
-        """Return what `ip` is told to take it back."""
+        """Return the arguments of `ip` that undo it."""
         return {
             "address": f"addr del {self.to} dev {self.interface}",
             "up": f"link set {self.interface} down",
@@ -99,7 +99,7 @@ def revert(changes: list[Change]) -> list[Change]:
 
 
 def await_others(limit: float) -> None:
-    """Wait until nobody makes changes on this host any more.
+    """Wait until no `ip` makes changes on this host any more.
 
     An `ip` whose agent was killed still does all that it was told to.
     """
@@ -120,7 +120,7 @@ def _is_at_work() -> bool:
 
 
 def _present(links: dict[str, dict[str, Any]]) -> set[Change]:
-    """Return all that could be a change of ours, whoever made it."""
+    """Return all that could be a change of ours, whichever process made it."""
     found = set()
     for name, link in links.items():
         if "UP" in link["flags"]:

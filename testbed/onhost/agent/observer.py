@@ -1,7 +1,7 @@
 """A process of its own that observes a rank's process and reports when it reaches a given state.
 
-The receipt of a fault must not come from whoever injects it. This process sends no signals and is
-not the rank's parent: it reads what the kernel says of the process.
+The receipt of a fault must not come from the process that injects it. This process sends no signals
+and is not the rank's parent: it reads what the kernel says of the process.
 """
 
 from __future__ import annotations

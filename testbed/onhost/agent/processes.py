@@ -1,4 +1,4 @@
-"""Processes that this host must not keep: found by what their environment says, ended, proved gone.
+"""Processes that must not stay on this host: found by a mark in their environment, ended, verified.
 
 A mark in the environment is inherited by everything a rank starts, in whatever session or group,
 and needs no process id to be known beforehand.

@@ -107,7 +107,7 @@ class Agent:
             del self._unsent[:sent]
         except BlockingIOError:
             if len(self._unsent) > _UNSENT_LIMIT:
-                self._ending = True  # nobody reads any more
+                self._ending = True  # the orchestrator does not read any more
         except OSError:
             self._ending = True
 

@@ -1,6 +1,7 @@
 """How each change of an agent is taken back: by the agent itself, or by the next one on the host.
 
-Every undo may be done twice, looks afterwards whether it worked, and says in words what is left.
+Every undo may be done twice, looks afterwards whether it worked, and returns a sentence about what
+is left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A group on a circuit switch: each rank reaches those that the circuits lead to, and no others.
 
 The circuits are those of a ring between two collectives. In a collective a rank that is through
-with a round asks for those of the next one and goes on when it hears that they are lit. It asks
+with a round asks for those of the next one and goes on when they are said to be lit. It asks
 only when all that it has sent was acknowledged, so that nothing is lost when a mirror moves, and a
 connection lives through the dark until its circuit is lit again.
 """

@@ -32,7 +32,7 @@ class Communicator:
         connections: PeerConnections,
         barrier: Sequence[tuple[Peer, Peer]],
     ) -> None:
-        """Take as `barrier` whom this rank tells in each turn of one, and by whom it is told."""
+        """Take as `barrier` the peers to send to and receive from in each of its turns."""
         self.rank, self.ranks, self.connections = rank, ranks, connections
         self._barrier = barrier
         self._epoch = 0
@@ -63,14 +63,14 @@ class Communicator:
         """Return when every rank has called this."""
         self._epoch += 1
         for turn, (destination, source) in enumerate(self._barrier):
-            word = _BARRIER.pack(b"sync", self.generation, self._epoch, turn)
-            heard = bytearray(len(word))
+            message = _BARRIER.pack(b"sync", self.generation, self._epoch, turn)
+            received = bytearray(len(message))
             run(
                 self.connections,
-                send_all(self.connections, destination, word),
-                receive_all(self.connections, source, heard),
+                send_all(self.connections, destination, message),
+                receive_all(self.connections, source, received),
             )
-            check_opening(heard, word)
+            check_opening(received, message)
 
 
 def check_opening(received: bytes | bytearray, expected: bytes) -> None:

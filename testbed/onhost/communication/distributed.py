@@ -1,7 +1,7 @@
 """The ranks of a group in torch.distributed: schedules as its point-to-point operations, and the
 AllReduce of its own.
 
-What carries the bytes is somebody else's library: gloo, or nccl where hosts have GPUs, on which
+What carries the bytes is another library: gloo, or nccl where hosts have GPUs, on which
 this has not been run. It uses the same ports as the group, and is gone with its generation. This is
 the only importer of torch, and is imported only for a job that asks for it.
 """
@@ -121,7 +121,7 @@ class Distributed:
         return record
 
     def _settle(self) -> None:
-        """Return when the device is done, and not only told."""
+        """Return when the device is done."""
         if self._device.type != "cpu":
             torch.cuda.synchronize(self._device)
 
@@ -140,7 +140,7 @@ class Distributed:
     def _break_when_told(self) -> None:
         """Break what is under way when the generation must be left, until the end.
 
-        No library can be told so: `abort` of gloo does nothing. A line that ends it understands.
+        No library takes an order: `abort` of gloo does nothing. A connection that ends it notices.
         """
         poll = select.poll()
         for descriptor in (self._leave.fileno(), self._ended):

@@ -11,8 +11,8 @@ from typing import Any, Optional
 class Part:
     """What one rank sends or receives in one round: chunks, and whether they are added.
 
-    Where `held` is the number of a message, this rank is on its way: it is none of its own chunks.
-    `turns` says that one of the two had to do with another rank before.
+    Where `held` is the number of a message, it only passes through this rank and is no chunk of its
+    vector. `turns` says that one of the two exchanged data with another rank before.
     """
 
     round: int
@@ -40,14 +40,14 @@ class RankSchedule:
         """
         sends, receives = [], []
         sent_to: dict[int, int] = {}
-        heard: dict[int, int] = {}
+        received_from: dict[int, int] = {}
         for number, step in enumerate(schedule["rounds"], schedule.get("first", 0)):
             for source, destination, chunk, count, operation, *hop in step:
                 passed_on, held = hop or (None, None)
                 adds = operation == "reduce" and held is None
                 turns = sent_to.get(source, destination) != destination
-                turns = turns or heard.get(destination, source) != source
-                sent_to[source], heard[destination] = destination, source
+                turns = turns or received_from.get(destination, source) != source
+                sent_to[source], received_from[destination] = destination, source
                 if source == rank:
                     sends.append(Part(number, destination, chunk, count, adds, passed_on, turns))
                 if destination == rank:
@@ -64,7 +64,7 @@ class ScheduleRecord:
     rounds: dict[int, list[float]] = field(default_factory=dict)
     """By number, when this rank's part of a round began and ended."""
     waits: dict[int, float] = field(default_factory=dict)
-    """By rank, the longest from when this one was ready to hear it until its first byte."""
+    """By rank, the longest from when this one was ready to receive from it until its first byte."""
 
     def merge(self, other: ScheduleRecord) -> None:
         """Take in what was seen of later rounds of the same collective."""

@@ -74,9 +74,9 @@ class Ring(Communicator):
             segment = room[start : start + SEGMENT]
             yield from receive_all(self.connections, PREVIOUS, segment)
             checksum = zlib.crc32(segment, checksum)
-        said = bytearray(_CHECKSUM.size)
-        yield from receive_all(self.connections, PREVIOUS, said)
-        if said != _CHECKSUM.pack(checksum):
+        sent = bytearray(_CHECKSUM.size)
+        yield from receive_all(self.connections, PREVIOUS, sent)
+        if sent != _CHECKSUM.pack(checksum):
             raise Corrupt(f"{len(room)} bytes of state came with another checksum")
 
     def opening(self, kind: bytes, size: int) -> bytes:

@@ -1,11 +1,11 @@
-"""What ranks say that they gave, block by block, and whether a sum is the sum of that.
+"""Checksums of a vector, block by block, that are summed over the ranks beside its values.
 
-Of each block of values a rank says two numbers: a weighted sum, and the same of the absolute
-values. Both are summed over the ranks beside the values (checksums of this kind: Huang and Abraham
-1984). Then the weighted sum of the summed block must be the sum of what was said, up to how the
-sum may be rounded: adding n numbers of float32 in any order errs by at most (n - 1) · 2⁻²⁴ of the
-sum of their absolute values. So a right sum never fails, and a wrong value shows as soon as it is
-off by more than what rounding may do to the block.
+The checksum of a block is two numbers: a weighted sum of its values, and the same sum of their
+absolute values (checksums of this kind: Huang and Abraham 1984). The weighted sum of the summed
+block must be the sum of the ranks' weighted sums, up to how the sum may be rounded: adding n
+numbers of float32 in any order errs by at most (n - 1) · 2⁻²⁴ of the sum of their absolute values.
+So a right sum never fails, and a wrong value shows as soon as it is off by more than what rounding
+may do to the block.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def block_count(width: int) -> int:
 
 
 def blocks_verified_in(step: int, chunk: int, count: int) -> list[int]:
-    """Return the blocks of a chunk that are looked at in a step, alike on all ranks.
+    """Return the blocks of a chunk that are verified in a step, alike on all ranks.
 
     A sixteenth of them in turn, so that none is left out for longer, and one that is drawn.
     """
@@ -52,7 +52,7 @@ def blocks_verified_in(step: int, chunk: int, count: int) -> list[int]:
 
 
 def checksums_of(values: Numbers, blocks: Sequence[int]) -> Sums:
-    """Return the two numbers of each of the blocks of a row."""
+    """Return the checksums of some blocks of a row: blocks × 2."""
     return np.array([(_weighted(values, b), _magnitude(values, b)) for b in blocks])
 
 
@@ -67,14 +67,14 @@ def _magnitude(values: Numbers, block: int) -> float:
 
 
 def first_mismatch(
-    values: Numbers, said: Numbers, ranks: int, blocks: Sequence[int]
+    values: Numbers, checksums: Numbers, ranks: int, blocks: Sequence[int]
 ) -> Optional[tuple[int, float, float]]:
-    """Return the first block that is not the sum of what `ranks` said of it, or None.
+    """Return the first block whose sum does not agree with the summed checksums, or None.
 
-    With its weighted sum as it is, and as it should be. What is no number is wrong.
+    With its weighted sum as it is, and as it should be. NaN never agrees.
     """
     for place, block in enumerate(blocks):
-        expected, magnitude = map(float, said[place])
+        expected, magnitude = map(float, checksums[place])
         found = _weighted(values, block)
         if not abs(found - expected) <= (2 * ranks + 2) * _UNIT * magnitude + _TINY:
             return block, found, expected

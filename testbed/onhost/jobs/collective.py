@@ -28,9 +28,9 @@ class Options:
     """`sizes` in bytes; `schedules` as plain data, by the name of the algorithm.
 
     Each size is run `iterations` times by all algorithms in turn, and before that `warmup` times.
-    An algorithm without a schedule is what the `library` has of its own.
-    On a circuit switch a schedule is in stages, `circuits` says what `CircuitGroup` must know, and
-    `choices` of which algorithms one schedule will be chosen for each size, and from which.
+    An algorithm without a schedule is the AllReduce of the `library`.
+    On a circuit switch a schedule is in stages, and `circuits` are the options of `CircuitGroup`.
+    `choices` are the algorithms that stand for one schedule of several, chosen for each size.
     """
 
     sizes: Sequence[int]
@@ -61,7 +61,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Run:
-    """One algorithm, ready to run: a schedule or what a library has of its own, and who does it."""
+    """One algorithm, ready to run: a schedule, or a library's own AllReduce."""
 
     group: Group | CircuitGroup
     schedule: RankSchedule | None = None
@@ -75,7 +75,7 @@ class Run:
             self.library.take(vector)
 
     def run(self, vector: Numbers) -> ScheduleRecord:
-        """Do it."""
+        """Run the collective."""
         if self.library is not None:
             return self.library.run(self.schedule) if self.schedule else self.library.all_reduce()
         if isinstance(self.group, CircuitGroup):
@@ -84,7 +84,7 @@ class Run:
         return self.group.run(self.schedule, vector)
 
     def finish(self, vector: Numbers) -> None:
-        """Have back from the library what became of the vector."""
+        """Take the vector back from the library."""
         if self.library is not None:
             self.library.give(vector)
 
@@ -151,18 +151,18 @@ class Job:
                 for number in range(self._options.warmup):
                     for name in self._options.turns:
                         run = runs[chosen(Turn(name, turn.size, 0))]
-                        self._exchange(run, group, step + number, None)
-            told = self._exchange(runs[chosen(turn)], group, step, control)
+                        self._run_once(run, group, step + number, None)
+            facts = self._run_once(runs[chosen(turn)], group, step, control)
             self.state.commit()
             control.emit(
                 "sample",
-                told["end"],
+                facts["end"],
                 generation=group.generation,
                 step=step,
                 size=turn.size,
                 iteration=turn.iteration,
                 algorithm=turn.algorithm,
-                **told,
+                **facts,
                 verified=True,
             )
 
@@ -188,7 +188,7 @@ class Job:
             schedules[turn.algorithm][str(turn.size)] if turn.algorithm in names else turn.algorithm
         )
 
-    def _exchange(
+    def _run_once(
         self, run: Run, group: Group | CircuitGroup, step: int, control: Control | None
     ) -> dict[str, Any]:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
@@ -223,7 +223,7 @@ def _on_wire(group: Group | CircuitGroup) -> list[int]:
 
 
 def _load(library: str) -> None:
-    """Import what takes seconds before anybody waits for it; raise Refused where it is missing."""
+    """Import torch before a rank waits for this one; raise Refused where it is missing."""
     try:
         from ..communication import distributed  # noqa: F401
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""One rank of a job: the conversation with its agent, from `configure` to `exit`.
+"""The process of one rank of a job: the protocol with its agent, from `configure` to `exit`.
 
 The agent starts the process with one end of a Unix stream socket as descriptor `--control FD` and
 sends framed JSON commands (`do`); the rank answers with events (`event`), each with `mono`, its
@@ -8,21 +8,21 @@ host's monotonic clock at the instant it happened.
                to_next and from_previous {interface, address}: build the job and listen
                → ready, or failed and exit code 1
     join       generation, members [{rank, address, port}], step, restore {rank: from rank}, probe,
-               for a spare also its rank: meet the neighbours, or everybody → generation; come to
-               the state before the step → restored; measure the links → probe; run the job
-               → step or sample …, and at its end done
+               for a spare also its rank: connect to the neighbours, or all ranks → generation;
+               come to the state before the step → restored; measure the links → probe; run the
+               job → step or sample …, and at its end done
     leave      generation: abandon all that, at any point → left, with the steps committed
     finish     after_step: end the job after a step that no rank can have passed yet
                → done, or refused by a rank that has
-    choose     number, schedule: follow this schedule once all ranks of the job have heard of it
+    choose     number, schedule: follow this schedule once all ranks of the job know of it
                → the `choice` of a step; or number, schedules by algorithm and size
     lit        generation, number: the circuits that were asked for under this number are lit
-    straggle   seconds: come that much late to every collective, until told otherwise → straggling
+    straggle   seconds: enter every collective that much late, until the next command → straggling
     exit       end the process → exit code 0
 
-On its own a rank asks for circuits (`circuits`: number, which, and the ranks `of` whom all must
-have asked), and sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or `refused`
-it waits for `leave`. It never decides that a neighbour is dead: silence it endures.
+Without a command a rank asks for circuits (`circuits`: number, which, and the ranks `of` which all
+must have asked), and sends `alive` four times per heartbeat. After `peer-lost`, `corrupt` or
+`refused` it waits for `leave`. It never decides that a neighbour is dead: it waits for silent ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..communication.control import Control
 
 SWITCH_INTERVAL = 0.0005
 """Seconds after which the computing thread lets the control thread in; Python's own is ten times
-as long, and so would be the way out of a generation."""
+as long, and leaving a generation would take as much longer."""
 
 
 def main() -> None:

@@ -46,10 +46,11 @@ class Options:
 
 
 class Job:
-    """Train until told to finish; the state is the parameters and both moments of Adam.
+    """Train until the agent ends it; the state is the parameters and both moments of Adam.
 
-    By a schedule the ranks sum one number more, which of the agent's choices each has heard of. So
-    all know of the same step that it was the last before everybody knew, and change after it.
+    With a schedule the ranks sum one number more: that of the newest choice of the agent that each
+    knows. So all ranks find out in the same step that all know the choice, and follow it from the
+    next step on.
     """
 
     def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
