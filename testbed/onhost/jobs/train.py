@@ -74,48 +74,46 @@ class Job:
         self._sum.vector.fill(self._values, 0, 0)
         self._update(0, self._sum.vector, checkpoint)
 
-    def run(self, communicator: Ring | Group, control: Control) -> None:
+    def run(self, group: Ring | Group, control: Control) -> None:
         """Train from the next step on, until the agent's last step is committed.
 
         A generation begins with the schedule of the options, whatever was chosen in another.
         """
         given = self._options.schedule
-        if given is not None or self._sum.vector.ranks != communicator.ranks:
-            self._sum = GradientSum(self._values.size, communicator.ranks, given)
+        if given is not None or self._sum.vector.ranks != group.ranks:
+            self._sum = GradientSum(self._values.size, group.ranks, given)
         first = self.state.step
         while True:
             step = self.state.step
             assert step is not None
             if control.ends_before(step):
                 return
-            self._step(step, communicator, control, whole=step == first)
+            self._step(step, group, control, whole=step == first)
 
-    def _step(
-        self, step: int, communicator: Ring | Group, control: Control, *, whole: bool
-    ) -> None:
+    def _step(self, step: int, group: Ring | Group, control: Control, *, whole: bool) -> None:
         """Make a step; verify the `whole` sum, or the part of it whose turn it is."""
         begin = time.monotonic()
-        self._compute(step, communicator.rank, communicator.checkpoint)
+        self._compute(step, group.rank, group.checkpoint)
         gradient_sum, choice = self._sum, control.choice
         if gradient_sum.schedule is not None:
             self._values[self._size] = choice["number"] if choice else 0
-        gradient_sum.vector.fill(self._values, step, communicator.rank, whole=whole)
-        delayed = control.delay_collective(communicator.generation)
+        gradient_sum.vector.fill(self._values, step, group.rank, whole=whole)
+        delayed = control.delay_collective(group.generation)
         collective_begin = time.monotonic()
-        record = gradient_sum.run(communicator)
+        record = gradient_sum.run(group)
         collective_end = time.monotonic()
         gradient_sum.vector.verify(step, whole=whole)
         if choice and self._is_agreed(choice["number"]):
             size, number = self._values.size, choice["number"]
-            self._sum = GradientSum(size, communicator.ranks, choice["schedule"], number)
-        self.loss = self._update(step, gradient_sum.vector, communicator.checkpoint)
+            self._sum = GradientSum(size, group.ranks, choice["schedule"], number)
+        self.loss = self._update(step, gradient_sum.vector, group.checkpoint)
         digest = f"{zlib.crc32(self.state.draft[: self._size].data):08x}"
         self.state.commit()
         end = time.monotonic()
         control.emit(
             "step",
             end,
-            generation=communicator.generation,
+            generation=group.generation,
             step=step,
             begin=begin,
             end=end,
@@ -128,7 +126,7 @@ class Job:
             bytes=record.sent,
             delayed=delayed,
             waits=record.waits,
-            wire=communicator.bytes_on_wire(),
+            wire=group.bytes_on_wire(),
         )
 
     def _is_agreed(self, number: int) -> bool:
