@@ -10,7 +10,7 @@ from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
-from testbed_drivers.timeouts import SerialOptions
+from testbed_drivers.transports.options import SerialOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def ports_on_one_side(size: tuple[int, int] | None) -> int:
 
 POLATIS = Kind(
     "Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
-    "testbed_drivers.polatis:Polatis",
+    "testbed_drivers.switches.polatis:Polatis",
     options=PolatisOptions,
     role="switch",
     far_end="polatis",
@@ -69,11 +69,11 @@ POLATIS = Kind(
     reciprocal=True,
     one_side=lambda options: ports_on_one_side(options.size),
 )
-VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transport_visa:dial")
-SERIAL = Kind("serial device through pyserial", "testbed_drivers.transport_serial:dial")
-TCP = Kind("TCP port without VISA", "testbed_drivers.transport_tcp:dial")
+VISA = Kind("VISA resource through pyvisa", "testbed_drivers.transports.visa:dial")
+SERIAL = Kind("serial device through pyserial", "testbed_drivers.transports.serial_port:dial")
+TCP = Kind("TCP port without VISA", "testbed_drivers.transports.tcp:dial")
 POLATIS_FAR_END = Kind(
     "Polatis switch, device side of its SCPI",
-    "testbed_drivers.polatis_far_end:PolatisFarEnd",
+    "testbed_drivers.switches.polatis_far_end:PolatisFarEnd",
     options=PolatisOptions,
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from testbed.plugins import Kind
 from testbed.units import PowerLevel, Seconds
-from testbed_drivers.timeouts import SerialOptions
+from testbed_drivers.transports.options import SerialOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class MeterOptions(LineOptions):
 
 KEYSIGHT_VOA = Kind(
     "Keysight / Agilent variable optical attenuator, SCPI",
-    "testbed_drivers.keysight_voa:KeysightVoa",
+    "testbed_drivers.light.keysight_voa:KeysightVoa",
     options=AttenuatorOptions,
     role="attenuator",
     far_end="keysight-voa",
@@ -50,7 +50,7 @@ KEYSIGHT_VOA = Kind(
 )
 KEYSIGHT_METER = Kind(
     "Keysight / Agilent optical power meter, SCPI",
-    "testbed_drivers.power_meters:KeysightMeter",
+    "testbed_drivers.light.power_meters:KeysightMeter",
     options=MeterOptions,
     role="meter",
     far_end="keysight-meter",
@@ -58,7 +58,7 @@ KEYSIGHT_METER = Kind(
 )
 THORLABS_METER = Kind(
     "Thorlabs PM100 optical power meter, SCPI",
-    "testbed_drivers.power_meters:ThorlabsMeter",
+    "testbed_drivers.light.power_meters:ThorlabsMeter",
     options=MeterOptions,
     role="meter",
     far_end="thorlabs-meter",
@@ -66,16 +66,16 @@ THORLABS_METER = Kind(
 )
 KEYSIGHT_VOA_FAR_END = Kind(
     "Keysight attenuator, device side of its SCPI",
-    "testbed_drivers.keysight_voa_far_end:KeysightVoaFarEnd",
+    "testbed_drivers.light.keysight_voa_far_end:KeysightVoaFarEnd",
     options=AttenuatorOptions,
 )
 KEYSIGHT_METER_FAR_END = Kind(
     "Keysight power meter, device side of its SCPI",
-    "testbed_drivers.power_meters_far_end:KeysightMeterFarEnd",
+    "testbed_drivers.light.power_meters_far_end:KeysightMeterFarEnd",
     options=MeterOptions,
 )
 THORLABS_METER_FAR_END = Kind(
     "Thorlabs power meter, device side of its SCPI",
-    "testbed_drivers.power_meters_far_end:ThorlabsMeterFarEnd",
+    "testbed_drivers.light.power_meters_far_end:ThorlabsMeterFarEnd",
     options=MeterOptions,
 )

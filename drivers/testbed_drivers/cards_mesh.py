@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
-from testbed_drivers.timeouts import Timeouts
+from testbed_drivers.transports.options import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PhotonicMeshOptions(Timeouts):
 
 PHOTONIC_MESH = Kind(
     "programmable photonic mesh, one line of cells over TCP (experimental)",
-    "testbed_drivers.photonic_mesh:PhotonicMesh",
+    "testbed_drivers.switches.photonic_mesh:PhotonicMesh",
     options=PhotonicMeshOptions,
     role="switch",
     far_end="photonic-mesh",
@@ -43,6 +43,6 @@ PHOTONIC_MESH = Kind(
 )
 PHOTONIC_MESH_FAR_END = Kind(
     "programmable photonic mesh, device side of its one line",
-    "testbed_drivers.photonic_mesh_far_end:PhotonicMeshFarEnd",
+    "testbed_drivers.switches.photonic_mesh_far_end:PhotonicMeshFarEnd",
     options=PhotonicMeshOptions,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from testbed.plugins import Kind
 from testbed.secret import Secret, conceal
 from testbed.units import PowerLevel, Seconds
-from testbed_drivers.timeouts import Timeouts
+from testbed_drivers.transports.options import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class RedfishOptions(ControllerOptions):
 
 POLATIS_RESTCONF = Kind(
     "Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
-    "testbed_drivers.polatis_restconf:PolatisRestconf",
+    "testbed_drivers.switches.polatis_restconf:PolatisRestconf",
     options=PolatisRestconfOptions,
     role="switch",
     far_end="polatis-restconf",
@@ -94,7 +94,7 @@ POLATIS_RESTCONF = Kind(
 )
 CALIENT_REST = Kind(
     "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
-    "testbed_drivers.calient_rest:CalientRest",
+    "testbed_drivers.switches.calient_rest:CalientRest",
     options=CalientRestOptions,
     role="switch",
     far_end="calient-rest",
@@ -105,7 +105,7 @@ CALIENT_REST = Kind(
 )
 REDFISH = Kind(
     "rack power unit with switched outlets, Redfish over HTTP(S)",
-    "testbed_drivers.redfish:Redfish",
+    "testbed_drivers.power.redfish:Redfish",
     options=RedfishOptions,
     role="power",
     far_end="redfish",
@@ -115,7 +115,7 @@ REDFISH = Kind(
 )
 REDFISH_HOST = Kind(
     "power of hosts through their management controller (BMC), Redfish over HTTP(S)",
-    "testbed_drivers.redfish:RedfishHost",
+    "testbed_drivers.power.redfish:RedfishHost",
     options=ControllerOptions,
     role="power",
     far_end="redfish-host",
@@ -124,21 +124,21 @@ REDFISH_HOST = Kind(
 )
 POLATIS_RESTCONF_FAR_END = Kind(
     "Polatis switch, device side of its RESTCONF",
-    "testbed_drivers.polatis_restconf_far_end:PolatisRestconfFarEnd",
+    "testbed_drivers.switches.polatis_restconf_far_end:PolatisRestconfFarEnd",
     options=PolatisRestconfOptions,
 )
 CALIENT_REST_FAR_END = Kind(
     "Calient switch, device side of its REST",
-    "testbed_drivers.calient_rest_far_end:CalientRestFarEnd",
+    "testbed_drivers.switches.calient_rest_far_end:CalientRestFarEnd",
     options=CalientRestOptions,
 )
 REDFISH_FAR_END = Kind(
     "rack power unit, device side of its Redfish",
-    "testbed_drivers.redfish_far_end:RedfishFarEnd",
+    "testbed_drivers.power.redfish_far_end:RedfishFarEnd",
     options=RedfishOptions,
 )
 REDFISH_HOST_FAR_END = Kind(
     "management controller of hosts, device side of its Redfish",
-    "testbed_drivers.redfish_far_end:RedfishHostFarEnd",
+    "testbed_drivers.power.redfish_far_end:RedfishHostFarEnd",
     options=ControllerOptions,
 )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
-from testbed_drivers.timeouts import SerialOptions
+from testbed_drivers.transports.options import SerialOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class AgiltronOptions(SerialOptions):
 
 DICON = Kind(
     "DiCon 1×N MEMS module on a serial line (experimental)",
-    "testbed_drivers.dicon:Dicon",
+    "testbed_drivers.switches.dicon:Dicon",
     options=DiconOptions,
     role="switch",
     far_end="dicon",
@@ -97,12 +97,12 @@ DICON = Kind(
 )
 DICON_FAR_END = Kind(
     "DiCon 1×N module, device side of its lines",
-    "testbed_drivers.dicon_far_end:DiconFarEnd",
+    "testbed_drivers.switches.dicon_far_end:DiconFarEnd",
     options=DiconOptions,
 )
 DICON_MXS = Kind(
     "DiCon MXS-9100 matrix switch, SCPI over TCP or serial (experimental)",
-    "testbed_drivers.dicon_mxs:DiconMxs",
+    "testbed_drivers.switches.dicon_mxs:DiconMxs",
     options=DiconMxsOptions,
     role="switch",
     far_end="dicon-mxs",
@@ -112,12 +112,12 @@ DICON_MXS = Kind(
 )
 DICON_MXS_FAR_END = Kind(
     "DiCon MXS-9100, device side of its SCPI",
-    "testbed_drivers.dicon_mxs_far_end:DiconMxsFarEnd",
+    "testbed_drivers.switches.dicon_mxs_far_end:DiconMxsFarEnd",
     options=DiconMxsOptions,
 )
 SANTEC = Kind(
     "one 1×N module of a Santec (JGR) OSX or SX1, SCPI over TCP",
-    "testbed_drivers.santec:Santec",
+    "testbed_drivers.switches.santec:Santec",
     options=SantecOptions,
     role="switch",
     far_end="santec",
@@ -129,12 +129,12 @@ SANTEC = Kind(
 )
 SANTEC_FAR_END = Kind(
     "Santec OSX with one module, device side of its SCPI",
-    "testbed_drivers.santec_far_end:SantecFarEnd",
+    "testbed_drivers.switches.santec_far_end:SantecFarEnd",
     options=SantecOptions,
 )
 THORLABS = Kind(
     "Thorlabs OSW12 (1×2) or OSW22 (2×2) on a serial line",
-    "testbed_drivers.thorlabs:Thorlabs",
+    "testbed_drivers.switches.thorlabs:Thorlabs",
     options=ThorlabsOptions,
     role="switch",
     far_end="thorlabs",
@@ -146,12 +146,12 @@ THORLABS = Kind(
 )
 THORLABS_FAR_END = Kind(
     "Thorlabs OSW switch, device side of its lines",
-    "testbed_drivers.thorlabs_far_end:ThorlabsFarEnd",
+    "testbed_drivers.switches.thorlabs_far_end:ThorlabsFarEnd",
     options=ThorlabsOptions,
 )
 MZI = Kind(
     "generic 2×2 bar/cross element, our own SCPI over TCP or serial",
-    "testbed_drivers.mzi:Mzi",
+    "testbed_drivers.switches.mzi:Mzi",
     options=MziOptions,
     role="switch",
     far_end="mzi",
@@ -162,12 +162,12 @@ MZI = Kind(
 )
 MZI_FAR_END = Kind(
     "2×2 interferometers, device side of our own SCPI",
-    "testbed_drivers.mzi_far_end:MziFarEnd",
+    "testbed_drivers.switches.mzi_far_end:MziFarEnd",
     options=MziOptions,
 )
 AGILTRON = Kind(
     "Agiltron FF 1×N switch on a serial line",
-    "testbed_drivers.agiltron:Agiltron",
+    "testbed_drivers.switches.agiltron:Agiltron",
     options=AgiltronOptions,
     role="switch",
     far_end="agiltron",
@@ -179,6 +179,6 @@ AGILTRON = Kind(
 )
 AGILTRON_FAR_END = Kind(
     "Agiltron FF switch, device side of its frames",
-    "testbed_drivers.agiltron_far_end:AgiltronFarEnd",
+    "testbed_drivers.switches.agiltron_far_end:AgiltronFarEnd",
     options=AgiltronOptions,
 )

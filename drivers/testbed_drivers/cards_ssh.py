@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import Seconds
-from testbed_drivers.timeouts import Timeouts
+from testbed_drivers.transports.options import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class SonicOcsOptions(Timeouts):
     settle_max: Seconds = 5.0
 
 
-SSH = Kind("command lines over SSH", "testbed_drivers.transport_ssh:dial")
+SSH = Kind("command lines over SSH", "testbed_drivers.transports.ssh:dial")
 SONIC_OCS = Kind(
     "optical circuit switch under SONiC, text of its command line over SSH (experimental)",
-    "testbed_drivers.sonic_ocs:SonicOcs",
+    "testbed_drivers.switches.sonic_ocs:SonicOcs",
     options=SonicOcsOptions,
     role="switch",
     far_end="sonic-ocs",
@@ -38,6 +38,6 @@ SONIC_OCS = Kind(
 )
 SONIC_OCS_FAR_END = Kind(
     "optical circuit switch under SONiC, device side of its command line",
-    "testbed_drivers.sonic_ocs_far_end:SonicOcsFarEnd",
+    "testbed_drivers.switches.sonic_ocs_far_end:SonicOcsFarEnd",
     options=SonicOcsOptions,
 )

@@ -10,7 +10,7 @@ from typing import Literal
 from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import PowerLevel, Seconds
-from testbed_drivers.timeouts import Timeouts
+from testbed_drivers.transports.options import Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class CalientOptions(Timeouts):
 
 POLATIS_TL1 = Kind(
     "Polatis / HUBER+SUHNER piezo switch, TL1 over TCP",
-    "testbed_drivers.polatis_tl1:PolatisTl1",
+    "testbed_drivers.switches.polatis_tl1:PolatisTl1",
     options=PolatisTl1Options,
     role="switch",
     far_end="polatis-tl1",
@@ -82,7 +82,7 @@ POLATIS_TL1 = Kind(
 )
 CALIENT = Kind(
     "Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
-    "testbed_drivers.calient:Calient",
+    "testbed_drivers.switches.calient:Calient",
     options=CalientOptions,
     role="switch",
     far_end="calient",
@@ -94,11 +94,11 @@ CALIENT = Kind(
 )
 POLATIS_TL1_FAR_END = Kind(
     "Polatis switch, device side of its TL1",
-    "testbed_drivers.polatis_tl1_far_end:PolatisTl1FarEnd",
+    "testbed_drivers.switches.polatis_tl1_far_end:PolatisTl1FarEnd",
     options=PolatisTl1Options,
 )
 CALIENT_FAR_END = Kind(
     "Calient S-series switch, device side of its TL1",
-    "testbed_drivers.calient_far_end:CalientFarEnd",
+    "testbed_drivers.switches.calient_far_end:CalientFarEnd",
     options=CalientOptions,
 )

@@ -6,7 +6,7 @@ lost. A cable has one conversation, whoever opens it: an old answer may still co
 
 from testbed.bench.sites import SshFarEnd
 from testbed.errors import LinkLost, Rejected
-from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.transports.base import BufferedTransport
 
 WIRE_SECONDS = 0.001
 """What every message takes on its way."""

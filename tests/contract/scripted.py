@@ -2,7 +2,7 @@
 
 from testbed.errors import NoReply
 from testbed.plugins import kind
-from testbed_drivers.transport import after
+from testbed_drivers.transports.base import after
 
 IDENTITY = (b"*IDN?\n", b"Polatis,I-OST-16x16-LU1-DMHNS,S1,6.5.2.18\n")
 NO_ERROR = b'0, "No error"\n'

@@ -1,8 +1,8 @@
 """Scripted web services: a driver test is a list of requests and answers, and leftovers fail it."""
 
 from testbed.errors import NoReply
-from testbed_drivers.http_far_end import RequestReader, encoded
-from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.dialects.http_far_end import RequestReader, encoded
+from testbed_drivers.transports.base import BufferedTransport
 
 
 class Web:

@@ -17,9 +17,9 @@ from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_small import MziOptions, SantecOptions
-from testbed_drivers.mzi_far_end import MziFarEnd
-from testbed_drivers.santec_far_end import SantecFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.mzi_far_end import MziFarEnd
+from testbed_drivers.switches.santec_far_end import SantecFarEnd
+from testbed_drivers.switches.switch import sides
 
 HOST = "h0: {{ssh: h0, ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: {tx}, rx: {rx}}}}}}}"
 LAB = """\

@@ -18,7 +18,7 @@ from testbed.errors import (
 from testbed.fabric.change import Change, plan_change
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
-from testbed_drivers.mesh_line import written
+from testbed_drivers.switches.mesh_line import written
 
 GREETING = b"photonic mesh, serial S1, 38 cells\n"
 DONE = b"OK: 38 cells set\n"

@@ -11,8 +11,8 @@ from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.schema import load_lab
 from testbed.secret import Secret
 from testbed_drivers.cards_rest import PolatisRestconfOptions
-from testbed_drivers.http_far_end import Answer
-from testbed_drivers.polatis_restconf import PolatisRestconf
+from testbed_drivers.dialects.http_far_end import Answer
+from testbed_drivers.switches.polatis_restconf import PolatisRestconf
 
 DATA = "/api/data/optical-switch:"
 ABOUT = {

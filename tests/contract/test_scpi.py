@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from testbed.clock import Deadline
 from testbed.errors import UsageError
-from testbed_drivers.polatis import DENIED
-from testbed_drivers.scpi import Scpi
+from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.polatis import DENIED
 
 SPELLINGS = [
     "*RST",

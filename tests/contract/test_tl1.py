@@ -14,8 +14,8 @@ from testbed.errors import (
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.secret import Secret
-from testbed_drivers.tl1 import Tl1
-from testbed_drivers.tl1_syntax import Request
+from testbed_drivers.dialects.tl1 import Tl1
+from testbed_drivers.dialects.tl1_syntax import Request
 
 HEADER = b"\r\n\n   OCS-A 26-11-21 08:30:01\r\n"
 ALARM = HEADER + b'A  57 REPT EVT EQPT\r\n   "1.1.1>2.1.1:LOS,TC;"\r\n;'

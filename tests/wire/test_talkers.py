@@ -20,7 +20,7 @@ from testbed.clock import Deadline
 from testbed.errors import InstrumentError, NoReply
 from testbed.record.journal import owes
 from testbed.schema import load_lab
-from testbed_drivers import transport_serial, transport_visa
+from testbed_drivers.transports import serial_port, visa
 
 GUARD = 30
 """Seconds in which anything has ended that ends at all, however busy this machine is."""
@@ -142,7 +142,7 @@ def test_every_exchange_ends_whatever_is_said(talking, language, way):
     assert len(str(error)) < 2500 and str(error).isprintable()
 
 
-@pytest.mark.parametrize("dial", [transport_serial.dial, transport_visa.dial])
+@pytest.mark.parametrize("dial", [serial_port.dial, visa.dial])
 def test_a_serial_line_that_never_falls_silent_ends_at_the_deadline(dial):
     master, slave = os.openpty()
     tty.setraw(slave)

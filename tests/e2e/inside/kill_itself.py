@@ -19,7 +19,7 @@ import testbed.cli
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.host import BenchHost
 from testbed.record.journal import Journal
-from testbed_drivers.redfish import Redfish
+from testbed_drivers.power.redfish import Redfish
 
 WHEN, NUMBER, ARGUMENTS = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 ACTS = (

@@ -11,10 +11,10 @@ from testbed.record.journal import Journal, open_entries
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_light import AttenuatorOptions, MeterOptions
-from testbed_drivers.keysight_voa import KeysightVoa
-from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
-from testbed_drivers.power_meters import KeysightMeter
-from testbed_drivers.power_meters_far_end import KeysightMeterFarEnd
+from testbed_drivers.light.keysight_voa import KeysightVoa
+from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.light.power_meters import KeysightMeter
+from testbed_drivers.light.power_meters_far_end import KeysightMeterFarEnd
 
 WIRING = {
     HostPort(f"h{n}", "p0"): Fibres(SwitchPort("ocs", n + 1), SwitchPort("ocs", n + 5))

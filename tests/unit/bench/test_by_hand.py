@@ -22,8 +22,8 @@ from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis_far_end import PolatisFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: bench

@@ -14,10 +14,10 @@ from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.cards_small import DiconMxsOptions
-from testbed_drivers.dicon_mxs import DiconMxs
-from testbed_drivers.dicon_mxs_far_end import DiconMxsFarEnd
-from testbed_drivers.polatis import Polatis
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.dicon_mxs import DiconMxs
+from testbed_drivers.switches.dicon_mxs_far_end import DiconMxsFarEnd
+from testbed_drivers.switches.polatis import Polatis
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 PORTS = frozenset(range(1, 17))
 

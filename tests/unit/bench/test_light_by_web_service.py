@@ -12,8 +12,8 @@ from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.calient_rest_far_end import CalientRestFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.calient_rest_far_end import CalientRestFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: web

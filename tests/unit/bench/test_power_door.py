@@ -11,8 +11,8 @@ from testbed.schema import Outlet
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_rest import HttpOptions
-from testbed_drivers.redfish import Redfish
-from testbed_drivers.redfish_far_end import RedfishFarEnd
+from testbed_drivers.power.redfish import Redfish
+from testbed_drivers.power.redfish_far_end import RedfishFarEnd
 
 OUTLETS = {"h0": Outlet("pdu", "1"), "h1": Outlet("pdu", "2"), "h2": Outlet("pdu", "3"), "h9": None}
 

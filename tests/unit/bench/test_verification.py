@@ -14,7 +14,7 @@ from testbed.bench.moves import Move, move_all
 from testbed.bench.verification import MARGIN
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
 from testbed.fabric.light import LightLimits
-from testbed_drivers.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import Armed
 
 
 def change(switch, crossbar, wanted):

@@ -14,9 +14,9 @@ from testbed.errors import NoReply
 from testbed.fabric.device import Capabilities
 from testbed.fabric.light import LightLimits
 from testbed.fabric.reading import DARK, measured
-from testbed_drivers.armed_faults import ArmedFaults
-from testbed_drivers.switch import Done, Switch, sides
-from testbed_drivers.switch_box import FAULTS, SwitchBox
+from testbed_drivers.dialects.armed_faults import ArmedFaults
+from testbed_drivers.switches.switch import Done, Switch, sides
+from testbed_drivers.switches.switch_box import FAULTS, SwitchBox
 
 SETTLE, SETTLE_MAX = 0.020, 0.050
 INGRESS, EGRESS = sides(4, 4)

@@ -25,7 +25,7 @@ from testbed.record import lease_store, locks
 from testbed.record.journal import open_entries
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.switch import sides
 
 SIDE = 8
 MINE, OTHERS = range(1, 6), range(6, SIDE + 1)

@@ -14,8 +14,8 @@ from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_rest import PolatisRestconfOptions
-from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.polatis_restconf_far_end import PolatisRestconfFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: web

@@ -7,21 +7,18 @@ from pathlib import Path
 import pytest
 
 from testbed.plugins import kinds
-from testbed_drivers import (
-    calient_rest_far_end,
-    far_end_wire,
-    mzi_far_end,
-    photonic_mesh_far_end,
-    power_meters_far_end,
-    redfish_far_end,
-    rest_far_end,
-    scpi_far_end,
-    sonic_ocs_far_end,
-    switch_box,
-    tl1_far_end,
-)
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.cards_rest import HttpOptions
+from testbed_drivers.dialects import far_end_wire, rest_far_end, scpi_far_end, tl1_far_end
+from testbed_drivers.light import power_meters_far_end
+from testbed_drivers.power import redfish_far_end
+from testbed_drivers.switches import (
+    calient_rest_far_end,
+    mzi_far_end,
+    photonic_mesh_far_end,
+    sonic_ocs_far_end,
+    switch_box,
+)
 
 README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
 

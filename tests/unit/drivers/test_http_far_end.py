@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from testbed.bench.sites import never
 from testbed.clock import now
-from testbed_drivers.far_end import FarEnd
-from testbed_drivers.http_far_end import Answer, HttpSession, RequestReader
+from testbed_drivers.dialects.far_end import FarEnd
+from testbed_drivers.dialects.http_far_end import Answer, HttpSession, RequestReader
 
 GET = b"GET /redfish/v1 HTTP/1.1\r\nHost: pdu\r\nAccept: */*\r\n\r\n"
 POST = b'POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: pdu\r\n\r\n{"a": 12}'

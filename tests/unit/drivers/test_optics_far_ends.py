@@ -4,8 +4,8 @@ import pytest
 from virtual_time import VirtualTime
 
 from testbed.bench.sites import AttenuatorSite, MeterSite
-from testbed_drivers.keysight_voa_far_end import BLOCKED, KeysightVoaFarEnd
-from testbed_drivers.power_meters_far_end import KeysightMeterFarEnd, ThorlabsMeterFarEnd
+from testbed_drivers.light.keysight_voa_far_end import BLOCKED, KeysightVoaFarEnd
+from testbed_drivers.light.power_meters_far_end import KeysightMeterFarEnd, ThorlabsMeterFarEnd
 
 
 class Voa:

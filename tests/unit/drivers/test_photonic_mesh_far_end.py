@@ -9,8 +9,8 @@ from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
 from testbed_drivers.cards_mesh import PhotonicMeshOptions
-from testbed_drivers.mesh_line import read, written
-from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
+from testbed_drivers.switches.mesh_line import read, written
+from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
 
 SETTLE = 0.01
 MESH = hexagonal(3, 3)

@@ -7,7 +7,7 @@ from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 SETTLE = 0.025
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from testbed.clock import Deadline
 from testbed.errors import LinkLost, NoReply
-from testbed_drivers.tl1_line import Tl1Line
-from testbed_drivers.tl1_syntax import (
+from testbed_drivers.dialects.tl1_line import Tl1Line
+from testbed_drivers.dialects.tl1_syntax import (
     Acknowledgement,
     Alarm,
     Reply,
@@ -20,7 +20,7 @@ from testbed_drivers.tl1_syntax import (
     message_end,
     unlisted,
 )
-from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.transports.base import BufferedTransport
 
 HEADER = "\r\n\n   OCS-A 26-11-21 08:30:01\r\n"
 

@@ -24,9 +24,9 @@ from testbed.run.recover import recover
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
-from testbed_drivers.polatis_far_end import PolatisFarEnd
-from testbed_drivers.redfish_far_end import RedfishFarEnd
+from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.power.redfish_far_end import RedfishFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 HOST = """\
   h{n}:

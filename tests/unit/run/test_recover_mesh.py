@@ -20,8 +20,8 @@ from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_mesh import PhotonicMeshOptions
-from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: small

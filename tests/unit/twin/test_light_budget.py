@@ -7,7 +7,7 @@ from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import load_lab
 from testbed.twin.budget import LightBudget
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 LAB = """\
 lab: bench

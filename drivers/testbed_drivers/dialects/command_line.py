@@ -1,0 +1,140 @@
+"""The dialect of a command line over SSH, host side: a command, its output, its exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import NamedTuple, TypeVar
+
+from testbed.bench.contracts import EXIT_MARK, Identity, Tracer, Transport
+from testbed.clock import Deadline
+from testbed.concealed import excerpt, excerpt_of
+from testbed.errors import Garbled, NoReply, Rejected
+from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.transports.options import DEFAULT, Timeouts
+
+_LONGEST = 300
+"""Characters of an answer that a message repeats."""
+
+Answer = TypeVar("Answer")
+
+
+class Output(NamedTuple):
+    """What a command wrote, and its exit status."""
+
+    text: str
+    status: int
+
+    @property
+    def last_line(self) -> str:
+        """Return the last line with anything on it, or an empty string."""
+        return next(filter(None, map(str.strip, self.text.splitlines()[::-1])), "")
+
+
+class CommandLine:
+    """Run commands over a session.
+
+    `introduction` is the command that says who answers, `identity` understands it; a fresh line
+    begins with it. `serial` is the serial number that must answer, or None.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        introduction: str,
+        identity: Callable[[str], Identity],
+        serial: str | None,
+        timeouts: Timeouts = DEFAULT,
+    ) -> None:
+        self._instrument = instrument
+        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
+        self._introduction = introduction
+        self._identity = identity
+        self._serial = SerialNumber(instrument, serial)
+        self._answer_timeout = timeouts.answer_timeout
+
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several commands in a row."""
+        return self._session.held(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+        self._session.close()
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._serial.check(self.ask(self._introduction, self._identity, deadline))
+
+    def ask(self, command: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
+        """Return the parsed output of a command that changes nothing.
+
+        It may run twice. `parse` raises ValueError for what the output cannot be.
+        """
+
+        def once() -> Answer:
+            with self._session.exchange(deadline) as line:
+                budget = deadline.within(self._answer_timeout)
+                return self._asked(line, command, parse, budget)
+
+        return self._session.read(once, deadline)
+
+    def order(self, command: str, judge: Callable[[Output], Answer], deadline: Deadline) -> Answer:
+        """Run a command once that changes something; return what `judge` makes of its output.
+
+        `judge` raises ValueError for what is neither success nor failure.
+        """
+        with self._session.exchange(deadline) as line:
+            output = self._run(line, command, deadline.within(self._answer_timeout))
+            return self._understood(command, output, lambda: judge(output))
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        budget = deadline.within(self._answer_timeout)
+        self._serial.check(self._asked(line, self._introduction, self._identity, budget))
+
+    def _asked(
+        self, line: Transport, command: str, parse: Callable[[str], Answer], deadline: Deadline
+    ) -> Answer:
+        output = self._run(line, command, deadline)
+        if output.status:
+            words = excerpt(output.last_line, _LONGEST)
+            raise Rejected(self._instrument, f"refused {command}: {words}", reply=words)
+        return self._understood(command, output, lambda: parse(output.text))
+
+    def _understood(self, command: str, output: Output, parse: Callable[[], Answer]) -> Answer:
+        try:
+            return parse()
+        except ValueError as error:
+            words = excerpt(str(error), _LONGEST)
+            raise Garbled(
+                self._instrument, f"answered {command} with: {words}", reply=output.text
+            ) from error
+
+    def _run(self, line: Transport, command: str, deadline: Deadline) -> Output:
+        sent = command.encode() + b"\n"
+        self._session.tracer("send", sent)
+        try:
+            line.send(sent, deadline)
+            data = line.receive(_whole_answer, deadline)
+        except NoReply as error:
+            hint = "whether it was done shows only in a read-back; check the line to it"
+            raise NoReply(
+                self._instrument, f"did not finish {command} in time", hint=hint
+            ) from error
+        self._session.tracer("receive", data)
+        text, _, status = data.rpartition(EXIT_MARK)
+        try:
+            return Output(text.decode(), int(status))
+        except ValueError as error:
+            words = excerpt(str(error), _LONGEST)
+            raise Garbled(
+                self._instrument, f"answered {command} with: {words}", reply=excerpt_of(data)
+            ) from error
+
+
+def _whole_answer(data: bytes) -> int:
+    """Cut off an answer with its exit status."""
+    mark = data.find(EXIT_MARK)
+    return 0 if mark < 0 else data.find(b"\n", mark) + 1

@@ -1,0 +1,40 @@
+"""The fixed-frame dialect, host side: frames of so many bytes out, one frame back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from testbed.bench.contracts import Tracer, Transport
+from testbed.clock import Deadline
+from testbed_drivers.dialects.dialogue import Dialogue
+from testbed_drivers.transports.base import exactly
+from testbed_drivers.transports.options import DEFAULT, Timeouts
+
+
+class Frames(Dialogue[bytes]):
+    """Speak frames of `length` bytes each."""
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        length: int,
+        introduction: tuple[bytes, Callable[[bytes], object]],
+        serial: bool,
+        timeouts: Timeouts = DEFAULT,
+    ) -> None:
+        super().__init__(
+            instrument, dial, tracer, introduction=introduction, serial=serial, timeouts=timeouts
+        )
+        self._cut = exactly(length)
+
+    def _encode(self, message: bytes) -> bytes:
+        return message
+
+    def _receive(self, line: Transport, deadline: Deadline) -> bytes:
+        return self._heard(line, self._cut, deadline)
+
+    def _words(self, message: bytes) -> str:
+        return message.hex(" ")

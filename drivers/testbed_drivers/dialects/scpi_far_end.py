@@ -1,0 +1,188 @@
+"""The SCPI dialect, device side: lines in, replies out, errors in a queue.
+
+Manners: headers in any case, in short or long form, joined with `;` and going on from the path of
+the one before; setters are silent; replies of one line are joined with `;`; an error is queued,
+not said, and the rest of the line is still carried out. Error numbers are those of SCPI-99
+volume 2 chapter 21; which ones a given box uses is known only from the box.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from testbed.bench.sites import Scheduler, never
+from testbed_drivers.dialects.armed_faults import Armed
+from testbed_drivers.dialects.far_end import FarEnd
+from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
+
+FAULTS = {
+    "error": "refuses a command in the device's own words",
+    "busy": "refuses what it is told for `delay` seconds",
+    "stale": "has an error of somebody else in its queue",
+    "overflow": "has its error queue filled up by somebody else",
+}
+"""What every SCPI far end can be told to do wrong beyond the faults of any wire."""
+
+Handler = Callable[[str], str | None]
+"""Carries out a command with its argument; returns the reply of a query, None for a setter."""
+
+
+class Refused(Exception):
+    """Carry the error number and words that go into the queue."""
+
+    def __init__(self, number: int, words: str) -> None:
+        super().__init__(words)
+        self.number = number
+        self.words = words
+
+
+class ErrorQueue:
+    """First in, first out; when full, the newest gives way to `Queue overflow`."""
+
+    LENGTH = 16
+
+    def __init__(self) -> None:
+        self._rows: deque[str] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether there is no room for one more."""
+        return len(self._rows) == self.LENGTH
+
+    def put(self, number: int, words: str) -> None:
+        """Queue an error."""
+        if self.is_full:
+            self._rows.pop()
+            number, words = -350, "Queue overflow"
+        self._rows.append(f'{number}, "{words}"')
+
+    def take(self) -> str:
+        """Return the oldest error and forget it."""
+        return self._rows.popleft() if self._rows else '0, "No error"'
+
+    def take_all(self) -> str:
+        """Return all errors and forget them."""
+        rows = [self.take() for _ in range(max(1, len(self._rows)))]
+        return ",".join(rows)
+
+    def clear(self) -> None:
+        """Forget all errors."""
+        self._rows.clear()
+
+
+class ScpiFarEnd(FarEnd):
+    """An instrument that answers SCPI; its clients share its state and its error queue.
+
+    `table` maps headers in SCPI spelling to handlers, which run one at a time, under `lock`.
+    `ends` returns what ends a reply, given whether the client came over a serial line.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        table: Mapping[str, Handler],
+        faults: Mapping[str, str],
+        ends: Callable[[bool], bytes],
+        scheduler: Scheduler,
+        seed: int,
+        errors: ErrorQueue | None = None,
+    ) -> None:
+        super().__init__({**FAULTS, **faults}, scheduler, seed)
+        self.at_once |= {"busy": self._be_busy, "stale": self._go_stale, "overflow": self._fill}
+        self._identity = identity
+        self._busy_until = 0.0
+        self._errors = errors or ErrorQueue()
+        self._ends = ends
+        common: dict[str, Handler] = {
+            "*IDN?": lambda _: self._identity,
+            "*OPC?": lambda _: "1",
+            "*CLS": lambda _: self._errors.clear(),
+            "SYSTem:ERRor?": lambda _: self._errors.take(),
+            "SYSTem:ERRor:ALL?": lambda _: self._errors.take_all(),
+        }
+        self._always = {common["*IDN?"], common["SYSTem:ERRor?"], common["SYSTem:ERRor:ALL?"]}
+        self._others: list[ScpiFarEnd] = []
+        self._table = [(pattern(header), act) for header, act in {**common, **table}.items()]
+
+    def join(self, other: ScpiFarEnd) -> None:
+        """Answer for another element of the same controller, too.
+
+        Its faults stay its own, but for those of the line, which belong to whoever answers.
+        """
+        other._errors, other._wires = self._errors, self._wires
+        self._others.append(other)
+
+    def session(
+        self,
+        send: Callable[[bytes], None],
+        *,
+        serial: bool = False,
+        hang_up: Callable[[], None] = never,
+    ) -> ScpiSession:
+        """Open a conversation whose replies go to `send`."""
+        end = self._ends(serial)
+        return ScpiSession(self, self.wire(send, hang_up, end), end)
+
+    def execute(self, line: str) -> str:
+        """Carry out one line; return its replies joined, or an empty string."""
+        with self.lock:
+            replies = [self._execute(command) for command in commands(line)]
+        return ";".join(reply for reply in replies if reply is not None)
+
+    def _execute(self, command: Command) -> str | None:
+        if not self._knows(command):
+            for other in self._others:
+                if other._knows(command):
+                    with other.lock:
+                        return other._execute(command)
+        try:
+            return self._handler(command)(command.argument)
+        except Refused as refused:
+            self._errors.put(refused.number, refused.words)
+            return None
+
+    def _knows(self, command: Command) -> bool:
+        return any(header.fullmatch(command.header) for header, _ in self._table)
+
+    def _handler(self, command: Command) -> Handler:
+        for header, handler in self._table:
+            if header.fullmatch(command.header):
+                if handler not in self._always and self.scheduler.now() < self._busy_until:
+                    raise Refused(-213, "Init ignored; busy")
+                if not command.header.endswith("?") and self.faults.strikes(
+                    "error", command.header
+                ):
+                    raise Refused(-200, "Execution error")
+                return handler
+        raise Refused(-113, "Undefined header")
+
+    def _be_busy(self, fault: Armed) -> None:
+        self._busy_until = self.scheduler.now() + fault.delay
+
+    def _go_stale(self, fault: Armed) -> None:
+        self._errors.put(-222, "Data out of range")
+
+    def _fill(self, fault: Armed) -> None:
+        for _ in range(self._errors.LENGTH + 1):
+            self._errors.put(-113, "Undefined header")
+
+
+class ScpiSession:
+    """One client's line: bytes to lines, and replies back."""
+
+    def __init__(self, far_end: ScpiFarEnd, wire: Wire, end: bytes) -> None:
+        self._far_end = far_end
+        self._wire = wire
+        self._end = end
+        self._begun = b""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any pieces; a line ends with CR, LF or both."""
+        *lines, self._begun = re.split(rb"[\r\n]+", self._begun + data)
+        for line in lines:
+            command = line.decode("ascii", "replace")
+            if reply := self._far_end.execute(command):
+                self._wire.reply(reply.encode("ascii") + self._end, command)

@@ -1,0 +1,65 @@
+"""What drivers of instruments with numbered channels do alike: attenuators and power meters."""
+
+from __future__ import annotations
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed_drivers.cards_light import LineOptions
+from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.transports.base import Dial, dial_for
+
+DENIED = ("*RST", "*RCL", "SYSTem:PRESet")
+"""Commands that change what others have set on other channels."""
+
+
+class ScpiChannels:
+    """An instrument with channels, over SCPI; `dial` replaces the way its line is opened.
+
+    `channels` are those that the lab file lets it use.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        channels: frozenset[int],
+        identity: str | None,
+        options: LineOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        self._name = name
+        self._channels = channels
+        dial = dial or dial_for(name, resource, options.transport, options)
+        self._scpi = Scpi(
+            name,
+            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            tracer,
+            ends=options.ends(),
+            denied=DENIED,
+            serial=identity,
+            timeouts=options,
+        )
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line and check who answers."""
+        return self.identify(deadline)
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._scpi.identify(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves the channels as they are."""
+        self._scpi.close()
+
+    def _check(self, channel: int) -> None:
+        """Refuse, before the first byte, a channel that the lab file does not name."""
+        if channel not in self._channels:
+            known = ", ".join(map(str, sorted(self._channels))) or "none"
+            raise UsageError(
+                f"{self._name}: channel {channel} is not among its channels in the lab file",
+                hint=f"known: {known}",
+            )

@@ -1,0 +1,93 @@
+"""Driver for Agiltron FF 1×N switches on a serial line.
+
+The common fibre is port 1, channel n is port n + 1. Frames are four bytes: `01 12 00 n` goes to a
+channel and is echoed, `01 11 00 00` asks, and the last byte of the answer is the channel. The box
+does not say who it is. Evidence: drivers/README.md.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.cards_small import AgiltronOptions
+from testbed_drivers.dialects.frames import Frames
+from testbed_drivers.switches.selector import Selector, channels
+from testbed_drivers.switches.switch import Done, sides
+from testbed_drivers.transports.base import Dial, dial_for
+
+GO = b"\x01\x12\x00"
+ASK = b"\x01\x11\x00"
+
+
+class Agiltron(Selector):
+    """An Agiltron FF switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: AgiltronOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        if identity is not None:
+            raise UsageError(
+                f"{name}: an Agiltron FF does not tell its serial number",
+                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
+            )
+        self._options = options
+        self._positions = channels(options.channels)
+        dial = dial or dial_for(name, resource, options.transport, options)
+        self._frames = Frames(
+            name,
+            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            tracer,
+            length=4,
+            introduction=(ASK + b"\0", self._asked),
+            serial=True,
+            timeouts=options,
+        )
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask whether it answers; it does not say who it is."""
+        self.state(deadline)
+        return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the channel."""
+        return self._frames.ask(ASK + b"\0", self._asked, deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._frames.close()
+
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        ingress, egress = sides(1, self._options.channels)
+        settle, longest = self._options.settle, self._options.settle_max
+        return Capabilities(ingress, egress, settle, longest, self._positions)
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._frames.held(deadline)
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+        order = GO + bytes([self._positions.index(wanted) + 1])
+
+        def echoed(frame: bytes) -> None:
+            if frame != order:
+                raise ValueError(f"{frame.hex(' ')}, which is no echo")
+
+        commanded, answered, _ = self._frames.do([order], echoed, deadline)
+        return Done(commanded, answered)
+
+    def _asked(self, frame: bytes) -> State:
+        if frame[:3] != ASK or not 1 <= frame[3] <= len(self._positions):
+            raise ValueError(f"{frame.hex(' ')}, which is no channel")
+        return self._positions[frame[3] - 1]

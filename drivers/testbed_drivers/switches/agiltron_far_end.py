@@ -1,0 +1,35 @@
+"""An Agiltron FF 1×N switch, device side: one actuator and its frames.
+
+What the public record leaves open is decided here, and listed in drivers/README.md: channel 1 after
+power comes, the channel last told as the answer, and silence after what it does not understand.
+"""
+
+from __future__ import annotations
+
+from testbed.bench.sites import SwitchSite
+from testbed_drivers.cards_small import AgiltronOptions
+from testbed_drivers.dialects.frames_far_end import FramesFarEnd
+from testbed_drivers.switches.agiltron import ASK, GO
+from testbed_drivers.switches.selector import channels
+from testbed_drivers.switches.selector_box import LIT_FAULTS, SelectorBox
+from testbed_drivers.switches.switch import sides
+
+
+class AgiltronFarEnd(FramesFarEnd):
+    """An Agiltron FF switch at a site."""
+
+    def __init__(self, site: SwitchSite, options: AgiltronOptions | None = None) -> None:
+        count = (options or AgiltronOptions()).channels
+        super().__init__(self._carry_out, LIT_FAULTS, site.scheduler, site.seed, length=4)
+        site.ingress, site.egress = sides(1, count)
+        self._positions = channels(count)
+        self._box = SelectorBox(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._box.at_once(self.hang_up)
+
+    def _carry_out(self, frame: bytes) -> bytes:
+        if frame == ASK + b"\0":
+            return ASK + bytes([self._box.read_back()[1] - 1])
+        if frame[:3] == GO and 1 <= frame[3] <= len(self._positions):
+            self._box.point(self._positions[frame[3] - 1])
+            return frame
+        return b""

@@ -1,0 +1,109 @@
+"""Driver for one 1×N module of a Santec (JGR) OSX or SX1, over its SCPI.
+
+The common fibre is port 1, channel n is port n + 1; the module always lights one of them. It
+answers before it has moved: `unsteady` asks whether it still does. A motor may sweep over the
+channels between: nothing there may mind a flash of light (drivers/README.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.cards_small import SantecOptions
+from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.selector import Selector, channels
+from testbed_drivers.switches.switch import Done, sides, size
+from testbed_drivers.transports.base import Dial, dial_for
+
+_MODULE = re.compile(r".*x(\d+)")
+
+
+class Santec(Selector):
+    """One module of an OSX or SX1; `dial` replaces the way its line is opened.
+
+    One that is made `beside` another shares the line with it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: SantecOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+        beside: Santec | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        self._options = options
+        self._header = f":ROUT{options.module}:CHAN"
+        home = f"ROUTe{options.module}:HOMe"
+        if beside:
+            self._scpi: Scpi = beside._scpi.beside(name, denied=(home,))
+            return
+        dial = dial or dial_for(name, resource, options.transport, options)
+        self._scpi = Scpi(
+            name,
+            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            tracer,
+            ends=(b"\n", b"\n"),
+            denied=("*RST", "ROUTe:CHANnel:ALL", home),
+            serial=identity,
+            timeouts=options,
+        )
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._scpi.identify(deadline)
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the channel that the module was told."""
+        parse = partial(_state, self.capabilities.positions)
+        return self._scpi.ask(f"{self._header}?", parse, deadline)
+
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return the cross-connect while the box is carrying out what it was told."""
+        condition = self._scpi.ask(":STAT:OPER:COND?", int, deadline)
+        return {1: f"operation condition {condition}"} if condition else {}
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._scpi.close()
+
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        parse = partial(_count, self._options.module)
+        count = self._scpi.ask(":MOD:CAT?", parse, deadline)
+        ingress, egress = sides(1, count)
+        settle, longest = self._options.settle, self._options.settle_max
+        return Capabilities(
+            ingress, egress, settle, longest, channels(count), steadiness=True, sweeps=True
+        )
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._scpi.held(deadline)
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+        return Done(*self._scpi.do([f"{self._header} {wanted[1] - 1}"], deadline))
+
+
+def _state(positions: tuple[State, ...], reply: str) -> State:
+    channel = int(reply)
+    if not 1 <= channel <= len(positions):
+        raise ValueError(f"{reply!r} is no channel from 1 to {len(positions)}")
+    return positions[channel - 1]
+
+
+def _count(module: int, reply: str) -> int:
+    """Return the channels of a module out of `"SX 1Ax24","SX 2Bx12"`."""
+    modules = [text.strip(' "') for text in reply.split(",")]
+    if module > len(modules) or not (match := _MODULE.fullmatch(modules[module - 1])):
+        raise ValueError(f"{reply!r} has no channels of module {module}")
+    return size(1, int(match[1]))[1]

@@ -1,0 +1,88 @@
+"""Driver for Thorlabs OSW12 (1×2) and OSW22 (2×2) MEMS switches on a serial line.
+
+Inputs are ports 1..N, the two outputs come after them; position 1 is bar, 2 is cross. The box says
+neither who it is nor that it was told something, and its first answer after a move may still be the
+old one: so each move is followed by a question whose answer counts for nothing but the time.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.cards_small import ThorlabsOptions
+from testbed_drivers.dialects.text_line import TextLine
+from testbed_drivers.switches.selector import Selector, positions_of
+from testbed_drivers.switches.switch import Done, sides
+from testbed_drivers.transports.base import Dial, dial_for
+
+
+class Thorlabs(Selector):
+    """A Thorlabs OSW switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: ThorlabsOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        if identity is not None:
+            raise UsageError(
+                f"{name}: a Thorlabs OSW does not tell its serial number",
+                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
+            )
+        self._options = options
+        self._positions = positions_of(int(options.model[3]))
+        self._parse = partial(_state, self._positions)
+        dial = dial or dial_for(name, resource, options.transport, options)
+        self._line = TextLine(
+            name,
+            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            tracer,
+            ends=(b"\n", b"\r\n"),
+            introduction=("S?", self._parse),
+            serial=True,
+            timeouts=options,
+        )
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask whether it answers; it does not say who it is."""
+        self.state(deadline)
+        return Identity("Thorlabs", self._options.model, "", "")
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the position."""
+        return self._line.ask("S?", self._parse, deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._line.close()
+
+    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+        ingress, egress = sides(len(self._positions[0]), 2)
+        settle, longest = self._options.settle, self._options.settle_max
+        return Capabilities(ingress, egress, settle, longest, self._positions)
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._line.held(deadline)
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+        number = self._positions.index(wanted) + 1
+        commanded, answered, _ = self._line.do([f"S {number}", "S?"], self._parse, deadline)
+        return Done(commanded, answered)
+
+
+def _state(positions: tuple[State, ...], reply: str) -> State:
+    if reply not in ("1", "2"):
+        raise ValueError(f"{reply!r} is neither position 1 nor 2")
+    return positions[int(reply) - 1]
