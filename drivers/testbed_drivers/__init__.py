@@ -8,7 +8,7 @@ dialects        languages, the host's side and the device's: SCPI, TL1, REST, li
 switches, power, light      drivers, one for each family of devices, with its far end beside it:
                 optical switches; power units; attenuators and power meters
 
-`cards*` are what the entry points name: options and summaries, no instrument library.
+`descriptors` are what the entry points name: options and summaries, no instrument library.
 
 Refused here: plans, leases and decisions. A driver says what its device did, nothing more.
 """

@@ -19,7 +19,7 @@ from testbed.clock import Deadline, now
 from testbed.fabric.change import Change
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_pty, serve_tcp
-from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.polatis import Polatis
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 

@@ -7,9 +7,9 @@ from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, measured
-from testbed_drivers.cards_rest import CalientRestOptions
 from testbed_drivers.dialects.http_far_end import Answer
 from testbed_drivers.switches.calient_rest import CalientRest
+from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 
 NAMES = ("1.1.1", "1.1.2", "1.1.3", "1.1.4")
 ABOUT = [

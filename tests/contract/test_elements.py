@@ -16,7 +16,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_small import MziOptions, SantecOptions
+from testbed_drivers.switches.descriptors.selectors import MziOptions, SantecOptions
 from testbed_drivers.switches.mzi_far_end import MziFarEnd
 from testbed_drivers.switches.santec_far_end import SantecFarEnd
 from testbed_drivers.switches.switch import sides

@@ -10,8 +10,8 @@ from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.schema import load_lab
 from testbed.secret import Secret
-from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.dialects.http_far_end import Answer
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.polatis_restconf import PolatisRestconf
 
 DATA = "/api/data/optical-switch:"

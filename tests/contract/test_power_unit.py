@@ -22,7 +22,7 @@ from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_rest import HttpOptions
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.power.redfish import Redfish, RedfishHost
 from testbed_drivers.power.redfish_far_end import RedfishFarEnd, RedfishHostFarEnd
 

@@ -12,7 +12,7 @@ from testbed.bench.sites import SwitchSite
 from testbed.twin.keys import write_ssh_key
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire_ssh import serve_ssh
-from testbed_drivers.cards_tl1 import PolatisTl1Options
+from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 from testbed_drivers.switches.polatis_restconf_far_end import PolatisRestconfFarEnd
 from testbed_drivers.switches.polatis_tl1_far_end import PolatisTl1FarEnd

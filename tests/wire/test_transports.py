@@ -16,7 +16,7 @@ from pyvisa_py.highlevel import PyVisaLibrary
 
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, LinkLost, NoReply, UsageError
-from testbed_drivers.cards_small import DiconOptions
+from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.transports import serial_port, tcp
 from testbed_drivers.transports import visa as transport_visa
 from testbed_drivers.transports.base import dial_for, is_serial, not_opened

@@ -20,8 +20,8 @@ from testbed.clock import Deadline
 from testbed.concealed import excerpt
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.resource import Tcp, place
-from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.dialects.http_line import HttpLine, Json, Reply
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.session import SerialNumber, Session
 from testbed_drivers.transports import tls
 from testbed_drivers.transports.base import Dial

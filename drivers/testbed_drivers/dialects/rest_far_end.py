@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 from testbed.bench.sites import Scheduler, never
-from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.dialects.armed_faults import Armed
 from testbed_drivers.dialects.far_end import FarEnd
 from testbed_drivers.dialects.http_far_end import Answer, HttpSession, Request
+from testbed_drivers.dialects.options import HttpOptions
 
 FAULTS = {
     "error": "refuses a command in the device's own words",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
-from testbed_drivers.cards_light import LineOptions
 from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.light.descriptors import LineOptions
 from testbed_drivers.transports.base import Dial, dial_for
 
 DENIED = ("*RST", "*RCL", "SYSTem:PRESet")

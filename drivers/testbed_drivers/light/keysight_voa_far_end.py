@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 
 from testbed.bench.sites import AttenuatorSite
-from testbed_drivers.cards_light import AttenuatorOptions
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.dialects.scpi_syntax import pattern
+from testbed_drivers.light.descriptors import AttenuatorOptions
 from testbed_drivers.switches import switch_box
 
 FAULTS = {name: switch_box.FAULTS[name] for name in ("stuck", "lie")}

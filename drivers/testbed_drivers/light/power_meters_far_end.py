@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from testbed.bench.sites import MeterSite
-from testbed_drivers.cards_light import MeterOptions
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
+from testbed_drivers.light.descriptors import MeterOptions
 
 FAULTS = {"blind": "reads no light at `port`, whatever there is"}
 """What a power meter can do wrong; a channel is its `port`."""

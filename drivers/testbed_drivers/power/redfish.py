@@ -14,8 +14,8 @@ from urllib.parse import quote
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, Rejected
-from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.dialects.http_line import Json
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.rest import Dialect, Get, Rest
 
 UNITS = "/redfish/v1/PowerEquipment/RackPDUs"

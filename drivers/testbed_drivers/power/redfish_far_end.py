@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote
 
 from testbed.bench.sites import PowerSite
-from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.dialects.http_far_end import Answer, Request
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
 
 FAULTS = {

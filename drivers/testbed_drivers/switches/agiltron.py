@@ -13,8 +13,8 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.cards_small import AgiltronOptions
 from testbed_drivers.dialects.frames import Frames
+from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import Selector, channels
 from testbed_drivers.switches.switch import Done, sides
 from testbed_drivers.transports.base import Dial, dial_for

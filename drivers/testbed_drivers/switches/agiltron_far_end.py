@@ -7,9 +7,9 @@ power comes, the channel last told as the answer, and silence after what it does
 from __future__ import annotations
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_small import AgiltronOptions
 from testbed_drivers.dialects.frames_far_end import FramesFarEnd
 from testbed_drivers.switches.agiltron import ASK, GO
+from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import channels
 from testbed_drivers.switches.selector_box import LIT_FAULTS, SelectorBox
 from testbed_drivers.switches.switch import sides

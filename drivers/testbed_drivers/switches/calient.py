@@ -19,10 +19,10 @@ from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Reading, Readings, measured
-from testbed_drivers.cards_tl1 import CalientOptions
 from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, keyed
 from testbed_drivers.switches.calient_ports import trouble
+from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.piecewise import Refused
 from testbed_drivers.switches.switch import checked_state, sides
 from testbed_drivers.switches.tl1_switch import Tl1Switch

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_tl1 import CalientOptions
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
 from testbed_drivers.dialects.tl1_syntax import Request
 from testbed_drivers.switches import switch_box
+from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.switch_box import SwitchBox
 
 _NOT_HERE = ("partial", "lag", "flap")

@@ -18,10 +18,10 @@ from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, Reading, Readings, measured
-from testbed_drivers.cards_rest import CalientRestOptions
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Dialect, Get, Rest
 from testbed_drivers.switches.calient_ports import PortNames, trouble
+from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
 from testbed_drivers.switches.switch import checked_state, sides
 from testbed_drivers.transports.base import Dial

@@ -12,11 +12,11 @@ from http import HTTPStatus
 from typing import Any
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_rest import CalientRestOptions
 from testbed_drivers.dialects.http_far_end import Answer, Request
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
 from testbed_drivers.switches import switch_box
 from testbed_drivers.switches.calient_ports import PortNames
+from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.switch_box import SwitchBox
 
 FAULTS = {

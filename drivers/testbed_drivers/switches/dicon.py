@@ -13,9 +13,9 @@ from functools import partial
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.cards_small import DiconOptions
 from testbed_drivers.dialects.session import SerialNumber
 from testbed_drivers.dialects.text_line import TextLine
+from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import Selector
 from testbed_drivers.switches.switch import Done, sides
 from testbed_drivers.transports.base import Dial, dial_for

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_small import DiconOptions
 from testbed_drivers.dialects.text_far_end import TextFarEnd
+from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import channels
 from testbed_drivers.switches.selector_box import SELECTOR_FAULTS, SelectorBox, fan_of
 

@@ -14,8 +14,8 @@ from functools import partial
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.cards_small import DiconMxsOptions
 from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
 from testbed_drivers.switches.selector import Selector
 from testbed_drivers.switches.switch import Done, checked_state, sides
 from testbed_drivers.transports.base import Dial, dial_for

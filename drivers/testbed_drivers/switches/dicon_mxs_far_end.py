@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_small import DiconMxsOptions
 from testbed_drivers.dialects.scpi_far_end import ErrorQueue, Handler, Refused, ScpiFarEnd
 from testbed_drivers.switches import switch_box
+from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
 from testbed_drivers.switches.switch import sides
 from testbed_drivers.switches.switch_box import SwitchBox
 

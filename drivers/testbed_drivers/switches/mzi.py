@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.cards_small import MziOptions
 from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.descriptors.selectors import MziOptions
 from testbed_drivers.switches.selector import Selector, positions_of
 from testbed_drivers.switches.switch import Done, sides
 from testbed_drivers.transports.base import Dial, dial_for

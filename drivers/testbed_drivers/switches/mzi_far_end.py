@@ -12,9 +12,9 @@ from threading import RLock
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.device import State
-from testbed_drivers.cards_small import MziOptions
 from testbed_drivers.dialects.armed_faults import ArmedFaults
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
+from testbed_drivers.switches.descriptors.selectors import MziOptions
 from testbed_drivers.switches.mzi import BAR, CROSS
 from testbed_drivers.switches.selector_box import ELEMENT_FAULTS, SelectorBox
 from testbed_drivers.switches.switch import sides

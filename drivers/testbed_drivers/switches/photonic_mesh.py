@@ -34,8 +34,8 @@ from testbed.fabric.change import Change, after
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.mesh import Mesh, Setting, hexagonal
 from testbed.fabric.mesh_routes import Routing, route
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
 from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.mesh_line import written
 from testbed_drivers.switches.switch import Done, Switch, sides
 from testbed_drivers.transports.base import Dial, dial_for

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 
 from testbed.bench.sites import SwitchSite, never
 from testbed.fabric.mesh import Gate, Path, Setting, hexagonal
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
 from testbed_drivers.dialects.armed_faults import Armed
 from testbed_drivers.dialects.far_end import FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.switches import switch_box
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.mesh_line import read
 from testbed_drivers.switches.switch_box import SwitchBox
 

@@ -16,9 +16,9 @@ from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Reading, Readings, above
-from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.dialects.scpi_syntax import error_reply, port_list, port_lists
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.monitors import Monitors, monitored_ports
 from testbed_drivers.switches.switch import Done, Switch, all_ports, checked_state, size
 from testbed_drivers.transports.base import Dial, dial_for, is_serial

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.dialects.scpi_syntax import pattern, port_list, port_lists
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.switch_box import FAULTS, SwitchBox
 
 _DARK = -60.0

@@ -19,9 +19,9 @@ from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings, above
-from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Dialect, Get, Rest
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused, one_by_one
 from testbed_drivers.switches.switch import checked_state, sides, size
 from testbed_drivers.transports.base import Dial

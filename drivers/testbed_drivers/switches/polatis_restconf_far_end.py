@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.dialects.http_far_end import Answer, Request
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
 from testbed_drivers.switches import switch_box
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.polatis_far_end import size_at
 from testbed_drivers.switches.switch_box import SwitchBox
 

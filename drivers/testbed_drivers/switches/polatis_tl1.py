@@ -15,9 +15,9 @@ from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings, above
-from testbed_drivers.cards_tl1 import PolatisTl1Options
 from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, listed
+from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.monitors import monitored_ports
 from testbed_drivers.switches.piecewise import Refused
 from testbed_drivers.switches.polatis import said_of

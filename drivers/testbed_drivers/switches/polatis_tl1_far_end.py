@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_tl1 import PolatisTl1Options
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
 from testbed_drivers.dialects.tl1_syntax import Request, unlisted
 from testbed_drivers.switches import switch_box
+from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.polatis_far_end import size_at
 from testbed_drivers.switches.switch_box import SwitchBox
 

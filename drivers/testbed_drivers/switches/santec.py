@@ -15,8 +15,8 @@ from functools import partial
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.cards_small import SantecOptions
 from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import Selector, channels
 from testbed_drivers.switches.switch import Done, sides, size
 from testbed_drivers.transports.base import Dial, dial_for

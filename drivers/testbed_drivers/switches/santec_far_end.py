@@ -8,8 +8,8 @@ channel last told.
 from __future__ import annotations
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_small import SantecOptions
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
+from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import channels
 from testbed_drivers.switches.selector_box import LIT_FAULTS, SelectorBox, fan_of
 

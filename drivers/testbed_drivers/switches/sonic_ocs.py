@@ -25,8 +25,8 @@ from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
 from testbed.plugins import kind
 from testbed.resource import Ssh, place
-from testbed_drivers.cards_ssh import SonicOcsOptions
 from testbed_drivers.dialects.command_line import CommandLine, Output
+from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
 from testbed_drivers.switches.sonic_text import (
     circuit_id,
     circuit_statuses,

@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from testbed.bench.contracts import EXIT_MARK
 from testbed.bench.sites import SwitchSite, never
-from testbed_drivers.cards_ssh import SonicOcsOptions
 from testbed_drivers.dialects.armed_faults import Armed
 from testbed_drivers.dialects.far_end import FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
 from testbed_drivers.switches.sonic_text import CIRCUIT_COLUMNS, STATUS_COLUMNS, circuit_id, table
 from testbed_drivers.switches.switch_box import FAULTS as BOX_FAULTS
 from testbed_drivers.switches.switch_box import SwitchBox

@@ -14,8 +14,8 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
-from testbed_drivers.cards_small import ThorlabsOptions
 from testbed_drivers.dialects.text_line import TextLine
+from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
 from testbed_drivers.switches.selector import Selector, positions_of
 from testbed_drivers.switches.switch import Done, sides
 from testbed_drivers.transports.base import Dial, dial_for

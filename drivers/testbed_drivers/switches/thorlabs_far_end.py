@@ -8,8 +8,8 @@ and silence after what it does not understand.
 from __future__ import annotations
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_small import ThorlabsOptions
 from testbed_drivers.dialects.text_far_end import TextFarEnd
+from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
 from testbed_drivers.switches.selector import positions_of
 from testbed_drivers.switches.selector_box import ELEMENT_FAULTS, SelectorBox
 from testbed_drivers.switches.switch import sides

@@ -11,7 +11,7 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.polatis import Polatis
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 

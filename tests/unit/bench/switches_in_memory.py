@@ -8,7 +8,7 @@ from virtual_time import VirtualDeadline
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.sites import SwitchSite
 from testbed.bench.verification import WallTime
-from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.polatis import Polatis
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 

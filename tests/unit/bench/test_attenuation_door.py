@@ -10,7 +10,7 @@ from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.record.journal import Journal, open_entries
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_light import AttenuatorOptions, MeterOptions
+from testbed_drivers.light.descriptors import AttenuatorOptions, MeterOptions
 from testbed_drivers.light.keysight_voa import KeysightVoa
 from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
 from testbed_drivers.light.power_meters import KeysightMeter

@@ -21,7 +21,7 @@ from testbed.record.transcript import read_transcript
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 from testbed_drivers.switches.switch import sides
 

@@ -12,8 +12,8 @@ from testbed.fabric.change import Change
 from testbed.record.journal import Journal, open_entries
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.cards_small import DiconMxsOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
 from testbed_drivers.switches.dicon_mxs import DiconMxs
 from testbed_drivers.switches.dicon_mxs_far_end import DiconMxsFarEnd
 from testbed_drivers.switches.polatis import Polatis

@@ -10,7 +10,7 @@ from testbed.record.journal import Journal, open_entries
 from testbed.schema import Outlet
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_rest import HttpOptions
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.power.redfish import Redfish
 from testbed_drivers.power.redfish_far_end import RedfishFarEnd
 

@@ -13,7 +13,7 @@ from testbed.cli import run as command_line
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_rest import PolatisRestconfOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.polatis_restconf_far_end import PolatisRestconfFarEnd
 from testbed_drivers.switches.switch import sides
 

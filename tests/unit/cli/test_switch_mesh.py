@@ -9,7 +9,7 @@ from testbed.bench.sites import SwitchSite
 from testbed.cli import run as command_line
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
 from testbed_drivers.switches.switch import sides
 

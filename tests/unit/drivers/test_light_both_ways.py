@@ -4,7 +4,7 @@ import pytest
 from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 SETTLE = 0.025

@@ -8,7 +8,7 @@ from virtual_time import VirtualTime
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.mesh_line import read, written
 from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 SETTLE = 0.025

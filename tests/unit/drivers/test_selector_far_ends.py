@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards_small import (
+from testbed_drivers.switches.agiltron_far_end import AgiltronFarEnd
+from testbed_drivers.switches.descriptors.selectors import (
     AgiltronOptions,
     DiconMxsOptions,
     SantecOptions,
     ThorlabsOptions,
 )
-from testbed_drivers.switches.agiltron_far_end import AgiltronFarEnd
 from testbed_drivers.switches.dicon_far_end import DiconFarEnd
 from testbed_drivers.switches.dicon_mxs_far_end import DiconMxsFarEnd
 from testbed_drivers.switches.mzi_far_end import EXTINCTION, MziFarEnd, share

@@ -7,7 +7,7 @@ from virtual_time import VirtualTime
 
 from testbed.bench.sites import SshFarEnd, SwitchSite
 from testbed.secret import Secret
-from testbed_drivers.cards_ssh import SonicOcsOptions
+from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
 from testbed_drivers.switches.sonic_ocs_far_end import SonicOcsFarEnd
 from testbed_drivers.switches.sonic_text import (
     CIRCUIT_COLUMNS,

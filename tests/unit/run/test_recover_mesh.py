@@ -19,7 +19,7 @@ from testbed.run.recover import recover
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
 from testbed_drivers.switches.switch import sides
 

@@ -1,37 +1,16 @@
-"""What the entry points name of the switches that speak TL1; loads no instrument library."""
+"""Describe Calient switches: TL1 and REST."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.secret import Secret
-from testbed.units import PowerLevel, Seconds
+from testbed.units import Seconds
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.transports.options import Timeouts
-
-
-@dataclass(frozen=True, slots=True)
-class PolatisTl1Options(Timeouts):
-    """How a Polatis switch is reached over TL1 and what it is known to need."""
-
-    user: str = ""
-    """Must be given: there is no TL1 without a login."""
-    password: Secret | None = None
-    transport: str = ""
-    """`visa` or `tcp`; empty: by how the resource is written."""
-    size: tuple[int, int] | None = None
-    """Inputs and outputs; asked of the switch when not given."""
-    floor: PowerLevel = -50.0
-    """A monitor's reading of this or less is no light."""
-    monitors: bool | Literal["inputs", "outputs"] | None = None
-    """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
-    settle: Seconds = 0.025
-    settle_max: Seconds = 0.05
-    averaging: Seconds = 0.0
-    """Over how long its power monitors average what they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +46,18 @@ class CalientOptions(Timeouts):
         return tuple(".".join(map(str, place)) for place in product(*ranges))
 
 
-POLATIS_TL1 = Kind(
-    "Polatis / HUBER+SUHNER piezo switch, TL1 over TCP",
-    "testbed_drivers.switches.polatis_tl1:PolatisTl1",
-    options=PolatisTl1Options,
-    role="switch",
-    far_end="polatis-tl1",
-    resource="TCPIP::{host}::3082::SOCKET",
-    make="polatis",
-    ways=("tcp",),
-    needs=("user",),
-    sides=lambda options: options.size or (0, 0),
-    reciprocal=True,
-)
+@dataclass(frozen=True, slots=True)
+class CalientRestOptions(HttpOptions):
+    """How the web service of a Calient switch is reached, and what the switch needs."""
+
+    group: str = "SYSTEM"
+    """The group that labels our circuits; those of other groups are never taken down."""
+    settle: Seconds = 0.05
+    settle_max: Seconds = 0.5
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
+
+
 CALIENT = Kind(
     "Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
     "testbed_drivers.switches.calient:Calient",
@@ -92,13 +70,24 @@ CALIENT = Kind(
     needs=("user",),
     sides=lambda options: (len(options.port_names()),) * 2,
 )
-POLATIS_TL1_FAR_END = Kind(
-    "Polatis switch, device side of its TL1",
-    "testbed_drivers.switches.polatis_tl1_far_end:PolatisTl1FarEnd",
-    options=PolatisTl1Options,
+CALIENT_REST = Kind(
+    "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
+    "testbed_drivers.switches.calient_rest:CalientRest",
+    options=CalientRestOptions,
+    role="switch",
+    far_end="calient-rest",
+    resource="https://{host}",
+    make="calient",
+    ways=("http",),
+    sides=lambda options: (0, 0),
 )
 CALIENT_FAR_END = Kind(
     "Calient S-series switch, device side of its TL1",
     "testbed_drivers.switches.calient_far_end:CalientFarEnd",
     options=CalientOptions,
+)
+CALIENT_REST_FAR_END = Kind(
+    "Calient switch, device side of its REST",
+    "testbed_drivers.switches.calient_rest_far_end:CalientRestFarEnd",
+    options=CalientRestOptions,
 )

@@ -1,4 +1,4 @@
-"""Cards of programmable photonic meshes."""
+"""Describe programmable photonic meshes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cards of what is reached by SSH."""
+"""Describe optical circuit switches under SONiC."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class SonicOcsOptions(Timeouts):
     settle_max: Seconds = 5.0
 
 
-SSH = Kind("command lines over SSH", "testbed_drivers.transports.ssh:dial")
 SONIC_OCS = Kind(
     "optical circuit switch under SONiC, text of its command line over SSH (experimental)",
     "testbed_drivers.switches.sonic_ocs:SonicOcs",

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from testbed.plugins import kinds
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.cards_rest import HttpOptions
 from testbed_drivers.dialects import far_end_wire, rest_far_end, scpi_far_end, tl1_far_end
+from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.light import power_meters_far_end
 from testbed_drivers.power import redfish_far_end
 from testbed_drivers.switches import (
@@ -19,6 +18,7 @@ from testbed_drivers.switches import (
     sonic_ocs_far_end,
     switch_box,
 )
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 
 README = (Path(__file__).parents[3] / "drivers" / "README.md").read_text("utf-8")
 

@@ -1,4 +1,4 @@
-"""What the entry points name of attenuators and power meters; imports only words."""
+"""Describe attenuators and power meters."""
 
 from __future__ import annotations
 

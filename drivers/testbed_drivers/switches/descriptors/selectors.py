@@ -1,4 +1,4 @@
-"""What the entry points name of small switches: 1×N selectors and 2×2 elements."""
+"""Describe switches whose every move undoes the one before: 1×N, 2×2 and small matrices."""
 
 from __future__ import annotations
 
