@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
-from testbed.bench.contracts import Cut, Tracer, Transport
+from testbed.bench.contracts import Cut, Identity, Tracer, Transport
 from testbed.clock import Deadline, now
 from testbed.concealed import excerpt
 from testbed.errors import Garbled, NoReply
@@ -45,7 +45,7 @@ class Dialogue(ABC, Generic[Message]):
         dial: Callable[[Deadline], Transport],
         tracer: Tracer,
         *,
-        introduction: tuple[Message, Callable[[Message], object]],
+        introduction: tuple[Message, Callable[[Message], Identity]],
         serial: bool,
         timeouts: Timeouts = DEFAULT,
     ) -> None:
@@ -62,6 +62,10 @@ class Dialogue(ABC, Generic[Message]):
     def close(self) -> None:
         """Close the line; safe to call twice."""
         self._session.close()
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask what the introduction says, and return who answered."""
+        return self.ask(*self._introduction, deadline)
 
     def ask(self, query: Message, parse: Callable[[Message], Answer], deadline: Deadline) -> Answer:
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""

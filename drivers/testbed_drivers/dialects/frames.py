@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.bench.contracts import Tracer, Transport
+from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed_drivers.dialects.dialogue import Dialogue
 from testbed_drivers.transports.base import exactly
@@ -21,7 +21,7 @@ class Frames(Dialogue[bytes]):
         tracer: Tracer,
         *,
         length: int,
-        introduction: tuple[bytes, Callable[[bytes], object]],
+        introduction: tuple[bytes, Callable[[bytes], Identity]],
         serial: bool,
         timeouts: Timeouts = DEFAULT,
     ) -> None:

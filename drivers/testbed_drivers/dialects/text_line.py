@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.bench.contracts import Tracer, Transport
+from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed_drivers.dialects.dialogue import Dialogue
 from testbed_drivers.transports.options import DEFAULT, Timeouts
@@ -20,7 +20,7 @@ class TextLine(Dialogue[str]):
         tracer: Tracer,
         *,
         ends: tuple[bytes, bytes],
-        introduction: tuple[str, Callable[[str], object]],
+        introduction: tuple[str, Callable[[str], Identity]],
         serial: bool,
         timeouts: Timeouts = DEFAULT,
     ) -> None:

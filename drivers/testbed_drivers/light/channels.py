@@ -6,8 +6,8 @@ from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed_drivers.dialects.scpi import Scpi
-from testbed_drivers.light.descriptors import LineOptions
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.light.descriptors import ScpiOptions
+from testbed_drivers.transports.base import Dial, line_opener
 
 DENIED = ("*RST", "*RCL", "SYSTem:PRESet")
 """Commands that change what others have set on other channels."""
@@ -25,17 +25,16 @@ class ScpiChannels:
         resource: str,
         channels: frozenset[int],
         identity: str | None,
-        options: LineOptions,
+        options: ScpiOptions,
         tracer: Tracer,
         *,
         dial: Dial | None = None,
     ) -> None:
         self._name = name
         self._channels = channels
-        dial = dial or dial_for(name, resource, options.transport, options)
         self._scpi = Scpi(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=options.ends(),
             denied=DENIED,

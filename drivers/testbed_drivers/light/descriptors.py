@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from testbed.plugins import Kind
 from testbed.units import PowerLevel, Seconds
-from testbed_drivers.transports.options import SerialOptions
+from testbed_drivers.transports.options import LineOptions
 
 
 @dataclass(frozen=True, slots=True)
-class LineOptions(SerialOptions):
+class ScpiOptions(LineOptions):
     """How an instrument is reached over SCPI."""
 
-    transport: str = ""
-    """`visa`, `tcp` or `serial`; empty: by how the resource is written."""
     baud: int = 9600
     write_termination: str = "\n"
     read_termination: str = "\n"
@@ -25,7 +23,7 @@ class LineOptions(SerialOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class AttenuatorOptions(LineOptions):
+class AttenuatorOptions(ScpiOptions):
     """How an attenuator is reached, and how long its filters may move."""
 
     settle_max: Seconds = 1.0
@@ -33,7 +31,7 @@ class AttenuatorOptions(LineOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class MeterOptions(LineOptions):
+class MeterOptions(ScpiOptions):
     """How a power meter is reached, and what it reads where there is no light."""
 
     floor: PowerLevel = -60.0

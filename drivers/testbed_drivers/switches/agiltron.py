@@ -7,8 +7,6 @@ does not say who it is. Evidence: drivers/README.md.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
@@ -16,8 +14,8 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.frames import Frames
 from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import Selector, channels
-from testbed_drivers.switches.switch import Done, sides
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 GO = b"\x01\x12\x00"
 ASK = b"\x01\x11\x00"
@@ -45,37 +43,23 @@ class Agiltron(Selector):
             )
         self._options = options
         self._positions = channels(options.channels)
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._frames = Frames(
+        self._dialect = self._frames = Frames(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             length=4,
-            introduction=(ASK + b"\0", self._asked),
+            introduction=(ASK + b"\0", self._who),
             serial=True,
             timeouts=options,
         )
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask whether it answers; it does not say who it is."""
-        self.state(deadline)
-        return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel."""
         return self._frames.ask(ASK + b"\0", self._asked, deadline)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._frames.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(1, self._options.channels)
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, self._positions)
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._frames.held(deadline)
+        ports = sides(1, self._options.channels)
+        return capabilities_of(self._options, ports, positions=self._positions)
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
         order = GO + bytes([self._positions.index(wanted) + 1])
@@ -86,6 +70,11 @@ class Agiltron(Selector):
 
         commanded, answered, _ = self._frames.do([order], echoed, deadline)
         return Done(commanded, answered)
+
+    def _who(self, frame: bytes) -> Identity:
+        """Return what answers a channel; it does not say who it is."""
+        self._asked(frame)
+        return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")
 
     def _asked(self, frame: bytes) -> State:
         if frame[:3] != ASK or not 1 <= frame[3] <= len(self._positions):

@@ -23,10 +23,9 @@ from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, keyed
 from testbed_drivers.switches.calient_ports import trouble
 from testbed_drivers.switches.descriptors.calient import CalientOptions
-from testbed_drivers.switches.piecewise import Refused
-from testbed_drivers.switches.switch import checked_state, sides
-from testbed_drivers.switches.tl1_switch import Tl1Switch
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
+from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Circuit:
         return Request(verb, ",".join(self.ends), ("", payload))
 
 
-class Calient(Tl1Switch):
+class Calient(PiecewiseSwitch):
     """A Calient switch; `dial` replaces the way its line is opened."""
 
     def __init__(
@@ -73,10 +72,10 @@ class Calient(Tl1Switch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        dial = dial or dial_for(name, resource, options.transport)
-        tl1 = Tl1(
+        super().__init__(name, ports, options)
+        self._dialect = self._tl1 = Tl1(
             name,
-            lambda deadline: dial(name, resource, baud=0, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             user=options.user,
             password=options.password,
@@ -85,7 +84,6 @@ class Calient(Tl1Switch):
             serial=identity,
             timeouts=options,
         )
-        super().__init__(name, ports, options, tl1)
         self._options = options
         self._names = options.port_names()
         self._numbers = {name: number for number, name in enumerate(self._names, 1)}
@@ -113,12 +111,9 @@ class Calient(Tl1Switch):
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(len(self._names), len(self._names))
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(
-            ingress,
-            egress,
-            settle,
-            longest,
+        return capabilities_of(
+            self._options,
+            (ingress, egress),
             steadiness=True,
             monitored=ingress | egress,
             averaging=self._options.averaging,

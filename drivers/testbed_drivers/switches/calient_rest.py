@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from testbed_drivers.dialects.rest import Dialect, Get, Rest
 from testbed_drivers.switches.calient_ports import PortNames, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
-from testbed_drivers.switches.switch import checked_state, sides
+from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
 from testbed_drivers.transports.base import Dial
 
 CIRCUITS = "/rest/crossconnects/?id="
@@ -76,11 +75,7 @@ class CalientRest(PiecewiseSwitch):
             denied=DENIED,
             missing="this release does not offer that; its pages at /api/ list what it does",
         )
-        self._rest = Rest(name, resource, identity, options, tracer, dialect, dial)
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._rest.identify(deadline)
+        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, dialect, dial)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not, in service or not."""
@@ -109,28 +104,18 @@ class CalientRest(PiecewiseSwitch):
 
         return self._rest.read(ask, deadline) if wanted else {}
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._rest.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         self._names = self._rest.read(
             lambda get: PortNames(row["port"] for row in get(PORTS)), deadline
         )
         ingress, egress = sides(len(self._names), len(self._names))
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(
-            ingress,
-            egress,
-            settle,
-            longest,
+        return capabilities_of(
+            self._options,
+            (ingress, egress),
             steadiness=True,
             monitored=ingress | egress,
             averaging=self._options.averaging,
         )
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._rest.held(deadline)
 
     def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
         """Remove circuits by the names that they have, whole ones of our group."""

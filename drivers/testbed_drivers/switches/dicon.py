@@ -7,7 +7,6 @@ module has no error report, so each is followed by a query: drivers/README.md ha
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
@@ -17,8 +16,8 @@ from testbed_drivers.dialects.session import SerialNumber
 from testbed_drivers.dialects.text_line import TextLine
 from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import Selector
-from testbed_drivers.switches.switch import Done, sides
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 _CHANNEL = re.compile(r"\d{1,3}")
 
@@ -41,10 +40,9 @@ class Dicon(Selector):
         self._options = options
         self._expected = identity
         self._serial = SerialNumber(name, identity)
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._line = TextLine(
+        self._dialect = self._line = TextLine(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\r", b"\n"),
             introduction=("ID?", self._who),
@@ -52,24 +50,12 @@ class Dicon(Selector):
             timeouts=options,
         )
 
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._line.ask("ID?", self._who, deadline)
-
     def state(self, deadline: Deadline) -> State:
         """Read back the channel that the module was told."""
         return self._line.ask("I1?", partial(_state, self.capabilities), deadline)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._line.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(1, self._line.ask("CF?", _count, deadline))
-        return Capabilities(ingress, egress, self._options.settle, self._options.settle_max)
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._line.held(deadline)
+        return capabilities_of(self._options, sides(1, self._line.ask("CF?", _count, deadline)))
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
         channel = wanted[1] - 1 if wanted else 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
@@ -17,8 +16,8 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
 from testbed_drivers.switches.selector import Selector
-from testbed_drivers.switches.switch import Done, checked_state, sides
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, capabilities_of, checked_state, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 DENIED = ("*RST", "WEN")
 """What ends circuits of others, and what writes every move into memory that wears out."""
@@ -50,20 +49,15 @@ class DiconMxs(Selector):
     ) -> None:
         super().__init__(name, ports, options)
         self._options = options
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._scpi = Scpi(
+        self._dialect = self._scpi = Scpi(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\r", b"\r"),
             denied=DENIED,
             serial=identity,
             timeouts=options,
         )
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._scpi.identify(deadline)
 
     def state(self, deadline: Deadline) -> State:
         """Read back where every input was told to go."""
@@ -76,17 +70,8 @@ class DiconMxs(Selector):
         word = self._scpi.ask(":STAT?", _status, deadline)
         return {} if word == "READY" else dict.fromkeys(self.state(deadline), word)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._scpi.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(*self._options.size)
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, steadiness=True)
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._scpi.held(deadline)
+        return capabilities_of(self._options, sides(*self._options.size), steadiness=True)
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
         orders = list(_orders(begin, wanted, len(self.capabilities.ingress)))

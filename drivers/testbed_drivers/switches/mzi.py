@@ -8,16 +8,14 @@ standard for such elements: whoever builds a controller can let it speak this on
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import MziOptions
 from testbed_drivers.switches.selector import Selector, positions_of
-from testbed_drivers.switches.switch import Done, sides
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 BAR, CROSS = positions_of(2)
 _STATES: dict[str, State] = {"BAR": BAR, "CROSS": CROSS, "NONE": {}}
@@ -28,6 +26,8 @@ class Mzi(Selector):
 
     One that is made `beside` another shares the line with it.
     """
+
+    _scpi: Scpi
 
     def __init__(
         self,
@@ -45,12 +45,11 @@ class Mzi(Selector):
         self._options = options
         self._header = f":ROUT{options.element}:STAT"
         if beside:
-            self._scpi: Scpi = beside._scpi.beside(name)
+            self._dialect = self._scpi = beside._scpi.beside(name)
             return
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._scpi = Scpi(
+        self._dialect = self._scpi = Scpi(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\n", b"\n"),
             denied=("*RST",),
@@ -58,25 +57,12 @@ class Mzi(Selector):
             timeouts=options,
         )
 
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._scpi.identify(deadline)
-
     def state(self, deadline: Deadline) -> State:
         """Read back the position; no cross-connect at all while the phase is between the two."""
         return self._scpi.ask(f"{self._header}?", _state, deadline)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._scpi.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(2, 2)
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, (BAR, CROSS))
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._scpi.held(deadline)
+        return capabilities_of(self._options, sides(2, 2), positions=(BAR, CROSS))
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
         word = "BAR" if wanted == BAR else "CROSS"

@@ -37,8 +37,8 @@ from testbed.fabric.mesh_routes import Routing, route
 from testbed_drivers.dialects.session import SerialNumber, Session
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.mesh_line import written
-from testbed_drivers.switches.switch import Done, Switch, sides
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, Switch, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 _COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
 """Words of a refusal. What a real box answers is not public: any other status counts as done."""
@@ -70,10 +70,9 @@ class PhotonicMesh(Switch):
         self._expects_serial = identity is not None
         self._serial = SerialNumber(name, identity)
         self._who = Identity("", "", "", "")
-        call = dial or dial_for(name, resource, options.transport)
         self._session: Session[Transport] = Session(
             name,
-            lambda deadline: call(name, resource, baud=0, deadline=deadline),
+            line_opener(name, resource, options, dial),
             self._greet,
             tracer,
             options,
@@ -124,9 +123,9 @@ class PhotonicMesh(Switch):
         self._session.close()
 
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(len(self._mesh.ingress), len(self._mesh.egress))
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest)
+        return capabilities_of(
+            self._options, sides(len(self._mesh.ingress), len(self._mesh.egress))
+        )
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         return self._session.alone(deadline)

@@ -8,7 +8,6 @@ What an ADD on a used port does is not documented, so a change always removes fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
@@ -20,8 +19,15 @@ from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.dialects.scpi_syntax import error_reply, port_list, port_lists
 from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.monitors import Monitors, monitored_ports
-from testbed_drivers.switches.switch import Done, Switch, all_ports, checked_state, size
-from testbed_drivers.transports.base import Dial, dial_for, is_serial
+from testbed_drivers.switches.switch import (
+    Done,
+    Switch,
+    all_ports,
+    capabilities_of,
+    checked_state,
+    size,
+)
+from testbed_drivers.transports.base import Dial, is_serial, line_opener
 
 PORTS_PER_QUERY = 256
 """The most ports that one query of power levels names."""
@@ -51,20 +57,15 @@ class Polatis(Switch):
     ) -> None:
         super().__init__(name, ports, options)
         self._options = options
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._scpi = Scpi(
+        self._dialect = self._scpi = Scpi(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=options.ends(serial=is_serial(resource)),
             denied=DENIED,
             serial=identity,
             timeouts=options,
         )
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._scpi.identify(deadline)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
@@ -97,27 +98,17 @@ class Polatis(Switch):
             levels |= self._scpi.ask(query, partial(_levels, some), deadline)
         return levels
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._scpi.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         counts = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
-        ingress, egress = all_ports(*counts)
-        settle, longest = self._options.settle, self._options.settle_max
+        ingress, egress = ports = all_ports(*counts)
         if ingress == egress:  # which way a monitor looks that has light both ways is not known
-            return Capabilities(ingress, egress, settle, longest, steadiness=True)
+            return capabilities_of(self._options, ports, steadiness=True)
         said = said_of(self._options.monitors, who)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_QUERY)
-        return Capabilities(
-            ingress,
-            egress,
-            settle,
-            longest,
-            steadiness=True,
-            monitored=monitored,
-            averaging=self._options.averaging,
+        averaging = self._options.averaging
+        return capabilities_of(
+            self._options, ports, steadiness=True, monitored=monitored, averaging=averaging
         )
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
@@ -127,9 +118,6 @@ class Polatis(Switch):
         """
         query = f":PMON:POW? {port_list(ports)};:SYST:ERR?"
         return self._scpi.ask(query, partial(_is_read, ports), deadline)
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._scpi.held(deadline)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> Done:
         """Remove, add and check for errors in one line."""

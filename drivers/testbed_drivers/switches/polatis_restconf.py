@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -23,7 +22,7 @@ from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Dialect, Get, Rest
 from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused, one_by_one
-from testbed_drivers.switches.switch import checked_state, sides, size
+from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
 from testbed_drivers.transports.base import Dial
 
 DATA = "/api/data/optical-switch:"
@@ -56,11 +55,7 @@ class PolatisRestconf(PiecewiseSwitch):
             tagged=(PAIRS,),
             missing="this firmware does not offer that; use the driver 'polatis'",
         )
-        self._rest = Rest(name, resource, identity, options, tracer, dialect, dial)
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._rest.identify(deadline)
+        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, dialect, dial)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
@@ -86,10 +81,6 @@ class PolatisRestconf(PiecewiseSwitch):
             return wanted
         return self._rest.read(partial(self._levels, wanted), deadline)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._rest.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(*(self._options.size or self._size(who)))
         try:
@@ -97,11 +88,9 @@ class PolatisRestconf(PiecewiseSwitch):
         except Rejected as error:
             self._rest.note(f"no power monitors: {error}")
             monitored = {}
-        return Capabilities(
-            ingress,
-            egress,
-            self._options.settle,
-            self._options.settle_max,
+        return capabilities_of(
+            self._options,
+            (ingress, egress),
             steadiness=True,
             monitored=frozenset(monitored) & (ingress | egress),
             averaging=self._options.averaging,
@@ -118,9 +107,6 @@ class PolatisRestconf(PiecewiseSwitch):
             return size(int(match[1]), int(match[2]))
         except ValueError as error:
             raise Garbled(self._name, f"its model is {who.model!r}: {error}") from error
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._rest.held(deadline)
 
     def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
         def remove(ingress: int, egress: int) -> None:

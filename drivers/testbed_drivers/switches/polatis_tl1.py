@@ -19,17 +19,16 @@ from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, listed
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.monitors import monitored_ports
-from testbed_drivers.switches.piecewise import Refused
+from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
 from testbed_drivers.switches.polatis import said_of
-from testbed_drivers.switches.switch import checked_state, sides, size
-from testbed_drivers.switches.tl1_switch import Tl1Switch
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
+from testbed_drivers.transports.base import Dial, line_opener
 
 PORTS_PER_COMMAND = 64
 """The longest list that is sent; the switch's own limit is not public."""
 
 
-class PolatisTl1(Tl1Switch):
+class PolatisTl1(PiecewiseSwitch):
     """A Polatis switch; `dial` replaces the way its line is opened."""
 
     def __init__(
@@ -43,10 +42,10 @@ class PolatisTl1(Tl1Switch):
         *,
         dial: Dial | None = None,
     ) -> None:
-        dial = dial or dial_for(name, resource, options.transport)
-        tl1 = Tl1(
+        super().__init__(name, ports, options)
+        self._dialect = self._tl1 = Tl1(
             name,
-            lambda deadline: dial(name, resource, baud=0, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             user=options.user,
             password=options.password,
@@ -55,7 +54,6 @@ class PolatisTl1(Tl1Switch):
             serial=identity,
             timeouts=options,
         )
-        super().__init__(name, ports, options, tl1)
         self._options = options
 
     def state(self, deadline: Deadline) -> State:
@@ -80,10 +78,9 @@ class PolatisTl1(Tl1Switch):
         ingress, egress = sides(*counts)
         said, reads = said_of(self._options.monitors, who), partial(self._reads, deadline)
         monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_COMMAND)
-        settle, longest = self._options.settle, self._options.settle_max
         averaging = self._options.averaging
-        return Capabilities(
-            ingress, egress, settle, longest, monitored=monitored, averaging=averaging
+        return capabilities_of(
+            self._options, (ingress, egress), monitored=monitored, averaging=averaging
         )
 
     def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:

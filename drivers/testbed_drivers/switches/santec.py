@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
@@ -18,8 +17,8 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import Selector, channels
-from testbed_drivers.switches.switch import Done, sides, size
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, capabilities_of, sides, size
+from testbed_drivers.transports.base import Dial, line_opener
 
 _MODULE = re.compile(r".*x(\d+)")
 
@@ -29,6 +28,8 @@ class Santec(Selector):
 
     One that is made `beside` another shares the line with it.
     """
+
+    _scpi: Scpi
 
     def __init__(
         self,
@@ -47,22 +48,17 @@ class Santec(Selector):
         self._header = f":ROUT{options.module}:CHAN"
         home = f"ROUTe{options.module}:HOMe"
         if beside:
-            self._scpi: Scpi = beside._scpi.beside(name, denied=(home,))
+            self._dialect = self._scpi = beside._scpi.beside(name, denied=(home,))
             return
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._scpi = Scpi(
+        self._dialect = self._scpi = Scpi(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\n", b"\n"),
             denied=("*RST", "ROUTe:CHANnel:ALL", home),
             serial=identity,
             timeouts=options,
         )
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._scpi.identify(deadline)
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel that the module was told."""
@@ -74,21 +70,12 @@ class Santec(Selector):
         condition = self._scpi.ask(":STAT:OPER:COND?", int, deadline)
         return {1: f"operation condition {condition}"} if condition else {}
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._scpi.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         parse = partial(_count, self._options.module)
         count = self._scpi.ask(":MOD:CAT?", parse, deadline)
-        ingress, egress = sides(1, count)
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(
-            ingress, egress, settle, longest, channels(count), steadiness=True, sweeps=True
+        return capabilities_of(
+            self._options, sides(1, count), positions=channels(count), steadiness=True, sweeps=True
         )
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._scpi.held(deadline)
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
         return Done(*self._scpi.do([f"{self._header} {wanted[1] - 1}"], deadline))

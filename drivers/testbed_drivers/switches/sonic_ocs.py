@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,7 +33,7 @@ from testbed_drivers.switches.sonic_text import (
     facts,
     port_counts,
 )
-from testbed_drivers.switches.switch import Done, Switch, checked_state, sides
+from testbed_drivers.switches.switch import Done, Switch, capabilities_of, checked_state, sides
 from testbed_drivers.transports.base import Dial
 
 CIRCUITS_PER_COMMAND = 64
@@ -73,7 +72,7 @@ class SonicOcs(Switch):
             )
         self._options = options
         ssh = dial or partial(kind("transports", "ssh").load(), password=options.password)
-        self._cli = CommandLine(
+        self._dialect = self._cli = CommandLine(
             name,
             lambda deadline: ssh(name, resource, baud=0, deadline=deadline),
             tracer,
@@ -82,10 +81,6 @@ class SonicOcs(Switch):
             serial=identity,
             timeouts=options,
         )
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._cli.identify(deadline)
 
     def state(self, deadline: Deadline) -> State:
         """Read back what the hardware has, configured or not."""
@@ -105,17 +100,9 @@ class SonicOcs(Switch):
         words |= dict.fromkeys(configured - rows.keys(), "configured, but not in the hardware")
         return {ingress: word for (ingress, _), word in words.items()}
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._cli.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(*self._cli.ask("show ocs port config", port_counts, deadline))
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, steadiness=True)
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._cli.held(deadline)
+        ports = sides(*self._cli.ask("show ocs port config", port_counts, deadline))
+        return capabilities_of(self._options, ports, steadiness=True)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> Done:
         """Delete, add, and see the hardware follow; stop at the first refusal."""

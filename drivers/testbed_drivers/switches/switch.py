@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from testbed.bench.contracts import Applied, Identity
 from testbed.clock import Deadline, now
@@ -30,11 +30,39 @@ class Done(NamedTuple):
     refused: Mapping[int, str] = {}
 
 
-class Switch(ABC):
-    """An `OpticalSwitch` without its language.
+class Dialect(Protocol):
+    """What every dialect of a switch offers besides its own questions and orders."""
 
-    `ports` are those that the lab file lets it move light on.
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several exchanges in a row."""
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+
+
+class SwitchOptions(Protocol):
+    """What the options of every switch say of its moves."""
+
+    @property
+    def settle(self) -> float:
+        """Return the seconds until light is steady after a change."""
+
+    @property
+    def settle_max(self) -> float:
+        """Return the seconds after which light that is not steady will not become so."""
+
+
+class Switch(ABC):
+    """An `OpticalSwitch` without its questions and orders.
+
+    `ports` are those that the lab file lets it move light on. A driver sets `_dialect` when it is
+    made.
     """
+
+    _dialect: Dialect
 
     def __init__(self, name: str, ports: frozenset[int], timeouts: Timeouts = DEFAULT) -> None:
         self._name = name
@@ -77,25 +105,25 @@ class Switch(ABC):
         """Say of every port that it is not measured: this family has no monitors."""
         return dict.fromkeys(ports, NOT_MEASURED)
 
-    @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
+        return self._dialect.identify(deadline)
 
     @abstractmethod
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
 
-    @abstractmethod
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all light as it is."""
+        self._dialect.close()
 
     @abstractmethod
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
         """Return what the switch that has just been opened can do."""
 
-    @abstractmethod
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Keep the instrument for several exchanges in a row."""
+        return self._dialect.held(deadline)
 
     @abstractmethod
     def _carry_out(self, change: Change, deadline: Deadline) -> Done:
@@ -132,6 +160,13 @@ class Switch(ABC):
             f"{self._name} has no path {ingress}→{egress}",
             hint=f"its inputs are {_range(can.ingress)}, its outputs {_range(can.egress)}",
         )
+
+
+def capabilities_of(
+    options: SwitchOptions, ports: tuple[frozenset[int], frozenset[int]], **more: Any
+) -> Capabilities:
+    """Return the capabilities of a switch with these ingress and egress ports."""
+    return Capabilities(*ports, options.settle, options.settle_max, **more)
 
 
 def size(inputs: int, outputs: int) -> tuple[int, int]:

@@ -7,7 +7,6 @@ old one: so each move is followed by a question whose answer counts for nothing 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from functools import partial
 
 from testbed.bench.contracts import Identity, Tracer
@@ -17,8 +16,8 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.text_line import TextLine
 from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
 from testbed_drivers.switches.selector import Selector, positions_of
-from testbed_drivers.switches.switch import Done, sides
-from testbed_drivers.transports.base import Dial, dial_for
+from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
 
 
 class Thorlabs(Selector):
@@ -44,42 +43,33 @@ class Thorlabs(Selector):
         self._options = options
         self._positions = positions_of(int(options.model[3]))
         self._parse = partial(_state, self._positions)
-        dial = dial or dial_for(name, resource, options.transport, options)
-        self._line = TextLine(
+        self._dialect = self._line = TextLine(
             name,
-            lambda deadline: dial(name, resource, baud=options.baud, deadline=deadline),
+            line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\n", b"\r\n"),
-            introduction=("S?", self._parse),
+            introduction=("S?", self._who),
             serial=True,
             timeouts=options,
         )
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask whether it answers; it does not say who it is."""
-        self.state(deadline)
-        return Identity("Thorlabs", self._options.model, "", "")
 
     def state(self, deadline: Deadline) -> State:
         """Read back the position."""
         return self._line.ask("S?", self._parse, deadline)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._line.close()
-
     def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(len(self._positions[0]), 2)
-        settle, longest = self._options.settle, self._options.settle_max
-        return Capabilities(ingress, egress, settle, longest, self._positions)
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._line.held(deadline)
+        ports = sides(len(self._positions[0]), 2)
+        return capabilities_of(self._options, ports, positions=self._positions)
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
         number = self._positions.index(wanted) + 1
         commanded, answered, _ = self._line.do([f"S {number}", "S?"], self._parse, deadline)
         return Done(commanded, answered)
+
+    def _who(self, reply: str) -> Identity:
+        """Return what answers a position; it does not say who it is."""
+        self._parse(reply)
+        return Identity("Thorlabs", self._options.model, "", "")
 
 
 def _state(positions: tuple[State, ...], reply: str) -> State:

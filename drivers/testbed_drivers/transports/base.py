@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from testbed.concealed import excerpt_of
 from testbed.errors import BusyError, Garbled, LinkLost, NoReply, TestbedError, UsageError
 from testbed.plugins import kind
 from testbed.resource import Ssh, Tcp, Tty, is_visa, place
-from testbed_drivers.transports.options import SerialOptions
+from testbed_drivers.transports.options import LineOptions
 
 
 class Dial(Protocol):
@@ -29,7 +30,7 @@ class Dial(Protocol):
 
 
 def dial_for(
-    instrument: str, resource: str, transport: str, setting: SerialOptions | None = None
+    instrument: str, resource: str, transport: str, setting: LineOptions | None = None
 ) -> Dial:
     """Return the way to open a resource: by the transport named, else by how it is written.
 
@@ -48,6 +49,24 @@ def dial_for(
         return partial(load(), parity=setting.parity, rtscts=setting.rtscts)
     dial: Dial = load()
     return dial
+
+
+class TransportOptions(Protocol):
+    """What the options of every instrument say that leaves its transport open."""
+
+    @property
+    def transport(self) -> str:
+        """Return the name of a transport; empty: by how the resource is written."""
+
+
+def line_opener(
+    instrument: str, resource: str, options: TransportOptions, dial: Dial | None
+) -> Callable[[Deadline], Transport]:
+    """Return what opens a line as its options say; `dial` replaces the way."""
+    setting = options if isinstance(options, LineOptions) else None
+    chosen = dial or dial_for(instrument, resource, options.transport, setting)
+    baud = setting.baud if setting else 0
+    return lambda deadline: chosen(instrument, resource, baud=baud, deadline=deadline)
 
 
 def is_serial(resource: str) -> bool:

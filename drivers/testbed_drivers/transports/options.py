@@ -1,4 +1,4 @@
-"""What the options of many drivers have in common: timeouts, and how a serial line is set."""
+"""What the options of many drivers have in common: timeouts, and how a line is opened."""
 
 from __future__ import annotations
 
@@ -28,9 +28,13 @@ DEFAULT = Timeouts()
 
 
 @dataclass(frozen=True, slots=True)
-class SerialOptions(Timeouts):
-    """How a serial line is set besides its speed; nothing of it counts on other lines."""
+class LineOptions(Timeouts):
+    """Which transport carries a line, and how a serial one is set; that counts on no other."""
 
     parity: Literal["none", "even", "odd"] = "none"
     rtscts: bool = False
     """Whether either side is held up by the wires RTS and CTS."""
+    transport: str = ""
+    """`visa`, `serial` or `tcp`; empty: by how the resource is written."""
+    baud: int = 115200
+    """Bits per second of a serial line."""

@@ -9,19 +9,17 @@ from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import PowerLevel, Seconds
 from testbed_drivers.dialects.options import HttpOptions
-from testbed_drivers.transports.options import SerialOptions, Timeouts
+from testbed_drivers.transports.options import LineOptions, Timeouts
 
 
 @dataclass(frozen=True, slots=True)
-class PolatisOptions(SerialOptions):
+class PolatisOptions(LineOptions):
     """How a Polatis switch is reached and what it is known to need.
 
     The terminators are what one lab reported; an empty one means the usual of the line: LF both
     ways on TCP, CR LF to the switch and CR from it on a serial line.
     """
 
-    transport: str = ""
-    """`visa` or `serial`; empty: by how the resource is written."""
     baud: int = 38400
     write_termination: str = ""
     read_termination: str = ""
@@ -37,7 +35,7 @@ class PolatisOptions(SerialOptions):
 
     def __post_init__(self) -> None:
         """Refuse what is no size of a switch."""
-        SerialOptions.__post_init__(self)
+        LineOptions.__post_init__(self)
         if self.size and (self.size[0] < 1 or self.size[1] < 0):
             raise ValueError(f"size {list(self.size)} is not inputs and outputs, as [16, 16]")
 

@@ -7,78 +7,60 @@ from typing import Literal
 
 from testbed.plugins import Kind
 from testbed.units import Seconds
-from testbed_drivers.transports.options import SerialOptions
+from testbed_drivers.transports.options import LineOptions
 
 
 @dataclass(frozen=True, slots=True)
-class DiconOptions(SerialOptions):
+class DiconOptions(LineOptions):
     """How a DiCon 1×N module is reached and how long its mirror moves."""
 
-    transport: str = ""
-    """`visa` or `serial`; empty: by how the resource is written."""
-    baud: int = 115200
     settle: Seconds = 0.01
     settle_max: Seconds = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class DiconMxsOptions(SerialOptions):
+class DiconMxsOptions(LineOptions):
     """How a DiCon MXS-9100 is reached; its size is no part of the manual's pages that are public.
 
     `size` counts inputs and outputs.
     """
 
-    transport: str = ""
-    """`visa`, `serial` or `tcp`; empty: by how the resource is written."""
-    baud: int = 115200
     size: tuple[int, int] = (8, 8)
     settle: Seconds = 0.025
     settle_max: Seconds = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class SantecOptions(SerialOptions):
+class SantecOptions(LineOptions):
     """How a Santec OSX or SX1 is reached, and which of its modules this is."""
 
-    transport: str = ""
-    """`visa` or `tcp`; empty: by how the resource is written."""
-    baud: int = 115200
-    """Counts on serial lines only; these boxes have TCP."""
     module: int = 1
     settle: Seconds = 0.3
     settle_max: Seconds = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class ThorlabsOptions(SerialOptions):
+class ThorlabsOptions(LineOptions):
     """How a Thorlabs OSW switch is reached; the box does not say which one it is."""
 
-    transport: str = ""
-    """`visa` or `serial`; empty: by how the resource is written."""
-    baud: int = 115200
     model: Literal["OSW12", "OSW22"] = "OSW22"
     settle: Seconds = 0.001
     settle_max: Seconds = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class MziOptions(SerialOptions):
+class MziOptions(LineOptions):
     """How a controller of 2×2 interferometers is reached, and which of its elements this is."""
 
-    transport: str = ""
-    """`visa`, `serial` or `tcp`; empty: by how the resource is written."""
-    baud: int = 115200
     element: int = 1
     settle: Seconds = 0.001
     settle_max: Seconds = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class AgiltronOptions(SerialOptions):
+class AgiltronOptions(LineOptions):
     """How an Agiltron FF switch is reached; the box does not say how many channels it has."""
 
-    transport: str = ""
-    """`visa` or `serial`; empty: by how the resource is written."""
     baud: int = 9600
     channels: int = 8
     settle: Seconds = 0.01
