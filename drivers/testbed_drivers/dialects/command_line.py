@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import NamedTuple, TypeVar
 
 from testbed.bench.contracts import EXIT_MARK, Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed.concealed import excerpt, excerpt_of
-from testbed.errors import Garbled, NoReply, Rejected
-from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed.errors import NoReply, Rejected
+from testbed_drivers.dialects.session import (
+    LONGEST_ANSWER,
+    Dialect,
+    SerialNumber,
+    Session,
+    garbled,
+    unanswered,
+)
 from testbed_drivers.transports.options import DEFAULT, Timeouts
-
-_LONGEST = 300
-"""Characters of an answer that a message repeats."""
 
 Answer = TypeVar("Answer")
 
@@ -31,7 +34,7 @@ class Output(NamedTuple):
         return next(filter(None, map(str.strip, self.text.splitlines()[::-1])), "")
 
 
-class CommandLine:
+class CommandLine(Dialect[Transport]):
     """Run commands over a session.
 
     `introduction` is the command that says who answers, `identity` understands it; a fresh line
@@ -55,14 +58,6 @@ class CommandLine:
         self._identity = identity
         self._serial = SerialNumber(instrument, serial)
         self._answer_timeout = timeouts.answer_timeout
-
-    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several commands in a row."""
-        return self._session.held(deadline)
-
-    def close(self) -> None:
-        """Close the line; safe to call twice."""
-        self._session.close()
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -99,7 +94,7 @@ class CommandLine:
     ) -> Answer:
         output = self._run(line, command, deadline)
         if output.status:
-            words = excerpt(output.last_line, _LONGEST)
+            words = excerpt(output.last_line, LONGEST_ANSWER)
             raise Rejected(self._instrument, f"refused {command}: {words}", reply=words)
         return self._understood(command, output, lambda: parse(output.text))
 
@@ -107,10 +102,7 @@ class CommandLine:
         try:
             return parse()
         except ValueError as error:
-            words = excerpt(str(error), _LONGEST)
-            raise Garbled(
-                self._instrument, f"answered {command} with: {words}", reply=output.text
-            ) from error
+            raise garbled(self._instrument, command, error, output.text) from error
 
     def _run(self, line: Transport, command: str, deadline: Deadline) -> Output:
         sent = command.encode() + b"\n"
@@ -119,19 +111,13 @@ class CommandLine:
             line.send(sent, deadline)
             data = line.receive(_whole_answer, deadline)
         except NoReply as error:
-            hint = "whether it was done shows only in a read-back; check the line to it"
-            raise NoReply(
-                self._instrument, f"did not finish {command} in time", hint=hint
-            ) from error
+            raise unanswered(self._instrument, f"did not finish {command}") from error
         self._session.tracer("receive", data)
         text, _, status = data.rpartition(EXIT_MARK)
         try:
             return Output(text.decode(), int(status))
         except ValueError as error:
-            words = excerpt(str(error), _LONGEST)
-            raise Garbled(
-                self._instrument, f"answered {command} with: {words}", reply=excerpt_of(data)
-            ) from error
+            raise garbled(self._instrument, command, error, excerpt_of(data)) from error
 
 
 def _whole_answer(data: bytes) -> int:

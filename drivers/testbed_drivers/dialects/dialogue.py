@@ -7,21 +7,17 @@ it did. So both travel as one write, and what comes back is that answer.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from testbed.bench.contracts import Cut, Identity, Tracer, Transport
 from testbed.clock import Deadline, now
-from testbed.concealed import excerpt
 from testbed.errors import Garbled, NoReply
-from testbed_drivers.dialects.session import Session
+from testbed_drivers.dialects.session import Dialect, Session, garbled, shortened, unanswered
 from testbed_drivers.transports.base import listen_out
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
-_LONGEST = 300
-"""Characters of an answer that a message repeats."""
 _LEFT_OVERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
 _HUSH = 0.05
@@ -31,7 +27,7 @@ Message = TypeVar("Message")
 Answer = TypeVar("Answer")
 
 
-class Dialogue(ABC, Generic[Message]):
+class Dialogue(Dialect[Transport], Generic[Message]):
     """Exchange messages over a session.
 
     `introduction` is a query with the parser of its answer: asked on every fresh line, until an
@@ -54,14 +50,6 @@ class Dialogue(ABC, Generic[Message]):
         self._answer_timeout = timeouts.answer_timeout
         self._introduction = introduction
         self._serial = serial
-
-    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
-        return self._session.held(deadline)
-
-    def close(self) -> None:
-        """Close the line; safe to call twice."""
-        self._session.close()
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask what the introduction says, and return who answered."""
@@ -99,14 +87,9 @@ class Dialogue(ABC, Generic[Message]):
             try:
                 answer = parse(self._receive(line, budget))
             except NoReply as error:
-                raise NoReply(
-                    self._instrument,
-                    f"did not answer {asked} in time",
-                    hint="whether it was done shows only in a read-back; check the line to it",
-                ) from error
+                raise unanswered(self._instrument, f"did not answer {asked}") from error
             except ValueError as error:
-                words = excerpt(str(error), _LONGEST)
-                raise Garbled(self._instrument, f"answered {asked} with: {words}") from error
+                raise garbled(self._instrument, asked, error) from error
             return commanded, now(), answer
 
     @abstractmethod
@@ -131,8 +114,7 @@ class Dialogue(ABC, Generic[Message]):
                 parse(self._receive(line, budget))
                 break
             except ValueError as error:
-                words = excerpt(str(error), _LONGEST)
-                self._session.note(f"left over from an earlier exchange: {words}")
+                self._session.note(f"left over from an earlier exchange: {shortened(error)}")
         else:
             raise Garbled(self._instrument, f"does not answer {self._words(query)} as it should")
         if self._serial:

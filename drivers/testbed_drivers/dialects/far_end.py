@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakSet
 
-from testbed.bench.sites import Scheduler
+from testbed.bench.sites import FarEndSession, Scheduler, never
 from testbed_drivers.dialects import far_end_wire
 from testbed_drivers.dialects.armed_faults import Armed, ArmedFaults
 from testbed_drivers.dialects.far_end_wire import Wire
 
+ORDER_FAULTS = {
+    "error": "refuses a command in the device's own words",
+    "busy": "refuses what it is told for `delay` seconds",
+}
+"""What every far end can be told to do wrong whose dialect has refusals."""
+DEVICE_FAULTS = {
+    "stuck": "accepts a change of `port`, but neither the device nor the read-back follows",
+    "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
+}
+"""What every device can be told to do wrong that carries out changes."""
 
-class FarEnd:
+
+class FarEnd(ABC):
     """The device side of an instrument, without its language and its inside.
 
     `lock` is held while a command is carried out. `faults` are those of the language and of the
@@ -24,9 +36,25 @@ class FarEnd:
         self.lock = threading.RLock()
         self.faults = ArmedFaults({**far_end_wire.FAULTS, **faults}, seed)
         self.at_once: dict[str, Callable[[Armed], None]] = {}
+        if "busy" in faults:
+            self.at_once["busy"] = self._be_busy
         self.scheduler = scheduler
         self._seed = seed
         self._wires: WeakSet[Wire] = WeakSet()
+        self._busy_until = 0.0
+
+    def session(
+        self,
+        send: Callable[[bytes], None],
+        *,
+        serial: bool = False,
+        hang_up: Callable[[], None] = never,
+    ) -> FarEndSession:
+        """Open a conversation whose replies go to `send`."""
+        end = self._reply_end(serial)
+        wire = Wire(send, hang_up, end, self.faults, self.scheduler, self._seed)
+        self._wires.add(wire)
+        return self._conversation(wire)
 
     @property
     def known_faults(self) -> Mapping[str, str]:
@@ -50,15 +78,23 @@ class FarEnd:
         """Return how often a fault has struck so far."""
         return self.faults.struck(name)
 
-    def wire(
-        self, send: Callable[[bytes], None], hang_up: Callable[[], None], end: bytes = b""
-    ) -> Wire:
-        """Return a client's way back; `end` is what ends a reply there."""
-        wire = Wire(send, hang_up, end, self.faults, self.scheduler, self._seed)
-        self._wires.add(wire)
-        return wire
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether it refuses what it is told, as the fault `busy` has it."""
+        return self.scheduler.now() < self._busy_until
 
     def hang_up(self) -> None:
         """Hang up on every client."""
         for wire in list(self._wires):
             wire.hang_up()
+
+    def _reply_end(self, serial: bool) -> bytes:
+        """Return what ends a reply, given whether the client came over a serial line."""
+        return b""
+
+    @abstractmethod
+    def _conversation(self, wire: Wire) -> FarEndSession:
+        """Return the conversation with a client whose way back is `wire`."""
+
+    def _be_busy(self, fault: Armed) -> None:
+        self._busy_until = self.scheduler.now() + fault.delay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -47,7 +48,7 @@ class Wire:
     ) -> None:
         self.hang_up = hang_up
         self._send = send
-        self._end = end
+        self.end = end
         self._faults = faults
         self._scheduler = scheduler
         self._chance = random.Random(seed)
@@ -87,10 +88,10 @@ class Wire:
     def _marred(self, data: bytes, command: str, half: bool) -> bytes:
         """Return the answer as it is on the wire, right or wrong."""
         if self._strikes("garbled", command):
-            at = self._chance.randrange(max(1, len(data) - len(self._end)))
+            at = self._chance.randrange(max(1, len(data) - len(self.end)))
             data = data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
         if self._strikes("wrong-end", command):
-            data = data.removesuffix(self._end) + _NO_END
+            data = data.removesuffix(self.end) + _NO_END
         if half:
             data = data[: len(data) // 2]
         if self._strikes("banner", command):
@@ -125,3 +126,20 @@ class Wire:
             self._scheduler.call_at(self._busy_until, action)
         else:
             action()
+
+
+class LineSession:
+    """One client's connection, cut into lines; `answer` returns the bytes to reply, or nothing."""
+
+    def __init__(self, wire: Wire, answer: Callable[[str], bytes]) -> None:
+        self._wire = wire
+        self._answer = answer
+        self._begun = b""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any pieces; a line ends with CR, LF or both."""
+        *lines, self._begun = re.split(rb"[\r\n]+", self._begun + data)
+        for line in lines:
+            command = line.decode("utf-8", "replace").strip()
+            if reply := self._answer(command):
+                self._wire.reply(reply, command)

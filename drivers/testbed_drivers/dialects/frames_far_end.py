@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from testbed.bench.sites import Scheduler, never
+from testbed.bench.sites import Scheduler
 from testbed_drivers.dialects.far_end import FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
 
@@ -32,15 +32,8 @@ class FramesFarEnd(FarEnd):
         self._answer = answer
         self._length = length
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> FramesSession:
-        """Open a conversation whose answers go to `send`."""
-        return FramesSession(self, self.wire(send, hang_up), self._length)
+    def _conversation(self, wire: Wire) -> FramesSession:
+        return FramesSession(self, wire, self._length)
 
     def execute(self, frame: bytes) -> bytes:
         """Carry out one frame; return its answer, or nothing."""

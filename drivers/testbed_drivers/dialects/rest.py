@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -22,13 +21,10 @@ from testbed.errors import Garbled, Rejected, UsageError
 from testbed.resource import Tcp, place
 from testbed_drivers.dialects.http_line import HttpLine, Json, Reply
 from testbed_drivers.dialects.options import HttpOptions
-from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect, SerialNumber, Session
 from testbed_drivers.transports import tls
 from testbed_drivers.transports.base import Dial
 from testbed_drivers.transports.tcp import TcpTransport, connected
-
-_LONGEST = 300
-"""Characters of what a service says that a message repeats."""
 
 Answer = TypeVar("Answer")
 Get = Callable[[str], Json]
@@ -41,7 +37,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class WebService:
     """What tells one family's web service from another's; `words` finds what a refusal says."""
 
     identity: Callable[[Get], Identity]
@@ -56,7 +52,7 @@ class Dialect:
     """What to do when the service does not know a path."""
 
 
-class Rest:
+class Rest(Dialect[HttpLine]):
     """One instrument's web service over a session; `serial` is the number that must answer.
 
     `dial` replaces the way its line is opened.
@@ -69,7 +65,7 @@ class Rest:
         serial: str | None,
         options: HttpOptions,
         tracer: Tracer,
-        dialect: Dialect,
+        service: WebService,
         dial: Dial | None = None,
     ) -> None:
         where = place(resource)
@@ -78,11 +74,11 @@ class Rest:
                 f"{instrument}: {resource!r} is no URL", hint="write 'https://192.0.2.11'"
             )
         self._instrument = instrument
-        self._dialect = dialect
+        self._service = service
         self._serial = SerialNumber(instrument, serial)
         self._known: dict[str, tuple[str, Json]] = {}
         authorization = options.authorization()
-        headers = {**dialect.headers} | ({"Authorization": authorization} if authorization else {})
+        headers = {**service.headers} | ({"Authorization": authorization} if authorization else {})
         connector = _connector(instrument, where, options)
         if dial is not None:
             connector = lambda deadline: dial(instrument, resource, baud=0, deadline=deadline)  # noqa: E731
@@ -91,14 +87,14 @@ class Rest:
             return connector(deadline.within(options.connect_timeout))
 
         def line(deadline: Deadline) -> HttpLine:
-            return HttpLine(instrument, where, connect, headers, dialect.media, tracer, deadline)
+            return HttpLine(instrument, where, connect, headers, service.media, tracer, deadline)
 
         self._session = Session(instrument, line, self._greet, tracer, options)
         self._answer_timeout = options.answer_timeout
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
-        return self._serial.check(self.read(self._dialect.identity, deadline))
+        return self._serial.check(self.read(self._service.identity, deadline))
 
     def read(self, ask: Callable[[Get], Answer], deadline: Deadline) -> Answer:
         """Return what `ask` makes of what it gets; it raises ValueError for what cannot be.
@@ -128,7 +124,7 @@ class Rest:
         Raise Rejected, in the words of the service, for a status that is neither a success nor in
         `fine`.
         """
-        if self._dialect.denied.fullmatch(f"{method} {path}"):
+        if self._service.denied.fullmatch(f"{method} {path}"):
             raise UsageError(f"{self._instrument}: {method} {path} would end circuits of others")
         with self._session.exchange(deadline) as line:
             self._known.clear()
@@ -137,21 +133,13 @@ class Rest:
                 self._refuse_failure(what, reply)
             return self._understood(lambda: parse(reply.content))
 
-    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
-        return self._session.held(deadline)
-
     def note(self, words: str) -> None:
         """Write a remark into the transcript."""
         self._session.note(words)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice."""
-        self._session.close()
-
     def _greet(self, line: HttpLine, deadline: Deadline) -> None:
         self._known.clear()
-        self._serial.check(self._asked(line, self._dialect.identity, deadline))
+        self._serial.check(self._asked(line, self._service.identity, deadline))
 
     def _asked(self, line: HttpLine, ask: Callable[[Get], Answer], deadline: Deadline) -> Answer:
         asked = count()
@@ -171,7 +159,7 @@ class Rest:
             return known
         self._refuse_failure(f"reading {path}", reply)
         tag = reply.headers.get("ETag") or ""
-        if tag and path in self._dialect.tagged:
+        if tag and path in self._service.tagged:
             self._known[path] = (tag, reply.content)
         return reply.content
 
@@ -180,15 +168,15 @@ class Rest:
             return
         content = reply.content
         said = content if isinstance(content, str) else self._words(content)
-        words = excerpt(said, _LONGEST) or "without words"
-        hint = {404: self._dialect.missing, **_HINTS}.get(reply.status, "")
+        words = excerpt(said, LONGEST_ANSWER) or "without words"
+        hint = {404: self._service.missing, **_HINTS}.get(reply.status, "")
         raise Rejected(
             self._instrument, f"refused {what}: {reply.status} {words}", reply=words, hint=hint
         )
 
     def _words(self, content: Json) -> str:
         try:
-            return str(self._dialect.words(content))
+            return str(self._service.words(content))
         except (AttributeError, LookupError, TypeError):
             return excerpt(str(content))
 
@@ -197,7 +185,7 @@ class Rest:
             return parse()
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             words = f"no {error}" if isinstance(error, LookupError) else str(error)
-            words = excerpt(words, _LONGEST)
+            words = excerpt(words, LONGEST_ANSWER)
             raise Garbled(
                 self._instrument, f"answered what makes no sense: {words}", reply=words
             ) from error

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hmac
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 
-from testbed.bench.sites import Scheduler, never
-from testbed_drivers.dialects.armed_faults import Armed
-from testbed_drivers.dialects.far_end import FarEnd
+from testbed.bench.sites import Scheduler
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.dialects.http_far_end import Answer, HttpSession, Request
 from testbed_drivers.dialects.options import HttpOptions
 
 FAULTS = {
-    "error": "refuses a command in the device's own words",
-    "busy": "refuses what it is told for `delay` seconds",
+    **ORDER_FAULTS,
     "login-rejected": "refuses every login",
     "not-json": "carries out the command and answers with a page for people",
 }
@@ -23,7 +22,7 @@ FAULTS = {
 _PAGE = b"<html><body><h1>Management console</h1>Please log in.</body></html>"
 
 
-class RestFarEnd(FarEnd, ABC):
+class RestFarEnd(FarEnd):
     """An instrument with a web service; everything but `public` needs the user of the options."""
 
     media = "application/json"
@@ -34,19 +33,10 @@ class RestFarEnd(FarEnd, ABC):
         self, faults: Mapping[str, str], options: HttpOptions, scheduler: Scheduler, seed: int
     ) -> None:
         super().__init__({**FAULTS, **faults}, scheduler, seed)
-        self.at_once |= {"busy": self._be_busy}
         self._authorization = options.authorization()
-        self._busy_until = 0.0
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> HttpSession:
-        """Open a conversation whose replies go to `send`."""
-        return HttpSession(self._answer, self.wire(send, hang_up), self.media)
+    def _conversation(self, wire: Wire) -> HttpSession:
+        return HttpSession(self._answer, wire, self.media)
 
     @abstractmethod
     def _route(self, request: Request) -> Answer:
@@ -74,7 +64,7 @@ class RestFarEnd(FarEnd, ABC):
             return self._error(401, "a user name and a password are needed")
         if self.faults.strikes("login-rejected", command):
             return self._error(401, "wrong user name or password")
-        if self.scheduler.now() < self._busy_until:
+        if self.is_busy:
             return self._error(503, "busy, try again later")
         is_order = request.method not in ("GET", "HEAD")
         if is_order and self.faults.strikes("error", command, *self._ports(request)):
@@ -86,6 +76,3 @@ class RestFarEnd(FarEnd, ABC):
             return True
         given = request.headers.get("authorization", "")
         return hmac.compare_digest(given.encode(), self._authorization.encode())
-
-    def _be_busy(self, fault: Armed) -> None:
-        self._busy_until = self.scheduler.now() + fault.delay

@@ -7,7 +7,6 @@ known to belong to it, and one write never waits for the acknowledgement of anot
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from copy import copy
 from typing import TypeVar
 
@@ -16,21 +15,26 @@ from testbed.clock import Deadline, now
 from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, NoReply, Rejected, UsageError
 from testbed_drivers.dialects.scpi_syntax import commands, error_reply, pattern
-from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.dialects.session import (
+    LONGEST_ANSWER,
+    Dialect,
+    SerialNumber,
+    Session,
+    garbled,
+    unanswered,
+)
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
 _ERROR_QUERY = ":SYST:ERR?"
 _LONGEST_QUEUE = 64
 """Errors read before an instrument counts as broken; queues found in manuals hold 8 to 30."""
-_LONGEST = 300
-"""Characters of an answer that a message repeats."""
 _LEFT_OVERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
 
 Answer = TypeVar("Answer")
 
 
-class Scpi:
+class Scpi(Dialect[Transport]):
     """Speak SCPI over a session.
 
     `ends` are the terminators of what we write and of what we read. `denied` are the headers,
@@ -66,14 +70,6 @@ class Scpi:
         other._denied = (*self._denied, *map(pattern, denied))
         return other
 
-    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
-        return self._session.held(deadline)
-
-    def close(self) -> None:
-        """Close the line; safe to call twice."""
-        self._session.close()
-
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
         return self._serial.check(self.ask("*IDN?", _identity, deadline))
@@ -107,7 +103,7 @@ class Scpi:
                 self._drain(line, deadline)
                 raise Rejected(
                     self._instrument,
-                    f"refused {excerpt('; '.join(orders), _LONGEST)}: {number}, {words}",
+                    f"refused {excerpt('; '.join(orders), LONGEST_ANSWER)}: {number}, {words}",
                     reply=words,
                 )
         return commanded, answered
@@ -146,14 +142,10 @@ class Scpi:
             reply = self._receive(line, deadline)
             return parse(reply)
         except NoReply as error:
-            hint = "whether it was done shows only in a read-back; check the line to it"
-            asked = excerpt(query, _LONGEST)
-            raise NoReply(self._instrument, f"did not answer {asked} in time", hint=hint) from error
+            asked = excerpt(query, LONGEST_ANSWER)
+            raise unanswered(self._instrument, f"did not answer {asked}") from error
         except ValueError as error:
-            words = excerpt(str(error), _LONGEST)
-            raise Garbled(
-                self._instrument, f"answered {query} with: {words}", reply=reply
-            ) from error
+            raise garbled(self._instrument, query, error, reply) from error
 
     def _send(self, line: Transport, message: str, deadline: Deadline) -> None:
         data = message.encode("ascii") + self._write_end

@@ -8,19 +8,17 @@ volume 2 chapter 21; which ones a given box uses is known only from the box.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from testbed.bench.sites import Scheduler, never
+from testbed.bench.sites import Scheduler
 from testbed_drivers.dialects.armed_faults import Armed
-from testbed_drivers.dialects.far_end import FarEnd
-from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.far_end_wire import LineSession, Wire
 from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
-    "error": "refuses a command in the device's own words",
-    "busy": "refuses what it is told for `delay` seconds",
+    **ORDER_FAULTS,
     "stale": "has an error of somebody else in its queue",
     "overflow": "has its error queue filled up by somebody else",
 }
@@ -91,9 +89,8 @@ class ScpiFarEnd(FarEnd):
         errors: ErrorQueue | None = None,
     ) -> None:
         super().__init__({**FAULTS, **faults}, scheduler, seed)
-        self.at_once |= {"busy": self._be_busy, "stale": self._go_stale, "overflow": self._fill}
+        self.at_once |= {"stale": self._go_stale, "overflow": self._fill}
         self._identity = identity
-        self._busy_until = 0.0
         self._errors = errors or ErrorQueue()
         self._ends = ends
         common: dict[str, Handler] = {
@@ -115,22 +112,21 @@ class ScpiFarEnd(FarEnd):
         other._errors, other._wires = self._errors, self._wires
         self._others.append(other)
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> ScpiSession:
-        """Open a conversation whose replies go to `send`."""
-        end = self._ends(serial)
-        return ScpiSession(self, self.wire(send, hang_up, end), end)
+    def _reply_end(self, serial: bool) -> bytes:
+        return self._ends(serial)
+
+    def _conversation(self, wire: Wire) -> LineSession:
+        return LineSession(wire, lambda line: self._reply(line, wire.end))
 
     def execute(self, line: str) -> str:
         """Carry out one line; return its replies joined, or an empty string."""
         with self.lock:
             replies = [self._execute(command) for command in commands(line)]
         return ";".join(reply for reply in replies if reply is not None)
+
+    def _reply(self, line: str, end: bytes) -> bytes:
+        reply = self.execute(line)
+        return reply.encode("ascii") + end if reply else b""
 
     def _execute(self, command: Command) -> str | None:
         if not self._knows(command):
@@ -150,7 +146,7 @@ class ScpiFarEnd(FarEnd):
     def _handler(self, command: Command) -> Handler:
         for header, handler in self._table:
             if header.fullmatch(command.header):
-                if handler not in self._always and self.scheduler.now() < self._busy_until:
+                if handler not in self._always and self.is_busy:
                     raise Refused(-213, "Init ignored; busy")
                 if not command.header.endswith("?") and self.faults.strikes(
                     "error", command.header
@@ -159,30 +155,9 @@ class ScpiFarEnd(FarEnd):
                 return handler
         raise Refused(-113, "Undefined header")
 
-    def _be_busy(self, fault: Armed) -> None:
-        self._busy_until = self.scheduler.now() + fault.delay
-
     def _go_stale(self, fault: Armed) -> None:
         self._errors.put(-222, "Data out of range")
 
     def _fill(self, fault: Armed) -> None:
         for _ in range(self._errors.LENGTH + 1):
             self._errors.put(-113, "Undefined header")
-
-
-class ScpiSession:
-    """One client's line: bytes to lines, and replies back."""
-
-    def __init__(self, far_end: ScpiFarEnd, wire: Wire, end: bytes) -> None:
-        self._far_end = far_end
-        self._wire = wire
-        self._end = end
-        self._begun = b""
-
-    def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; a line ends with CR, LF or both."""
-        *lines, self._begun = re.split(rb"[\r\n]+", self._begun + data)
-        for line in lines:
-            command = line.decode("ascii", "replace")
-            if reply := self._far_end.execute(command):
-                self._wire.reply(reply.encode("ascii") + self._end, command)

@@ -8,15 +8,19 @@ greeted (log in, check who answers). Nothing is ever sent twice by itself except
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
+from testbed.concealed import excerpt
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
+LONGEST_ANSWER = 300
+"""Characters of an answer that a message repeats."""
 _LONGEST = 200
 """Characters of a serial number, the name of a maker or a model."""
 _ASKED = "who it is"
@@ -195,3 +199,37 @@ class Session(Generic[AnyLine]):
         message = words if _ASKED in words else f"asked {_ASKED}, it {words}"
         hint = error.hint or _STRANGER
         return type(error)(self.instrument, message, reply=error.reply, hint=hint)
+
+
+class Dialect(ABC, Generic[AnyLine]):
+    """A language that is spoken over a session, which `_session` is."""
+
+    _session: Session[AnyLine]
+
+    @abstractmethod
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several exchanges in a row."""
+        return self._session.held(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice."""
+        self._session.close()
+
+
+def shortened(error: Exception) -> str:
+    """Return what an error says of an answer, as a message may repeat it."""
+    return excerpt(str(error), LONGEST_ANSWER)
+
+
+def garbled(instrument: str, asked: str, error: ValueError, reply: str = "") -> Garbled:
+    """Return the error for an answer to `asked` that a parser refused."""
+    return Garbled(instrument, f"answered {asked} with: {shortened(error)}", reply=reply)
+
+
+def unanswered(instrument: str, what: str) -> NoReply:
+    """Return the error for an order or a query without an answer in time."""
+    hint = "whether it was done shows only in a read-back; check the line to it"
+    return NoReply(instrument, f"{what} in time", hint=hint)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from itertools import cycle
 from typing import TypeVar
 
@@ -17,7 +16,15 @@ from testbed.clock import Deadline
 from testbed.concealed import excerpt
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret, masked
-from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.dialects.session import (
+    LONGEST_ANSWER,
+    Dialect,
+    SerialNumber,
+    Session,
+    garbled,
+    shortened,
+    unanswered,
+)
 from testbed_drivers.dialects.tl1_line import Tl1Line
 from testbed_drivers.dialects.tl1_syntax import MEANINGS, NOT_LOGGED_IN, Reply, Request
 from testbed_drivers.transports.options import DEFAULT, Timeouts
@@ -25,8 +32,6 @@ from testbed_drivers.transports.options import DEFAULT, Timeouts
 PIPELINE = 16
 """Commands on their way at once; at least one lab's controller does so, the limit is not public."""
 
-_LONGEST = 300
-"""Characters of an answer that a message repeats."""
 _TAGS = 999_999
 """Tags have up to six characters."""
 
@@ -34,7 +39,7 @@ Rows = tuple[str, ...]
 Answer = TypeVar("Answer")
 
 
-class Tl1:
+class Tl1(Dialect[Tl1Line]):
     """Speak TL1 over a session.
 
     `user` and `password` log in on each fresh line. `introduction` are the queries that tell who
@@ -71,14 +76,6 @@ class Tl1:
             timeouts,
         )
         self._patience = timeouts.answer_timeout
-
-    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
-        return self._session.held(deadline)
-
-    def close(self) -> None:
-        """Close the line, and with it the login; safe to call twice."""
-        self._session.close()
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -165,8 +162,7 @@ class Tl1:
             return parse([reply.rows for reply in replies])
         except ValueError as error:
             asked = ", ".join(map(str, queries[:3]))
-            words = excerpt(str(error), _LONGEST)
-            raise Garbled(self._instrument, f"answered {asked} with: {words}") from error
+            raise garbled(self._instrument, asked, error) from error
 
     def _exchanged(
         self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, patience: float
@@ -192,13 +188,9 @@ class Tl1:
                 replies[reply.ctag] = reply
         except NoReply as error:
             missing = next(str(tagged[tag]) for tag in tagged if tag not in replies)
-            hint = "whether it was done shows only in a read-back; check the line to it"
-            raise NoReply(
-                self._instrument, f"did not answer {missing} in time", hint=hint
-            ) from error
+            raise unanswered(self._instrument, f"did not answer {missing}") from error
         except ValueError as error:
-            words = excerpt(str(error), _LONGEST)
-            raise Garbled(self._instrument, f"sent what is no TL1: {words}") from error
+            raise Garbled(self._instrument, f"sent what is no TL1: {shortened(error)}") from error
         for tag, reply in replies.items():
             if reply.status not in _STATUSES:
                 words = f"answered {tagged[tag]} with {reply.words}: nobody knows if it was done"
@@ -219,7 +211,7 @@ def refusal_of(reply: Reply) -> str:
     if reply.status == "COMPLD":
         return ""
     meaning = MEANINGS.get(reply.code, "in part" if reply.status == "PRTL" else "no reason given")
-    return f"{meaning} ({excerpt(reply.words, _LONGEST)})"
+    return f"{meaning} ({excerpt(reply.words, LONGEST_ANSWER)})"
 
 
 _STATUSES = {"COMPLD", "DENY", "PRTL", "NG", "RL"}

@@ -12,16 +12,15 @@ from datetime import datetime, timedelta
 from itertools import count
 from weakref import WeakSet
 
-from testbed.bench.sites import Scheduler, never
+from testbed.bench.sites import Scheduler
 from testbed.secret import Secret
 from testbed_drivers.dialects.armed_faults import Armed
-from testbed_drivers.dialects.far_end import FarEnd
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.dialects.tl1_syntax import Received, Request, command, command_end
 
 FAULTS = {
-    "error": "refuses a command in the device's own words",
-    "busy": "refuses what it is told for `delay` seconds",
+    **ORDER_FAULTS,
     "login-rejected": "refuses every login",
     "kicked": "at once: ends every login; the lines stay up",
     "alarms": "speaks of its own accord before and after its answer",
@@ -65,24 +64,19 @@ class Tl1FarEnd(FarEnd):
         seed: int,
     ) -> None:
         super().__init__({**FAULTS, **faults}, scheduler, seed)
-        self.at_once |= {"busy": self._be_busy, "kicked": self._kick}
+        self.at_once["kicked"] = self._kick
         self.idle_seconds = _IDLE_SECONDS
         self._name = name
         self._accounts = accounts
         self._table = {"RTRV-HDR": lambda _: (), **table}
-        self._busy_until = 0.0
         self._sessions: WeakSet[Tl1Session] = WeakSet()
         self._alarms = count(1)
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> Tl1Session:
-        """Open a conversation whose replies go to `send`."""
-        session = Tl1Session(self, self.wire(send, hang_up, b";"))
+    def _reply_end(self, serial: bool) -> bytes:
+        return b";"
+
+    def _conversation(self, wire: Wire) -> Tl1Session:
+        session = Tl1Session(self, wire)
         self._sessions.add(session)
         return session
 
@@ -123,7 +117,7 @@ class Tl1FarEnd(FarEnd):
         if request.verb not in self._table:
             raise Denied("ICNV", "Invalid Command")
         if not request.verb.startswith("RTRV-"):
-            if self.scheduler.now() < self._busy_until:
+            if self.is_busy:
                 raise Denied("SARB", "All Resources Busy")
             if self.faults.strikes("error", str(request)):
                 raise Denied("SROF", "Requested Operation Failed")
@@ -149,9 +143,6 @@ class Tl1FarEnd(FarEnd):
         moment = _SWITCHED_ON + timedelta(seconds=self.scheduler.now())
         header = f"\r\n\n   {self._name} {moment:%y-%m-%d %H:%M:%S}\r\n{words}\r\n"
         return (header + "".join(f"   {row}\r\n" for row in rows)).encode("ascii")
-
-    def _be_busy(self, fault: Armed) -> None:
-        self._busy_until = self.scheduler.now() + fault.delay
 
     def _kick(self, fault: Armed) -> None:
         with self.lock:

@@ -9,13 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from testbed.bench.sites import AttenuatorSite
+from testbed_drivers.dialects.far_end import DEVICE_FAULTS
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.dialects.scpi_syntax import pattern
 from testbed_drivers.light.descriptors import AttenuatorOptions
-from testbed_drivers.switches import switch_box
-
-FAULTS = {name: switch_box.FAULTS[name] for name in ("stuck", "lie")}
-"""What an attenuator can do wrong; a channel is its `port`."""
 
 BLOCKED = 100.0
 """dB that a closed shutter takes."""
@@ -56,7 +53,7 @@ class KeysightVoaFarEnd(ScpiFarEnd):
         super().__init__(
             f"Keysight Technologies,N7764A,{site.serial},1.0",
             table,
-            FAULTS,
+            DEVICE_FAULTS,  # a channel is its `port`
             lambda serial: options.ends()[1],
             site.scheduler,
             site.seed,

@@ -16,7 +16,7 @@ from testbed.clock import Deadline
 from testbed.errors import InstrumentError, Rejected
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.options import HttpOptions
-from testbed_drivers.dialects.rest import Dialect, Get, Rest
+from testbed_drivers.dialects.rest import Get, Rest, WebService
 
 UNITS = "/redfish/v1/PowerEquipment/RackPDUs"
 SYSTEMS = "/redfish/v1/Systems"
@@ -42,13 +42,13 @@ class RedfishService(ABC):
     ) -> None:
         self._name = name
         self._read: dict[str, dict[str, Any]] = {}
-        dialect = Dialect(
+        service = WebService(
             self._who,
             _error_words,
             headers={"OData-Version": "4.0"},
             missing=f"check the {self.noun}'s id; the service lists them at {self.outlets}",
         )
-        self._rest = Rest(name, resource, identity, options, tracer, dialect)
+        self._rest = Rest(name, resource, identity, options, tracer, service)
 
     def open(self, deadline: Deadline) -> Identity:
         """Open the line and check who answers."""

@@ -13,15 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from testbed.bench.sites import PowerSite
+from testbed_drivers.dialects.far_end import DEVICE_FAULTS
 from testbed_drivers.dialects.http_far_end import Answer, Request
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
-
-FAULTS = {
-    "stuck": "accepts a change of `port`, but neither the device nor the read-back follows",
-    "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
-}
-"""What a power unit can be told to do wrong."""
 
 _ROOT = "/redfish/v1"
 _UNIT = f"{_ROOT}/PowerEquipment/RackPDUs/1"
@@ -45,7 +40,7 @@ class RedfishServiceFarEnd(RestFarEnd):
         self._site = site
         self._powered = dict(site.outlets)
         self._shown = dict(site.outlets)
-        super().__init__(FAULTS, options or HttpOptions(), site.scheduler, seed=0)
+        super().__init__(DEVICE_FAULTS, options or HttpOptions(), site.scheduler, seed=0)
 
     @abstractmethod
     def _resources(self) -> Resources:

@@ -55,11 +55,7 @@ class CalientFarEnd(Tl1FarEnd):
         accounts = account(options.user, options.password)
         super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
         self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= {
-            "meddled": self._box.meddle,
-            "restart": lambda _: self._restart(dict(self._box.commanded)),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
+        self.at_once |= self._box.at_once(self.hang_up, lambda: dict(self._box.commanded))
 
     def _commands(self) -> dict[str, Handler]:
         return {
@@ -194,11 +190,6 @@ class CalientFarEnd(Tl1FarEnd):
             if part in circuits:
                 return circuits[part]
         raise Denied("IENE", "Invalid Connection")
-
-    def _restart(self, circuits: dict[int, int]) -> None:
-        with self.lock:
-            self._box.restart(circuits)
-        self.hang_up()
 
     def _number(self, name: str) -> int:
         if name not in self._names:

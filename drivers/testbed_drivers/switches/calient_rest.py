@@ -18,7 +18,7 @@ from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, Reading, Readings, measured
 from testbed_drivers.dialects.http_line import Json
-from testbed_drivers.dialects.rest import Dialect, Get, Rest
+from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.calient_ports import PortNames, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
@@ -69,13 +69,13 @@ class CalientRest(PiecewiseSwitch):
         self._names = PortNames(())
         self._seen: list[Half] = []
         """What was read last; a change begins with reading, and nobody else has the line then."""
-        dialect = Dialect(
+        service = WebService(
             _who,
             _words,
             denied=DENIED,
             missing="this release does not offer that; its pages at /api/ list what it does",
         )
-        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, dialect, dial)
+        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, service, dial)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not, in service or not."""

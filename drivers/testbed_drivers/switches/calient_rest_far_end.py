@@ -46,16 +46,10 @@ class CalientRestFarEnd(RestFarEnd):
         )
         self._cookies: set[str] = set()
         self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= {
-            "meddled": self._box.meddle,
-            "restart": lambda _: self._restart(dict(self._box.commanded)),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
+        self.at_once |= self._box.at_once(self._end_logins, lambda: dict(self._box.commanded))
 
-    def _restart(self, circuits: Mapping[int, int]) -> None:
-        with self.lock:
-            self._cookies.clear()
-            self._box.restart(circuits)
+    def _end_logins(self) -> None:
+        self._cookies.clear()
         self.hang_up()
 
     def _route(self, request: Request) -> Answer:

@@ -51,11 +51,7 @@ class DiconMxsFarEnd(ScpiFarEnd):
         )
         site.ingress, site.egress = sides(self._inputs, self._outputs)
         self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= {
-            "meddled": self._box.meddle,
-            "restart": lambda _: self._restart({}),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
+        self.at_once |= self._box.at_once(self.hang_up)
 
     def _commands(self) -> dict[str, Handler]:
         commands: dict[str, Handler] = {
@@ -98,8 +94,3 @@ class DiconMxsFarEnd(ScpiFarEnd):
         if text not in ("0", "1"):
             raise Refused(-224, "Illegal parameter value")
         self._saves = text == "1"
-
-    def _restart(self, circuits: dict[int, int]) -> None:
-        with self.lock:
-            self._box.restart(circuits)
-        self.hang_up()

@@ -7,12 +7,12 @@ the greeting, the status text, and that cells which a line does not list stay as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from testbed.bench.sites import SwitchSite, never
+from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, Path, Setting, hexagonal
 from testbed_drivers.dialects.armed_faults import Armed
-from testbed_drivers.dialects.far_end import FarEnd
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.switches import switch_box
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
@@ -21,8 +21,7 @@ from testbed_drivers.switches.switch_box import SwitchBox
 
 _OF_ANY_SWITCH = ("lie", "dim", "slow", "meddled", "restart")
 FAULTS = {
-    "error": "refuses a command in the device's own words",
-    "busy": "refuses what it is told for `delay` seconds",
+    **ORDER_FAULTS,
     "cell-stuck": "leaves the cell with the number `port`, or any, as it is; reports no error",
 }
 """What a mesh of cells can be told to do wrong; of the faults of any switch, those it can have."""
@@ -41,8 +40,7 @@ class PhotonicMeshFarEnd(FarEnd):
             raise ValueError(f"this mesh uses {len(self._mesh.ports)} ports, not {most}")
         self._box = SwitchBox(site, self.faults, self.lock)
         self._cells: Setting = (Gate.BAR,) * len(self._mesh.cells)
-        self._busy_until = 0.0
-        self.at_once |= {"busy": self._be_busy, "meddled": self._meddle, "restart": self._restart}
+        self.at_once |= {"meddled": self._meddle, "restart": self._restart}
         self._set(self._cells)
 
     @property
@@ -50,15 +48,11 @@ class PhotonicMeshFarEnd(FarEnd):
         """Return how the cells stand."""
         return self._cells
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> MeshSession:
+    def _reply_end(self, serial: bool) -> bytes:
+        return b"\n"
+
+    def _conversation(self, wire: Wire) -> MeshSession:
         """Greet a client, who may say one line."""
-        wire = self.wire(send, hang_up, b"\n")
         cells = len(self._mesh.cells)
         greeting = f"photonic mesh, serial {self._site.serial}, {cells} cells\n"
         wire.reply(greeting.encode(), "")
@@ -67,7 +61,7 @@ class PhotonicMeshFarEnd(FarEnd):
     def execute(self, line: str) -> str:
         """Set the cells of a line; return the status text."""
         with self.lock:
-            if self.scheduler.now() < self._busy_until:
+            if self.is_busy:
                 return "ERROR: busy with another configuration"
             if self.faults.strikes("error", line):
                 return "ERROR: driving the heaters failed"
@@ -102,9 +96,6 @@ class PhotonicMeshFarEnd(FarEnd):
 
     def _paths(self, cells: Setting) -> dict[int, Path]:
         return {i: self._mesh.path(i, cells) for i in range(1, len(self._mesh.ingress) + 1)}
-
-    def _be_busy(self, fault: Armed) -> None:
-        self._busy_until = self.scheduler.now() + fault.delay
 
     def _meddle(self, fault: Armed) -> None:
         """Turn the first cell on the way of each circuit of a port, as another client would."""

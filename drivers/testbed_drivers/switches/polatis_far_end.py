@@ -41,11 +41,7 @@ class PolatisFarEnd(ScpiFarEnd):
             site.seed,
         )
         self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= {
-            "meddled": self._box.meddle,
-            "restart": lambda _: self._restart(self._remembered()),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
+        self.at_once |= self._box.at_once(self.hang_up, self._remembered)
 
     def _commands(self) -> dict[str, Handler]:
         monitors: dict[str, Handler] = {"PMON:POWer?": self._levels} if self._monitored else {}
@@ -79,11 +75,6 @@ class PolatisFarEnd(ScpiFarEnd):
 
     def _remembered(self) -> dict[int, int]:
         return {} if self._boot_mode == "DARK" else dict(self._box.commanded)
-
-    def _restart(self, circuits: dict[int, int]) -> None:
-        with self.lock:
-            self._box.restart(circuits)
-        self.hang_up()
 
     def _peer(self, text: str) -> str:
         (port,) = self._ports(f"(@{text})")

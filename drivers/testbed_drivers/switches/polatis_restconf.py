@@ -19,7 +19,7 @@ from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.dialects.http_line import Json
-from testbed_drivers.dialects.rest import Dialect, Get, Rest
+from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused, one_by_one
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
@@ -47,7 +47,7 @@ class PolatisRestconf(PiecewiseSwitch):
     ) -> None:
         super().__init__(name, ports, options)
         self._options = options
-        dialect = Dialect(
+        service = WebService(
             _who,
             _words,
             media="application/yang-data+json",
@@ -55,7 +55,7 @@ class PolatisRestconf(PiecewiseSwitch):
             tagged=(PAIRS,),
             missing="this firmware does not offer that; use the driver 'polatis'",
         )
-        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, dialect, dial)
+        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, service, dial)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""

@@ -35,16 +35,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
         self._serial = site.serial
         super().__init__(switch_box.FAULTS, options, site.scheduler, site.seed)
         self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= {
-            "meddled": self._box.meddle,
-            "restart": lambda _: self._restart({}),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
-
-    def _restart(self, circuits: Mapping[int, int]) -> None:
-        with self.lock:
-            self._box.restart(circuits)
-        self.hang_up()
+        self.at_once |= self._box.at_once(self.hang_up)
 
     def _route(self, request: Request) -> Answer:
         ingress = self._named(request)

@@ -34,11 +34,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS
         super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
         self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= {
-            "meddled": self._box.meddle,
-            "restart": lambda _: self._restart({}),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
+        self.at_once |= self._box.at_once(self.hang_up)
 
     def _commands(self) -> dict[str, Handler]:
         return {
@@ -122,11 +118,6 @@ class PolatisTl1FarEnd(Tl1FarEnd):
             raise Denied("IDNV", "Input, Data Not Valid")
         self.idle_seconds = 60.0 * int(minutes)
         return ()
-
-    def _restart(self, circuits: dict[int, int]) -> None:
-        with self.lock:
-            self._box.restart(circuits)
-        self.hang_up()
 
     @property
     def _all(self) -> range:

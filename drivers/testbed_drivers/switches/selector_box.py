@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 from threading import RLock
 
@@ -62,22 +62,12 @@ class SelectorBox(SwitchBox):
         self.commanded = dict(circuits)
         self._turn(set(), set(circuits.items()))
 
-    def at_once(self, hang_up: Callable[[], None]) -> dict[str, Callable[[Armed], None]]:
-        """Return what befalls it when a fault is armed; `hang_up` ends its clients' lines."""
-
-        def restart(position: State) -> None:
-            with self._lock:
-                self.restart(position)
-            hang_up()
-
-        return {
-            "meddled": self.meddle,
-            "restart": lambda _: restart(self._positions[0]),
-            "restart-wrong": lambda _: restart(self._astray()),
-        }
-
-    def _astray(self) -> State:
+    def crossed(self) -> State:
+        """Return a position other than the one it has."""
         return next(p for p in reversed(self._positions) if p != self.commanded)
+
+    def _new(self) -> State:
+        return self._positions[0]
 
     def _turn(self, gone: set[tuple[int, int]], new: set[tuple[int, int]]) -> None:
         """Let go of some circuits and settle at others."""

@@ -12,21 +12,19 @@ from __future__ import annotations
 import hmac
 import re
 import shlex
-from collections.abc import Callable
 
 from testbed.bench.contracts import EXIT_MARK
-from testbed.bench.sites import SwitchSite, never
+from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.armed_faults import Armed
-from testbed_drivers.dialects.far_end import FarEnd
-from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.far_end_wire import LineSession, Wire
 from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
 from testbed_drivers.switches.sonic_text import CIRCUIT_COLUMNS, STATUS_COLUMNS, circuit_id, table
 from testbed_drivers.switches.switch_box import FAULTS as BOX_FAULTS
 from testbed_drivers.switches.switch_box import SwitchBox
 
 FAULTS = {
-    "error": "refuses a command in the device's own words",
-    "busy": "refuses what it is told for `delay` seconds",
+    **ORDER_FAULTS,
     "login-rejected": "refuses every login",
     "stale-circuit": "deletes a circuit of `port` from its configuration, not from its hardware",
 }
@@ -60,13 +58,8 @@ class SonicOcsFarEnd(FarEnd):
         self._outputs = max(site.egress) - self._inputs
         self._box = SwitchBox(site, self.faults, self.lock)
         self._configured: Pairs = {}
-        self._busy_until = 0.0
-        self.at_once |= {
-            "busy": self._be_busy,
-            "meddled": self._meddle,
-            "restart": lambda _: self._restart(self._configured),
-            "restart-wrong": lambda _: self._restart(self._box.crossed()),
-        }
+        self.at_once |= self._box.at_once(self.hang_up, lambda: self._configured)
+        self.at_once["meddled"] = self._meddle
 
     def admits(self, user: str, password: str | None) -> bool:
         """Let in whoever has a key; with a password, if the options name it, only with that."""
@@ -76,15 +69,11 @@ class SonicOcsFarEnd(FarEnd):
             return True
         return hmac.compare_digest(password.encode(), self._password.reveal().encode())
 
-    def session(
-        self,
-        send: Callable[[bytes], None],
-        *,
-        serial: bool = False,
-        hang_up: Callable[[], None] = never,
-    ) -> CommandSession:
-        """Open a conversation: one SSH connection, with commands as lines."""
-        return CommandSession(self, self.wire(send, hang_up, _SUCCESS))
+    def _reply_end(self, serial: bool) -> bytes:
+        return _SUCCESS
+
+    def _conversation(self, wire: Wire) -> LineSession:
+        return LineSession(wire, self.execute)
 
     def execute(self, line: str) -> bytes:
         """Carry out one command; return its output and exit status."""
@@ -122,7 +111,7 @@ class SonicOcsFarEnd(FarEnd):
 
     def _configure(self, words: list[str]) -> str:
         verb = " ".join(words[:1])
-        if self.scheduler.now() < self._busy_until:
+        if self.is_busy:
             raise Failed("Error: the switch is busy, try again later")
         if self.faults.strikes("error", f"config ocs cross-connect {verb}"):
             raise Failed("Error: the operation failed in the hardware")
@@ -185,20 +174,12 @@ class SonicOcsFarEnd(FarEnd):
 
     # --- what happens by itself ---------------------------------------------------------------
 
-    def _be_busy(self, fault: Armed) -> None:
-        self._busy_until = self.scheduler.now() + fault.delay
-
     def _meddle(self, fault: Armed) -> None:
         """Delete the circuit of a port, or all, as somebody at another console would."""
         with self.lock:
             kept = {i: e for i, e in self._configured.items() if fault.port not in (None, i, e)}
             self._configured = kept
             self._box.meddle(fault)
-
-    def _restart(self, circuits: Pairs) -> None:
-        with self.lock:
-            self._box.restart(dict(circuits))
-        self.hang_up()
 
     # --- showing ------------------------------------------------------------------------------
 
@@ -235,19 +216,3 @@ class SonicOcsFarEnd(FarEnd):
 def _in_the_way(pairs: Pairs, ends: frozenset[int], held: Pairs) -> Pairs:
     """Return what is held on some ports and is not among the pairs."""
     return {i: e for i, e in held.items() if ends & {i, e} and pairs.get(i) != e}
-
-
-class CommandSession:
-    """One client's connection: bytes to commands, and answers back."""
-
-    def __init__(self, far_end: SonicOcsFarEnd, wire: Wire) -> None:
-        self._far_end = far_end
-        self._wire = wire
-        self._begun = b""
-
-    def receive(self, data: bytes) -> None:
-        """Take bytes in any pieces; a command ends with LF."""
-        *lines, self._begun = (self._begun + data).split(b"\n")
-        for line in lines:
-            command = line.decode("utf-8", "replace")
-            self._wire.reply(self._far_end.execute(command), command)

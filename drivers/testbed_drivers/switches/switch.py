@@ -14,12 +14,11 @@ from testbed.errors import LinkLost, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings
+from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
 MOST_PORTS = 4096
 """Inputs, or outputs; the largest switches that are sold have a few hundred of each."""
-_LONGEST = 300
-"""Characters of a refusal that are passed on."""
 
 
 class Done(NamedTuple):
@@ -28,19 +27,6 @@ class Done(NamedTuple):
     commanded: float
     answered: float
     refused: Mapping[int, str] = {}
-
-
-class Dialect(Protocol):
-    """What every dialect of a switch offers besides its own questions and orders."""
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-
-    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
-
-    def close(self) -> None:
-        """Close the line; safe to call twice."""
 
 
 class SwitchOptions(Protocol):
@@ -62,7 +48,7 @@ class Switch(ABC):
     made.
     """
 
-    _dialect: Dialect
+    _dialect: Dialect[Any]
 
     def __init__(self, name: str, ports: frozenset[int], timeouts: Timeouts = DEFAULT) -> None:
         self._name = name
@@ -91,7 +77,7 @@ class Switch(ABC):
             stamp = now()
             done = self._carry_out(change, budget) if change else Done(stamp, stamp)
             state = self.state(deadline)
-            refused = {i: excerpt(words, _LONGEST) for i, words in done.refused.items()}
+            refused = {i: excerpt(words, LONGEST_ANSWER) for i, words in done.refused.items()}
             return Applied(done.commanded, done.answered, now(), state, refused)
 
     def presume(self, state: State) -> None:  # noqa: B027 - most can be asked

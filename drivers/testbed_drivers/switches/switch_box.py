@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from math import inf
 from threading import RLock
 
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.armed_faults import Armed, ArmedFaults
+from testbed_drivers.dialects.far_end import DEVICE_FAULTS
 
 FAULTS = {
-    "stuck": "accepts a change of `port`, but neither the device nor the read-back follows",
-    "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
+    **DEVICE_FAULTS,
     "partial": "does the first half of a list of circuits and reports no error",
     "misrouted": "connects `port` to the next free egress port and reads that back",
     "dim": "connects `port` and reads it back as done, but 30 dB are lost on the way",
@@ -210,7 +210,33 @@ class SwitchBox:
             self._take_down(there)
             self._show()
 
-    def crossed(self) -> dict[int, int]:
+    def at_once(
+        self,
+        hang_up: Callable[[], None],
+        remembered: Callable[[], Mapping[int, int]] | None = None,
+    ) -> dict[str, Callable[[Armed], None]]:
+        """Return what the faults do that happen when they are armed.
+
+        `remembered` are the circuits that outlast a loss of power, by default those of a new box;
+        `hang_up` ends the lines of all clients.
+        """
+
+        def restart(circuits: Mapping[int, int]) -> None:
+            with self._lock:
+                self.restart(circuits)
+            hang_up()
+
+        return {
+            "meddled": self.meddle,
+            "restart": lambda _: restart((remembered or self._new)()),
+            "restart-wrong": lambda _: restart(self.crossed()),
+        }
+
+    def _new(self) -> Mapping[int, int]:
+        """Return the circuits of a box whose power comes for the first time."""
+        return {}
+
+    def crossed(self) -> Mapping[int, int]:
         """Return the circuits with their egress ports handed round: what nobody asked for."""
         rows = sorted(self.commanded.items())
         egress = [e for _, e in rows]

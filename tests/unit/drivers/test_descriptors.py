@@ -10,7 +10,6 @@ from testbed.plugins import kinds
 from testbed_drivers.dialects import far_end_wire, rest_far_end, scpi_far_end, tl1_far_end
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.light import power_meters_far_end
-from testbed_drivers.power import redfish_far_end
 from testbed_drivers.switches import (
     calient_rest_far_end,
     mzi_far_end,
@@ -63,7 +62,6 @@ def test_the_readme_lists_exactly_the_faults_there_are():
         mzi_far_end,
         rest_far_end,
         calient_rest_far_end,
-        redfish_far_end,
         sonic_ocs_far_end,
         photonic_mesh_far_end,
         power_meters_far_end,
