@@ -1,8 +1,4 @@
-"""The inside of an optical switch, whatever it speaks: mirrors, shutters, light; and its faults.
-
-A circuit is dark while its mirror moves. Light loses a decibel or two on its way, more through an
-attenuator; a circuit carries packets when what leaves it is enough for the receiver behind it.
-"""
+"""An optical switch as its dialect commands it: what it was told, what it does, its faults."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from threading import RLock
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.armed_faults import Armed, ArmedFaults
 from testbed_drivers.dialects.far_end import DEVICE_FAULTS
+from testbed_drivers.switches.switch_optics import SwitchOptics
 
 FAULTS = {
     **DEVICE_FAULTS,
@@ -34,43 +31,27 @@ FAULTS = {
 }
 """What the inside of a switch can do wrong."""
 
-FLOOR = -50.0
-"""dBm below which a power monitor sees nothing."""
-_DIM_LOSS = 30.0
 _HISTORY = 64
 """Changes that a late read-back can be late by."""
 _LONGEST = 4.0
 """Times the settle time that the slowest move takes when moves differ."""
 
 
-class SwitchBox:
-    """Mirrors from ingress to egress ports, at a site; all methods run under the far end's lock.
+class SwitchBox(SwitchOptics):
+    """An optical switch at a site, as its dialect commands it and shows it to clients.
 
-    `site.lit` is called with the lock held, so it hears changes in order and must not ask back.
+    All methods but `refresh` and `meddle` run under the far end's lock.
     """
 
     def __init__(self, site: SwitchSite, faults: ArmedFaults, lock: RLock) -> None:
-        self.site = site
+        super().__init__(site, lock)
         self.commanded: dict[int, int] = {}
         """What a read-back of commands shows."""
-        self.saved: dict[int, int] = {}
-        """What the box has kept in memory that outlasts a loss of power."""
         self.moves = 0
         self._faults = faults
-        self._lock = lock
         self._chance = random.Random(site.seed)
-        self._loss: dict[tuple[int, int], float] = {}
-        self._mirrors: dict[int, int] = {}
         self._aimed_by: dict[int, int] = {}
         """By egress port, the ingress port whose mirror was aimed at it last."""
-        self._settling: dict[int, object] = {}
-        self._shut: set[int] = set()
-        self._failed: set[int] = set()
-        self._attenuation: dict[int, float] = {}
-        self._dim: set[int] = set()
-        self._lit: dict[int, int] = {}
-        self._destroyed: set[int] = set()
-        """The egress ports whose receiver got more light than it bears."""
         self._history: deque[tuple[float, dict[int, int]]] = deque([(-inf, {})], _HISTORY)
         """What a read-back showed from when on, newest last."""
         self._is_others_turn = False
@@ -156,44 +137,11 @@ class SwitchBox:
         if others and pairs and self._strikes("swept", *pairs, *pairs.values()):
             self._take_down(others[-1:])
 
-    def shut(self, ports: Iterable[int]) -> None:
-        """Close the shutters of ports."""
-        self._shut.update(ports)
-        self._show()
-
-    def unshut(self, ports: Iterable[int]) -> None:
-        """Open the shutters of ports."""
-        self._shut.difference_update(ports)
-        self._show()
-
-    def is_shut(self, port: int) -> bool:
-        """Tell whether a port's shutter is closed."""
-        return port in self._shut
-
-    def attenuate(self, port: int, decibels: float) -> None:
-        """Let light through a port lose that much more."""
-        self._attenuation[port] = decibels
-        self._show()
-
     def unsteady(self) -> dict[int, str]:
         """Return the circuits that are not in order: `moving` or `failed`, by ingress."""
         words = dict.fromkeys(self._settling.keys() & self.commanded.keys(), "moving")
         failed = {i for i, e in self.commanded.items() if self._failed & {i, e}}
         return words | dict.fromkeys(failed, "failed")
-
-    def has_failed(self, port: int) -> bool:
-        """Tell whether a port is flagged as failed."""
-        return port in self._failed
-
-    def power(self, port: int) -> float | None:
-        """Return what the monitor of a port sees, in dBm; None below its floor."""
-        enters = port in self.site.ingress
-        return _seen(self.site.launched(port) if enters else self._leaves(port))
-
-    def refresh(self) -> None:
-        """Look at the light again: what enters, or what a fibre takes, has changed."""
-        with self._lock:
-            self._show()
 
     def restart(self, circuits: Mapping[int, int]) -> None:
         """Lose power and come back with these circuits; what was shut is open then."""
@@ -299,68 +247,14 @@ class SwitchBox:
             self._settling.pop(ingress, None)
         self._failed.difference_update(ports)
 
-    def _passing(self) -> dict[int, int]:
-        """Return the circuits whose mirrors stand still and whose shutters are open."""
-        dark = self._shut | self._failed
-        still = {i: e for i, e in self._mirrors.items() if i not in self._settling}
-        return {i: e for i, e in still.items() if not dark & {i, e}} if dark else still
-
-    def _level(self, ingress: int, egress: int) -> float | None:
-        launched = self.site.launched(ingress)
-        if launched is None:
-            return None
-        path = (min(ingress, egress), max(ingress, egress))
-        if path not in self._loss:
-            self._loss[path] = random.Random(f"{self.site.seed} {path}").uniform(0.6, 1.6)
-        lost = self._loss[path] + self._attenuation.get(ingress, 0.0)
-        lost += self._attenuation.get(egress, 0.0)
-        return launched - lost - (_DIM_LOSS if {ingress, egress} & self._dim else 0.0)
-
-    def _leaving(self, egress: int) -> float | None:
-        with self._lock:
-            return _seen(self._leaves(egress))
-
-    def _leaves(self, port: int) -> float | None:
-        """Return the light that leaves at a port, in dBm; None when it is dark."""
-        ways = self._ways(self._passing())
-        source = next((i for i, e in ways.items() if e == port), None)
-        return None if source is None else self._level(source, port)
-
-    def _ways(self, circuits: Mapping[int, int]) -> dict[int, int]:
-        """Return from where to where light goes through circuits, at this site."""
-        back = {e: i for i, e in circuits.items()} if self.site.both_ways else {}
-        return {**circuits, **back}
+    def _show(self) -> None:
+        self._note()
+        super()._show()
 
     def _note(self) -> None:
         """Remember since when a read-back shows what it shows."""
         if self._history[-1][1] != self.commanded:
             self._history.append((self.site.scheduler.now(), dict(self.commanded)))
-
-    def _show(self) -> None:
-        """Tell the site what carries light, when that changed."""
-        self._note()
-        passing = self._ways(self._passing())
-        if self.site.bears:
-            passing = {i: e for i, e in passing.items() if self._bears(i, e)}
-        lit = {i: e for i, e in passing.items() if self._is_enough(i, e)}
-        if lit != self._lit:
-            self._lit = lit
-            self.site.lit(dict(lit))
-
-    def _bears(self, ingress: int, egress: int) -> bool:
-        """Tell whether the receiver of a circuit is whole; once it got too much, it never is."""
-        level, most = self._level(ingress, egress), self.site.bears.get(egress)
-        if level is not None and most is not None and egress not in self._destroyed:
-            arrives = level - self.site.beyond(egress)
-            if arrives > most:
-                self._destroyed.add(egress)
-                self.site.destroyed(egress, arrives)
-        return egress not in self._destroyed
-
-    def _is_enough(self, ingress: int, egress: int) -> bool:
-        # A dark input is no matter of the switch: the circuit stands, whoever lights it.
-        level = self._level(ingress, egress)
-        return level is None or level - self.site.beyond(egress) >= self.site.sensitivity
 
     def _done_of(self, pairs: dict[int, int]) -> dict[int, int]:
         """Return the part of a list that is carried out."""
@@ -381,11 +275,6 @@ class SwitchBox:
 
     def _strikes(self, name: str, *ports: int) -> bool:
         return self._faults.strikes(name, "", *ports) is not None
-
-
-def _seen(level: float | None) -> float | None:
-    """Return what a monitor sees of a level; None below its floor."""
-    return level if level is not None and level > FLOOR else None
 
 
 def _without(circuits: dict[int, int], some: set[int]) -> dict[int, int]:
