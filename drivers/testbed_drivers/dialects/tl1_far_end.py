@@ -17,7 +17,7 @@ from testbed.secret import Secret
 from testbed_drivers.dialects.armed_faults import Armed
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
-from testbed_drivers.dialects.tl1_syntax import Received, Request, command, command_end
+from testbed_drivers.dialects.tl1_commands import Command, command, command_end
 
 FAULTS = {
     **ORDER_FAULTS,
@@ -34,7 +34,7 @@ _IDLE_SECONDS = 3600.0
 _SWITCHED_ON = datetime(2000, 1, 1)
 """What the clock of a box shows that nobody has set."""
 
-Handler = Callable[[Request], Sequence[str]]
+Handler = Callable[[Command], Sequence[str]]
 """Carries out a command; returns the lines of its answer, without their quotes."""
 
 
@@ -80,26 +80,25 @@ class Tl1FarEnd(FarEnd):
         self._sessions.add(session)
         return session
 
-    def execute(self, session: Tl1Session, received: Received) -> bytes:
+    def execute(self, session: Tl1Session, request: Command) -> bytes:
         """Carry out one command of a client; return its reply."""
         with self.lock:
             try:
-                rows = [f'"{_escaped(row)}"' for row in self._carried_out(session, received)]
-                return self._reply(received.ctag, "COMPLD", rows)
+                rows = [f'"{_escaped(row)}"' for row in self._carried_out(session, request)]
+                return self._reply(request.ctag, "COMPLD", rows)
             except Denied as denied:
                 rows = [denied.code, f"/* {denied.comment} */"]
-                return self._reply(received.ctag or "0", "DENY", rows)
+                return self._reply(request.ctag or "0", "DENY", rows)
 
     def alarm(self) -> bytes:
         """Return something that nobody asked for, with every character that ends a message."""
         rows = ['"1.1.1>2.1.1:LOS,TC;<"']
         return self._spoken(f"A  {next(self._alarms)} REPT EVT EQPT", rows) + b";"
 
-    def _carried_out(self, session: Tl1Session, received: Received) -> Sequence[str]:
-        request = received.request
-        if received.target not in ("", self._name):
+    def _carried_out(self, session: Tl1Session, request: Command) -> Sequence[str]:
+        if request.target not in ("", self._name):
             raise Denied("IITA", "Invalid Target Identifier")
-        if not (received.ctag.isalnum() and len(received.ctag) <= 6):
+        if not (request.ctag.isalnum() and len(request.ctag) <= 6):
             raise Denied("IICT", "Invalid Correlation Tag")
         now = self.scheduler.now()
         if now - session.heard > self.idle_seconds:
@@ -113,7 +112,7 @@ class Tl1FarEnd(FarEnd):
             return _SESSION_VERBS[request.verb](session)
         return self._handler(request)(request)
 
-    def _handler(self, request: Request) -> Handler:
+    def _handler(self, request: Command) -> Handler:
         if request.verb not in self._table:
             raise Denied("ICNV", "Invalid Command")
         if not request.verb.startswith("RTRV-"):
@@ -123,7 +122,7 @@ class Tl1FarEnd(FarEnd):
                 raise Denied("SROF", "Requested Operation Failed")
         return self._table[request.verb]
 
-    def _log_in(self, session: Tl1Session, request: Request) -> Sequence[str]:
+    def _log_in(self, session: Tl1Session, request: Command) -> Sequence[str]:
         rejected = self.faults.strikes("login-rejected", request.verb)
         if rejected or self._accounts.get(request.aid) != request.block(1):
             raise Denied("PIUI", "Invalid User Identity")
@@ -184,14 +183,14 @@ class Tl1Session:
         return ()
 
     def _answer(self, line: bytes) -> None:
-        text, received = line.decode("ascii", "replace"), command(line)
+        text, request = line.decode("ascii", "replace"), command(line)
         strikes = self._far_end.faults.strikes
         alarmed = self.hears_alarms and strikes("alarms", text)
         if alarmed:
             self._wire.say(self._far_end.alarm() + self._far_end.alarm())
-        reply = self._far_end.execute(self, received)
+        reply = self._far_end.execute(self, request)
         if slow := strikes("in-progress", text):
-            self._wire.say(f"\r\nIP {received.ctag}\r\n<".encode("ascii"))
+            self._wire.say(f"\r\nIP {request.ctag}\r\n<".encode("ascii"))
             when = self._far_end.scheduler.now() + slow.delay
             self._far_end.scheduler.call_at(when, lambda: self._wire.reply(reply, text))
         else:

@@ -1,4 +1,4 @@
-"""The words of TL1, used by both ends: requests, replies, acknowledgements, alarms. Pure.
+"""The grammar of TL1, host side: requests, replies, acknowledgements, alarms. Pure.
 
 Grammar: TL1 as Telcordia GR-831 has it, as far as it is described in public. A message ends with
 `;` (the last), `>` (more blocks follow) or `<` (an acknowledgement), but names such as
@@ -8,7 +8,7 @@ Grammar: TL1 as Telcordia GR-831 has it, as far as it is described in public. A 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MEANINGS = {
@@ -48,22 +48,9 @@ class Request:
         """Return the command as it is sent, with an empty target."""
         return ":".join((self.verb, "", self.aid, ctag, *self.blocks)) + ";"
 
-    def block(self, number: int) -> str:
-        """Return a block, empty when it was left out."""
-        return self.blocks[number] if number < len(self.blocks) else ""
-
     def __str__(self) -> str:
         """Return what may be told of it: blocks may hold a password."""
         return f"{self.verb} {self.aid}".strip()
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """One command as it arrived: with its target and its correlation tag."""
-
-    target: str
-    ctag: str
-    request: Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +116,6 @@ def message_end(data: bytes) -> int:
     return match.end() if match else 0
 
 
-def command_end(data: bytes) -> int:
-    """Cut off the first whole command of a host, in the sense of `Cut`."""
-    match = _COMMAND.match(data)
-    return match.end() if match else 0
-
-
 def message(data: bytes) -> tuple[str, Message]:
     """Return a message with what stands before it, which is none of TL1's, and may be a banner.
 
@@ -162,24 +143,9 @@ def message(data: bytes) -> tuple[str, Message]:
     return before, reply
 
 
-def command(data: bytes) -> Received:
-    """Return a command that arrived; what it left out is empty."""
-    text = data.decode("ascii", "replace").strip().removesuffix(";")
-    fields = _fields(text, ":")
-    verb, target, aid, ctag = (part.strip() for part in [*fields, "", "", ""][:4])
-    return Received(target, ctag, Request(verb.upper(), aid, tuple(fields[4:])))
-
-
 def listed(items: Iterable[int]) -> str:
     """Return ports as TL1 lists them: `1&2&5`."""
     return "&".join(map(str, items))
-
-
-def unlisted(text: str) -> list[int]:
-    """Return the ports of a list such as `1&2&&5`, ranges written out; ValueError for another."""
-    if not _LIST.fullmatch(text):
-        raise ValueError(f"{text!r} is not a list of ports")
-    return list(_expanded(text))
 
 
 def keyed(text: str) -> dict[str, str]:
@@ -218,33 +184,14 @@ def _unquoted(line: str) -> str:
     return _ESCAPED.sub(r"\1", match[1]) if "\\" in line else match[1]
 
 
-def _fields(text: str, separator: str) -> list[str]:
-    """Return what a separator parts outside quotes."""
-    fields = [""]
-    for piece in re.findall(rf'"[^"]*"|{separator}|[^"{separator}]+|"', text):
-        if piece == separator:
-            fields.append("")
-        else:
-            fields[-1] += piece
-    return fields
-
-
-def _expanded(text: str) -> Iterator[int]:
-    for part in re.findall(r"\d+(?:&&\d+)?", text):
-        first, _, last = part.partition("&&")
-        yield from range(int(first), int(last or first) + 1)
-
-
 # Each text is matched in one way only, so that one which is not whole yet is given up at once.
 # No possessive quantifiers: CPython 3.11.0 to 3.11.3 miscompiles them inside groups.
 _TEXT = rb'"(?:\\[^\r\n]|[^"\\\r\n])*["\r\n]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/'
 _MESSAGE = re.compile(rb'[^;<>"/]*(?:(?:%s|/(?!\*))[^;<>"/]*)*[;<>]' % _TEXT)
-_COMMAND = re.compile(rb'[^;"]*(?:"[^"]*"[^;"]*)*;')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 _ESCAPED = re.compile(r"\\(.)")
 _QUOTED = re.compile(r'(?P<string>"(?:\\[^\r\n]|[^"\\\r\n])*")|/\*(?P<comment>.*?)\*/', re.DOTALL)
 _CODE = re.compile(r"[A-Z]{4}\b")
-_LIST = re.compile(r"\d{1,5}(?:&&?\d{1,5})*")
 _BEFORE_KEY = re.compile(r",(?=\s*[A-Z]+\d*=)")
 _ACKNOWLEDGEMENT = re.compile(
     r"(?P<before>.*?)(?:^|[\r\n])(?P<code>IP|PF|OK|NA|NG|RL) +(?P<ctag>\S+)\s*", re.DOTALL

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.frames_far_end import FramesFarEnd
-from testbed_drivers.switches.agiltron import ASK, GO
 from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import channels
 from testbed_drivers.switches.selector_box import LIT_FAULTS, SelectorBox
 from testbed_drivers.switches.switch import sides
+
+_GO = b"\x01\x12\x00"
+_ASK = b"\x01\x11\x00"
 
 
 class AgiltronFarEnd(FramesFarEnd):
@@ -27,9 +29,9 @@ class AgiltronFarEnd(FramesFarEnd):
         self.at_once |= self._box.at_once(self.hang_up)
 
     def _carry_out(self, frame: bytes) -> bytes:
-        if frame == ASK + b"\0":
-            return ASK + bytes([self._box.read_back()[1] - 1])
-        if frame[:3] == GO and 1 <= frame[3] <= len(self._positions):
+        if frame == _ASK + b"\0":
+            return _ASK + bytes([self._box.read_back()[1] - 1])
+        if frame[:3] == _GO and 1 <= frame[3] <= len(self._positions):
             self._box.point(self._positions[frame[3] - 1])
             return frame
         return b""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.bench.sites import SwitchSite
+from testbed_drivers.dialects.tl1_commands import Command
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
-from testbed_drivers.dialects.tl1_syntax import Request
 from testbed_drivers.switches import switch_box
 from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.switch_box import SwitchBox
@@ -72,7 +72,7 @@ class CalientFarEnd(Tl1FarEnd):
             ],
         }
 
-    def _enter(self, request: Request) -> Sequence[str]:
+    def _enter(self, request: Command) -> Sequence[str]:
         """Define a circuit; its payload is `[group],1WAY|2WAY[,name]`."""
         ends = request.aid.split(",")
         if len(ends) != 2:
@@ -91,7 +91,7 @@ class CalientFarEnd(Tl1FarEnd):
         self._circuits[name] = Circuit(name, group or "SYSTEM", kind, pairs)
         return ()
 
-    def _activate(self, request: Request) -> Sequence[str]:
+    def _activate(self, request: Command) -> Sequence[str]:
         circuit = self._named(request)
         in_the_way = [c for c in self._circuits.values() if c is not circuit and c.meets(circuit)]
         if in_the_way and self._box.site.conflict == "ignore":
@@ -104,7 +104,7 @@ class CalientFarEnd(Tl1FarEnd):
         circuit.active = True
         return ()
 
-    def _cancel(self, request: Request) -> Sequence[str]:
+    def _cancel(self, request: Command) -> Sequence[str]:
         circuit = self._named(request)
         shown = self._shown(circuit)
         self._box.disconnect(shown)
@@ -112,19 +112,19 @@ class CalientFarEnd(Tl1FarEnd):
         circuit.active = bool(self._shown(circuit))
         return ()
 
-    def _delete(self, request: Request) -> Sequence[str]:
+    def _delete(self, request: Command) -> Sequence[str]:
         circuit = self._named(request)
         if circuit.active:
             raise Denied("SROF", "Connection is in service")
         del self._circuits[circuit.name]
         return ()
 
-    def _delete_all(self, request: Request) -> Sequence[str]:
+    def _delete_all(self, request: Command) -> Sequence[str]:
         self._box.disconnect(self._box.commanded)
         self._circuits.clear()
         return ()
 
-    def _cross_connects(self, request: Request) -> Sequence[str]:
+    def _cross_connects(self, request: Command) -> Sequence[str]:
         """Return the rows of all circuits, or of those that the payload names."""
         wanted = {part for part in request.block(1).split(",") if part}
         circuits = list(self._remembered().values())
@@ -183,7 +183,7 @@ class CalientFarEnd(Tl1FarEnd):
         defined = {end for circuit in self._circuits.values() for end in circuit.ends}
         return defined | {p for pair in self._box.commanded.items() for p in pair}
 
-    def _named(self, request: Request) -> Circuit:
+    def _named(self, request: Command) -> Circuit:
         """Return the circuit of a payload `name[,group]` or `,group,name`."""
         circuits = self._remembered()
         for part in request.block(1).split(","):

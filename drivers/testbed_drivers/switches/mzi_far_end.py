@@ -15,7 +15,7 @@ from testbed.fabric.device import State
 from testbed_drivers.dialects.armed_faults import ArmedFaults
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.switches.descriptors.selectors import MziOptions
-from testbed_drivers.switches.mzi import BAR, CROSS
+from testbed_drivers.switches.selector import positions_of
 from testbed_drivers.switches.selector_box import ELEMENT_FAULTS, SelectorBox
 from testbed_drivers.switches.switch import sides
 
@@ -24,6 +24,7 @@ FAULTS = {
 }
 """What an interferometer can do wrong beyond the faults of any switch."""
 
+BAR, CROSS = positions_of(2)
 EXTINCTION = 25.0
 """dB between the light at the right output and at the wrong one."""
 CLEAN = 10.0

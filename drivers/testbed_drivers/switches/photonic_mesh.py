@@ -14,7 +14,7 @@ state whether its first sending arrived or not. Until then no other change is ma
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
@@ -32,11 +32,10 @@ from testbed.errors import (
 )
 from testbed.fabric.change import Change, after
 from testbed.fabric.device import Capabilities, State
-from testbed.fabric.mesh import Mesh, Setting, hexagonal
+from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
 from testbed.fabric.mesh_routes import Routing, route
 from testbed_drivers.dialects.session import SerialNumber, Session
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
-from testbed_drivers.switches.mesh_line import written
 from testbed_drivers.switches.switch import Done, Switch, capabilities_of, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
@@ -183,7 +182,7 @@ class PhotonicMesh(Switch):
 
         A refusal changes nothing, so it leaves the doubt that there was before, or none.
         """
-        order = written(dict(enumerate(setting))).encode() + b"\n"
+        order = cells_line(dict(enumerate(setting))).encode() + b"\n"
         before = self._doubted
         with self._visit(deadline) as line:
             self._session.tracer("send", order)
@@ -256,3 +255,8 @@ def _built(name: str, options: PhotonicMeshOptions) -> Mesh:
         return hexagonal(options.width, options.height, options.ingress, options.egress)
     except ValueError as error:
         raise UsageError(f"{name}: {error}", hint="correct its options in the lab file") from error
+
+
+def cells_line(gates: Mapping[int, Gate]) -> str:
+    """Return the line, without its end, that sets some cells: a Python list of cells and gates."""
+    return f"[{', '.join(f'({cell}, {gate.value!r})' for cell, gate in sorted(gates.items()))}]"

@@ -7,6 +7,7 @@ the greeting, the status text, and that cells which a line does not list stay as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from testbed.bench.sites import SwitchSite
@@ -16,7 +17,6 @@ from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.switches import switch_box
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
-from testbed_drivers.switches.mesh_line import read
 from testbed_drivers.switches.switch_box import SwitchBox
 
 _OF_ANY_SWITCH = ("lie", "dim", "slow", "meddled", "restart")
@@ -25,6 +25,10 @@ FAULTS = {
     "cell-stuck": "leaves the cell with the number `port`, or any, as it is; reports no error",
 }
 """What a mesh of cells can be told to do wrong; of the faults of any switch, those it can have."""
+
+_PAIR = r"\(\s*(\d+)\s*,\s*['\"]([=x])['\"]\s*,?\s*\)"
+_LIST = re.compile(rf"\s*\[\s*(?:{_PAIR}\s*(?:,\s*{_PAIR}\s*)*,?)?\s*\]\s*")
+"""A Python list such as `[(0, '='), (1, 'x')]`; it is read with a grammar, never evaluated."""
 
 
 class PhotonicMeshFarEnd(FarEnd):
@@ -66,7 +70,7 @@ class PhotonicMeshFarEnd(FarEnd):
             if self.faults.strikes("error", line):
                 return "ERROR: driving the heaters failed"
             try:
-                gates = read(line)
+                gates = cells_of(line)
             except ValueError as error:
                 return f"ERROR: {error}"
             if unknown := [cell for cell in gates if cell >= len(self._cells)]:
@@ -131,3 +135,14 @@ class MeshSession:
         self._over = True
         text = line.decode("ascii", "replace")
         self._wire.reply(f"{self._far_end.execute(text)}\n".encode(), text, last=True)
+
+
+def cells_of(line: str) -> dict[int, Gate]:
+    """Return the cells that a line sets; ValueError for what is no such list."""
+    if not _LIST.fullmatch(line):
+        raise ValueError("not a list of cells with '=' or 'x'")
+    rows = [(int(cell), Gate(gate)) for cell, gate in re.findall(_PAIR, line)]
+    gates = dict(rows)
+    if len(gates) != len(rows):
+        raise ValueError("a cell is listed twice")
+    return gates

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from testbed.bench.sites import SwitchSite
+from testbed_drivers.dialects.tl1_commands import Command, unlisted
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
-from testbed_drivers.dialects.tl1_syntax import Request, unlisted
 from testbed_drivers.switches import switch_box
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.polatis_far_end import size_at
@@ -55,7 +55,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
     def _model(self) -> str:
         return f"VST-{self._inputs}x{self._outputs}-LU1-DMHNS"
 
-    def _enter(self, request: Request) -> Sequence[str]:
+    def _enter(self, request: Command) -> Sequence[str]:
         lists = request.aid.split(",")
         if len(lists) != 2:
             raise Denied("IPMS", "Input, Parameter Missing")
@@ -72,23 +72,23 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         self._box.connect(pairs)
         return ()
 
-    def _delete(self, request: Request) -> Sequence[str]:
+    def _delete(self, request: Command) -> Sequence[str]:
         ports = set(self._named(request))
         commanded = self._box.commanded
         self._box.disconnect({i: e for i, e in commanded.items() if ports & {i, e}})
         return ()
 
-    def _patches(self, request: Request) -> Sequence[str]:
+    def _patches(self, request: Command) -> Sequence[str]:
         ports = set(self._named(request) if request.aid else self._all)
         rows = sorted(self._box.read_back().items())
         return [f"{i},{e}" for i, e in rows if ports & {i, e}]
 
-    def _equipment(self, request: Request) -> Sequence[str]:
+    def _equipment(self, request: Command) -> Sequence[str]:
         if (request.aid, request.block(2)) != ("SYSTEM", "PARAMETER=SIZE"):
             raise Denied("IDNV", "Input, Data Not Valid")
         return [f"SYSTEM:SIZE={self._inputs}x{self._outputs}"]
 
-    def _power(self, request: Request) -> Sequence[str]:
+    def _power(self, request: Command) -> Sequence[str]:
         ports = self._named(request)
         if dumb := [port for port in ports if not self._is_monitored(port)]:
             raise Denied("IIAC", f"No monitor at port {dumb[0]}")
@@ -100,19 +100,19 @@ class PolatisTl1FarEnd(Tl1FarEnd):
             return (port <= self._inputs) is (self._monitors == "inputs")
         return self._monitors is not False
 
-    def _shutters(self, request: Request) -> Sequence[str]:
+    def _shutters(self, request: Command) -> Sequence[str]:
         words = {True: "CLOSED", False: "OPEN"}
         return [f"{port}:{words[self._box.is_shut(port)]}" for port in self._named(request)]
 
-    def _shut(self, request: Request) -> Sequence[str]:
+    def _shut(self, request: Command) -> Sequence[str]:
         self._box.shut(self._named(request))
         return ()
 
-    def _unshut(self, request: Request) -> Sequence[str]:
+    def _unshut(self, request: Command) -> Sequence[str]:
         self._box.unshut(self._named(request))
         return ()
 
-    def _edit(self, request: Request) -> Sequence[str]:
+    def _edit(self, request: Command) -> Sequence[str]:
         key, _, minutes = request.block(2).partition("=")
         if (request.aid, key) != ("TIMEOUT", "ADMIN") or not minutes.isdigit():
             raise Denied("IDNV", "Input, Data Not Valid")
@@ -123,7 +123,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
     def _all(self) -> range:
         return range(1, self._inputs + self._outputs + 1)
 
-    def _named(self, request: Request) -> list[int]:
+    def _named(self, request: Command) -> list[int]:
         """Return the ports of a list, or all of them."""
         return list(self._all) if request.aid.upper() == "ALL" else self._ports(request.aid)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hmac
 import re
 import shlex
+from collections.abc import Iterable, Sequence
 
 from testbed.bench.contracts import EXIT_MARK
 from testbed.bench.sites import SwitchSite
@@ -19,7 +20,6 @@ from testbed_drivers.dialects.armed_faults import Armed
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.far_end_wire import LineSession, Wire
 from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
-from testbed_drivers.switches.sonic_text import CIRCUIT_COLUMNS, STATUS_COLUMNS, circuit_id, table
 from testbed_drivers.switches.switch_box import FAULTS as BOX_FAULTS
 from testbed_drivers.switches.switch_box import SwitchBox
 
@@ -30,6 +30,8 @@ FAULTS = {
 }
 """What the command line of such a switch can do wrong."""
 
+CIRCUIT_COLUMNS = ("id", "a_side", "b_side")
+STATUS_COLUMNS = (*CIRCUIT_COLUMNS, "a_side_status", "b_side_status")
 _SUCCESS = EXIT_MARK + b"0\n"
 _RANGE = re.compile(r"(\d+)A(?:\.\.(\d+)A)?-(\d+)B(?:\.\.(\d+)B)?", re.IGNORECASE)
 _MODES = ("update", "safe", "overwrite")
@@ -208,11 +210,19 @@ class SonicOcsFarEnd(FarEnd):
         return "tuning" if self._box.unsteady().get(ingress) == "moving" else "tuned"
 
     def _row(self, row: tuple[int, int]) -> tuple[str, str, str]:
-        name = circuit_id((row[0], row[1] - self._inputs))
-        a_side, _, b_side = name.partition("-")
-        return name, a_side, b_side
+        a_side, b_side = f"{row[0]}A", f"{row[1] - self._inputs}B"
+        return f"{a_side}-{b_side}", a_side, b_side
 
 
 def _in_the_way(pairs: Pairs, ends: frozenset[int], held: Pairs) -> Pairs:
     """Return what is held on some ports and is not among the pairs."""
     return {i: e for i, e in held.items() if ends & {i, e} and pairs.get(i) != e}
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as SONiC prints it."""
+    lines = [tuple(columns), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, tuple("-" * width for width in widths))
+    spaced = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    return "\n".join(spaced) + "\n"

@@ -1,4 +1,4 @@
-"""The text of SONiC's command line for optical circuit switches, for both ends of the wire.
+"""The text of SONiC's command line for optical circuit switches, as a host writes and reads it.
 
 Tables as its high-level design shows them (sonic-net/SONiC, OCS HLD, section 9.2): a line of
 column names, a line of dashes, one line a row, columns of words.
@@ -7,13 +7,13 @@ column names, a line of dashes, one line a row, columns of words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 Circuit = tuple[int, int]
 """Numbers of an A-side and of a B-side port."""
 
-CIRCUIT_COLUMNS = ("id", "a_side", "b_side")
-STATUS_COLUMNS = (*CIRCUIT_COLUMNS, "a_side_status", "b_side_status")
+_CIRCUIT_COLUMNS = ("id", "a_side", "b_side")
+_STATUS_COLUMNS = (*_CIRCUIT_COLUMNS, "a_side_status", "b_side_status")
 
 _ID = re.compile(r"(\d+)A-(\d+)B")
 _PORT = re.compile(r"(\d+)([AB])")
@@ -34,12 +34,12 @@ def circuit(name: str) -> Circuit:
 
 def configured_circuits(text: str) -> list[Circuit]:
     """Return the circuits of `show ocs cross-connect config`."""
-    return [_circuit_of(row) for row in _rows(text, CIRCUIT_COLUMNS)]
+    return [_circuit_of(row) for row in _rows(text, _CIRCUIT_COLUMNS)]
 
 
 def circuit_statuses(text: str) -> dict[Circuit, tuple[str, str]]:
     """Return A-side and B-side status of the circuits of `show ocs cross-connect status`."""
-    return {_circuit_of(row): (row[3], row[4]) for row in _rows(text, STATUS_COLUMNS)}
+    return {_circuit_of(row): (row[3], row[4]) for row in _rows(text, _STATUS_COLUMNS)}
 
 
 def port_counts(text: str) -> tuple[int, int]:
@@ -60,15 +60,6 @@ def facts(text: str) -> dict[str, str]:
     """Return the lines `name: value` of `show version`."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, found, value in pairs if found}
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as SONiC prints it."""
-    lines = [tuple(columns), *map(tuple, rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, tuple("-" * width for width in widths))
-    spaced = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
-    return "\n".join(spaced) + "\n"
 
 
 def _rows(text: str, columns: Sequence[str]) -> list[list[str]]:
