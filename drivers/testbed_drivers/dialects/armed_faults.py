@@ -12,7 +12,7 @@ from testbed.plugins import nearest
 
 
 @dataclass(slots=True)
-class Armed:
+class ArmedFault:
     """One fault and where it strikes; an empty scope is everywhere, until cleared."""
 
     name: str
@@ -37,7 +37,7 @@ class ArmedFaults:
     def __init__(self, known: Mapping[str, str], seed: int) -> None:
         self.known = known
         self._chance = random.Random(seed)
-        self._armed: list[Armed] = []
+        self._armed: list[ArmedFault] = []
         self._struck: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -46,7 +46,7 @@ class ArmedFaults:
         """Tell whether any fault may strike at all."""
         return bool(self._armed)
 
-    def arm(self, fault: Armed) -> None:
+    def arm(self, fault: ArmedFault) -> None:
         """Let a fault strike from now on; ValueError for a name that is not known."""
         if fault.name not in self.known:
             raise ValueError(f"no fault {fault.name!r}; {nearest(fault.name, list(self.known))}")
@@ -58,7 +58,7 @@ class ArmedFaults:
         with self._lock:
             self._armed = [fault for fault in self._armed if name and fault.name != name]
 
-    def strikes(self, name: str, command: str = "", *ports: int | str) -> Armed | None:
+    def strikes(self, name: str, command: str = "", *ports: int | str) -> ArmedFault | None:
         """Return the fault that strikes here, used up by one; None when all is well."""
         if not self._armed:
             return None

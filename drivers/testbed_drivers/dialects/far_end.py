@@ -9,9 +9,9 @@ from typing import Any
 from weakref import WeakSet
 
 from testbed.bench.sites import FarEndSession, Scheduler, never
-from testbed_drivers.dialects import far_end_wire
-from testbed_drivers.dialects.armed_faults import Armed, ArmedFaults
-from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.dialects import client_connection
+from testbed_drivers.dialects.armed_faults import ArmedFault, ArmedFaults
+from testbed_drivers.dialects.client_connection import ClientConnection
 
 ORDER_FAULTS = {
     "error": "refuses a command in the device's own words",
@@ -34,13 +34,13 @@ class FarEnd(ABC):
 
     def __init__(self, faults: Mapping[str, str], scheduler: Scheduler, seed: int) -> None:
         self.lock = threading.RLock()
-        self.faults = ArmedFaults({**far_end_wire.FAULTS, **faults}, seed)
-        self.at_once: dict[str, Callable[[Armed], None]] = {}
+        self.faults = ArmedFaults({**client_connection.FAULTS, **faults}, seed)
+        self.at_once: dict[str, Callable[[ArmedFault], None]] = {}
         if "busy" in faults:
             self.at_once["busy"] = self._be_busy
         self.scheduler = scheduler
         self._seed = seed
-        self._wires: WeakSet[Wire] = WeakSet()
+        self._connections: WeakSet[ClientConnection] = WeakSet()
         self._busy_until = 0.0
 
     def session(
@@ -52,9 +52,9 @@ class FarEnd(ABC):
     ) -> FarEndSession:
         """Open a conversation whose replies go to `send`."""
         end = self._reply_end(serial)
-        wire = Wire(send, hang_up, end, self.faults, self.scheduler, self._seed)
-        self._wires.add(wire)
-        return self._conversation(wire)
+        connection = ClientConnection(send, hang_up, end, self.faults, self.scheduler, self._seed)
+        self._connections.add(connection)
+        return self._conversation(connection)
 
     @property
     def known_faults(self) -> Mapping[str, str]:
@@ -62,8 +62,8 @@ class FarEnd(ABC):
         return self.faults.known
 
     def fault(self, name: str, **scope: Any) -> None:
-        """Misbehave from now on as `name` says, within `scope` (the fields of `Armed`)."""
-        fault = Armed(name, **scope)
+        """Misbehave from now on as `name` says, within `scope` (the fields of `ArmedFault`)."""
+        fault = ArmedFault(name, **scope)
         if action := self.at_once.get(name):
             action(fault)
             self.faults.happened(name)
@@ -85,16 +85,16 @@ class FarEnd(ABC):
 
     def hang_up(self) -> None:
         """Hang up on every client."""
-        for wire in list(self._wires):
-            wire.hang_up()
+        for connection in list(self._connections):
+            connection.hang_up()
 
     def _reply_end(self, serial: bool) -> bytes:
         """Return what ends a reply, given whether the client came over a serial line."""
         return b""
 
     @abstractmethod
-    def _conversation(self, wire: Wire) -> FarEndSession:
-        """Return the conversation with a client whose way back is `wire`."""
+    def _conversation(self, connection: ClientConnection) -> FarEndSession:
+        """Return the conversation with a client whose way back is `connection`."""
 
-    def _be_busy(self, fault: Armed) -> None:
+    def _be_busy(self, fault: ArmedFault) -> None:
         self._busy_until = self.scheduler.now() + fault.delay

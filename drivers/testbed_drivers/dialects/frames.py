@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
-from testbed_drivers.dialects.dialogue import Dialogue
+from testbed_drivers.dialects.message_dialect import MessageDialect
 from testbed_drivers.transports.base import exactly
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
 
-class Frames(Dialogue[bytes]):
+class Frames(MessageDialect[bytes]):
     """Speak frames of `length` bytes each."""
 
     def __init__(

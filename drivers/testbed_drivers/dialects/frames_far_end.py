@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from testbed.bench.sites import Scheduler
+from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.far_end import FarEnd
-from testbed_drivers.dialects.far_end_wire import Wire
 
 _PAUSE = 0.02
 """Seconds of silence after which a frame that was begun is forgotten."""
@@ -32,8 +32,8 @@ class FramesFarEnd(FarEnd):
         self._answer = answer
         self._length = length
 
-    def _conversation(self, wire: Wire) -> FramesSession:
-        return FramesSession(self, wire, self._length)
+    def _conversation(self, connection: ClientConnection) -> FramesSession:
+        return FramesSession(self, connection, self._length)
 
     def execute(self, frame: bytes) -> bytes:
         """Carry out one frame; return its answer, or nothing."""
@@ -44,9 +44,9 @@ class FramesFarEnd(FarEnd):
 class FramesSession:
     """One client's line: bytes to frames, and answers back."""
 
-    def __init__(self, far_end: FramesFarEnd, wire: Wire, length: int) -> None:
+    def __init__(self, far_end: FramesFarEnd, connection: ClientConnection, length: int) -> None:
         self._far_end = far_end
-        self._wire = wire
+        self._connection = connection
         self._length = length
         self._begun = b""
         self._heard_at = 0.0
@@ -60,5 +60,5 @@ class FramesSession:
         while len(stream) >= self._length:
             frame, stream = stream[: self._length], stream[self._length :]
             if answer := self._far_end.execute(frame):
-                self._wire.reply(answer, frame.hex(" "))
+                self._connection.reply(answer, frame.hex(" "))
         self._begun = stream

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.dialects.client_connection import ClientConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,11 @@ class HttpSession:
     def __init__(
         self,
         answer: Callable[[Request], Answer],
-        wire: Wire,
+        connection: ClientConnection,
         media: str = "application/json",
     ) -> None:
         self._answer = answer
-        self._wire = wire
+        self._connection = connection
         self._media = media
         self._reader = RequestReader()
 
@@ -108,12 +108,14 @@ class HttpSession:
         try:
             requests = self._reader.feed(data)
         except ValueError as error:
-            self._wire.say(encoded(Answer(400, {"error": {"message": str(error)}}), self._media))
+            self._connection.say(
+                encoded(Answer(400, {"error": {"message": str(error)}}), self._media)
+            )
             return
         for request in requests:
             chunked = "transfer-encoding" in request.headers
             answer = Answer(411) if chunked else self._answer(request)
-            self._wire.reply(encoded(answer, self._media), str(request))
+            self._connection.reply(encoded(answer, self._media), str(request))
 
 
 def encoded(answer: Answer, media: str) -> bytes:

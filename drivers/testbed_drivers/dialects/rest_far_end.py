@@ -7,8 +7,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 from testbed.bench.sites import Scheduler
+from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
-from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.dialects.http_far_end import Answer, HttpSession, Request
 from testbed_drivers.dialects.options import HttpOptions
 
@@ -17,7 +17,7 @@ FAULTS = {
     "login-rejected": "refuses every login",
     "not-json": "carries out the command and answers with a page for people",
 }
-"""What every web service can be told to do wrong beyond the faults of any wire."""
+"""What every web service can be told to do wrong beyond the faults of any connection."""
 
 _PAGE = b"<html><body><h1>Management console</h1>Please log in.</body></html>"
 
@@ -35,8 +35,8 @@ class RestFarEnd(FarEnd):
         super().__init__({**FAULTS, **faults}, scheduler, seed)
         self._authorization = options.authorization()
 
-    def _conversation(self, wire: Wire) -> HttpSession:
-        return HttpSession(self._answer, wire, self.media)
+    def _conversation(self, connection: ClientConnection) -> HttpSession:
+        return HttpSession(self._answer, connection, self.media)
 
     @abstractmethod
     def _route(self, request: Request) -> Answer:

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from testbed.bench.sites import Scheduler
-from testbed_drivers.dialects.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
-from testbed_drivers.dialects.far_end_wire import LineSession, Wire
 from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
@@ -22,7 +22,7 @@ FAULTS = {
     "stale": "has an error of somebody else in its queue",
     "overflow": "has its error queue filled up by somebody else",
 }
-"""What every SCPI far end can be told to do wrong beyond the faults of any wire."""
+"""What every SCPI far end can be told to do wrong beyond the faults of any connection."""
 
 Handler = Callable[[str], str | None]
 """Carries out a command with its argument; returns the reply of a query, None for a setter."""
@@ -109,14 +109,14 @@ class ScpiFarEnd(FarEnd):
 
         Its faults stay its own, but for those of the line, which belong to whoever answers.
         """
-        other._errors, other._wires = self._errors, self._wires
+        other._errors, other._connections = self._errors, self._connections
         self._others.append(other)
 
     def _reply_end(self, serial: bool) -> bytes:
         return self._ends(serial)
 
-    def _conversation(self, wire: Wire) -> LineSession:
-        return LineSession(wire, lambda line: self._reply(line, wire.end))
+    def _conversation(self, connection: ClientConnection) -> LineSession:
+        return LineSession(connection, lambda line: self._reply(line, connection.end))
 
     def execute(self, line: str) -> str:
         """Carry out one line; return its replies joined, or an empty string."""
@@ -155,9 +155,9 @@ class ScpiFarEnd(FarEnd):
                 return handler
         raise Refused(-113, "Undefined header")
 
-    def _go_stale(self, fault: Armed) -> None:
+    def _go_stale(self, fault: ArmedFault) -> None:
         self._errors.put(-222, "Data out of range")
 
-    def _fill(self, fault: Armed) -> None:
+    def _fill(self, fault: ArmedFault) -> None:
         for _ in range(self._errors.LENGTH + 1):
             self._errors.put(-113, "Undefined header")

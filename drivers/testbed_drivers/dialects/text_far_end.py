@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from testbed.bench.sites import Scheduler
+from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
 from testbed_drivers.dialects.far_end import FarEnd
-from testbed_drivers.dialects.far_end_wire import LineSession, Wire
 
 
 class TextFarEnd(FarEnd):
@@ -34,11 +34,11 @@ class TextFarEnd(FarEnd):
     def _reply_end(self, serial: bool) -> bytes:
         return self._end
 
-    def _conversation(self, wire: Wire) -> LineSession:
-        return LineSession(wire, self.execute)
+    def _conversation(self, connection: ClientConnection) -> LineSession:
+        return LineSession(connection, self.execute)
 
     def execute(self, line: str) -> bytes:
-        """Carry out one line; return its answer as it goes on the wire, or nothing."""
+        """Carry out one line; return its answer as it goes on the connection, or nothing."""
         with self.lock:
             text = self._answer(line)
         return self._before + text.encode("ascii") + self._end if text else b""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from testbed.bench.contracts import Identity, Tracer, Transport
 from testbed.clock import Deadline
-from testbed_drivers.dialects.dialogue import Dialogue
+from testbed_drivers.dialects.message_dialect import MessageDialect
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
 
-class TextLine(Dialogue[str]):
+class TextLine(MessageDialect[str]):
     """Speak lines of text; `ends` are the terminators of what we write and of what we read."""
 
     def __init__(

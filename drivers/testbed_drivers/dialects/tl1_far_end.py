@@ -14,9 +14,9 @@ from weakref import WeakSet
 
 from testbed.bench.sites import Scheduler
 from testbed.secret import Secret
-from testbed_drivers.dialects.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
-from testbed_drivers.dialects.far_end_wire import Wire
 from testbed_drivers.dialects.tl1_commands import Command, command, command_end
 
 FAULTS = {
@@ -26,7 +26,7 @@ FAULTS = {
     "alarms": "speaks of its own accord before and after its answer",
     "in-progress": "acknowledges a command, and answers `delay` seconds later",
 }
-"""What every TL1 far end can be told to do wrong beyond the faults of any wire."""
+"""What every TL1 far end can be told to do wrong beyond the faults of any connection."""
 
 ROWS_PER_BLOCK = 20
 """Lines of a reply after which it goes on in another block."""
@@ -75,8 +75,8 @@ class Tl1FarEnd(FarEnd):
     def _reply_end(self, serial: bool) -> bytes:
         return b";"
 
-    def _conversation(self, wire: Wire) -> Tl1Session:
-        session = Tl1Session(self, wire)
+    def _conversation(self, connection: ClientConnection) -> Tl1Session:
+        session = Tl1Session(self, connection)
         self._sessions.add(session)
         return session
 
@@ -143,7 +143,7 @@ class Tl1FarEnd(FarEnd):
         header = f"\r\n\n   {self._name} {moment:%y-%m-%d %H:%M:%S}\r\n{words}\r\n"
         return (header + "".join(f"   {row}\r\n" for row in rows)).encode("ascii")
 
-    def _kick(self, fault: Armed) -> None:
+    def _kick(self, fault: ArmedFault) -> None:
         with self.lock:
             for session in self._sessions:
                 session.user = ""
@@ -152,12 +152,12 @@ class Tl1FarEnd(FarEnd):
 class Tl1Session:
     """One client's line: bytes to commands, and replies back."""
 
-    def __init__(self, far_end: Tl1FarEnd, wire: Wire) -> None:
+    def __init__(self, far_end: Tl1FarEnd, connection: ClientConnection) -> None:
         self.user = ""
         self.hears_alarms = True
         self.heard = far_end.scheduler.now()
         self._far_end = far_end
-        self._wire = wire
+        self._connection = connection
         self._begun = b""
 
     def receive(self, data: bytes) -> None:
@@ -187,16 +187,16 @@ class Tl1Session:
         strikes = self._far_end.faults.strikes
         alarmed = self.hears_alarms and strikes("alarms", text)
         if alarmed:
-            self._wire.say(self._far_end.alarm() + self._far_end.alarm())
+            self._connection.say(self._far_end.alarm() + self._far_end.alarm())
         reply = self._far_end.execute(self, request)
         if slow := strikes("in-progress", text):
-            self._wire.say(f"\r\nIP {request.ctag}\r\n<".encode("ascii"))
+            self._connection.say(f"\r\nIP {request.ctag}\r\n<".encode("ascii"))
             when = self._far_end.scheduler.now() + slow.delay
-            self._far_end.scheduler.call_at(when, lambda: self._wire.reply(reply, text))
+            self._far_end.scheduler.call_at(when, lambda: self._connection.reply(reply, text))
         else:
-            self._wire.reply(reply, text)
+            self._connection.reply(reply, text)
         if alarmed:
-            self._wire.say(self._far_end.alarm())
+            self._connection.say(self._far_end.alarm())
 
 
 _SESSION_VERBS: Mapping[str, Callable[[Tl1Session], Sequence[str]]] = {

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, LinkLost, UsageError
-from testbed_drivers.light.channels import ScpiChannels
 from testbed_drivers.light.descriptors import AttenuatorOptions
+from testbed_drivers.light.scpi_channels import ScpiChannels
 from testbed_drivers.transports.base import Dial
 
 SET_SECONDS = 10.0

@@ -12,8 +12,8 @@ from functools import partial
 from testbed.bench.contracts import Tracer
 from testbed.clock import Deadline
 from testbed.fabric.reading import Reading, above
-from testbed_drivers.light.channels import ScpiChannels
 from testbed_drivers.light.descriptors import MeterOptions
+from testbed_drivers.light.scpi_channels import ScpiChannels
 from testbed_drivers.transports.base import Dial
 
 _IN_DBM = {"0": True, "+0": True, "DBM": True, "1": False, "+1": False, "W": False}

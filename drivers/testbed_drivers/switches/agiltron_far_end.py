@@ -10,7 +10,7 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.frames_far_end import FramesFarEnd
 from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import channels
-from testbed_drivers.switches.selector_box import LIT_FAULTS, SelectorBox
+from testbed_drivers.switches.simulated_selector import LIT_FAULTS, SimulatedSelector
 from testbed_drivers.switches.switch import sides
 
 _GO = b"\x01\x12\x00"
@@ -25,13 +25,13 @@ class AgiltronFarEnd(FramesFarEnd):
         super().__init__(self._carry_out, LIT_FAULTS, site.scheduler, site.seed, length=4)
         site.ingress, site.egress = sides(1, count)
         self._positions = channels(count)
-        self._box = SelectorBox(site, self.faults, self.lock, self._positions)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._switch.at_once(self.hang_up)
 
     def _carry_out(self, frame: bytes) -> bytes:
         if frame == _ASK + b"\0":
-            return _ASK + bytes([self._box.read_back()[1] - 1])
+            return _ASK + bytes([self._switch.read_back()[1] - 1])
         if frame[:3] == _GO and 1 <= frame[3] <= len(self._positions):
-            self._box.point(self._positions[frame[3] - 1])
+            self._switch.point(self._positions[frame[3] - 1])
             return frame
         return b""

@@ -23,7 +23,7 @@ from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, keyed
 from testbed_drivers.switches.calient_ports import trouble
 from testbed_drivers.switches.descriptors.calient import CalientOptions
-from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
+from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
@@ -58,7 +58,7 @@ class Circuit:
         return Request(verb, ",".join(self.ends), ("", payload))
 
 
-class Calient(PiecewiseSwitch):
+class Calient(PerCircuitSwitch):
     """A Calient switch; `dial` replaces the way its line is opened."""
 
     def __init__(

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.tl1_commands import Command
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
-from testbed_drivers.switches import switch_box
+from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.descriptors.calient import CalientOptions
-from testbed_drivers.switches.switch_box import SwitchBox
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 _NOT_HERE = ("partial", "lag", "flap")
-FAULTS = {name: what for name, what in switch_box.FAULTS.items() if name not in _NOT_HERE}
+FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name not in _NOT_HERE}
 """What it can do wrong: every circuit has a command and an answer of its own."""
 
 _STATES = {"": "IS/IS/OK", "moving": "IS/RDY/OK", "failed": "IS/RDY/FAIL"}
@@ -54,8 +54,8 @@ class CalientFarEnd(Tl1FarEnd):
         self._circuits: dict[str, Circuit] = {}
         accounts = account(options.user, options.password)
         super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
-        self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self.hang_up, lambda: dict(self._box.commanded))
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up, lambda: dict(self._switch.commanded))
 
     def _commands(self) -> dict[str, Handler]:
         return {
@@ -85,7 +85,10 @@ class CalientFarEnd(Tl1FarEnd):
         pairs = {source: self._leaving(destination)}
         if kind == "2WAY":
             pairs[destination] = self._leaving(source)
-        taken = self._box.site.conflict == "refuse" and self._in_use() & {*pairs, *pairs.values()}
+        taken = self._switch.site.conflict == "refuse" and self._in_use() & {
+            *pairs,
+            *pairs.values(),
+        }
         if name in self._remembered() or taken:
             raise Denied("IEAE", "Invalid Connection")
         self._circuits[name] = Circuit(name, group or "SYSTEM", kind, pairs)
@@ -94,20 +97,20 @@ class CalientFarEnd(Tl1FarEnd):
     def _activate(self, request: Command) -> Sequence[str]:
         circuit = self._named(request)
         in_the_way = [c for c in self._circuits.values() if c is not circuit and c.meets(circuit)]
-        if in_the_way and self._box.site.conflict == "ignore":
+        if in_the_way and self._switch.site.conflict == "ignore":
             del self._circuits[circuit.name]
             return ()
         for other in in_the_way:
-            self._box.disconnect(self._shown(other))
+            self._switch.disconnect(self._shown(other))
             del self._circuits[other.name]
-        self._box.connect(circuit.pairs)
+        self._switch.connect(circuit.pairs)
         circuit.active = True
         return ()
 
     def _cancel(self, request: Command) -> Sequence[str]:
         circuit = self._named(request)
         shown = self._shown(circuit)
-        self._box.disconnect(shown)
+        self._switch.disconnect(shown)
         # A mirror that does not follow leaves the circuit in service, whatever was answered.
         circuit.active = bool(self._shown(circuit))
         return ()
@@ -120,7 +123,7 @@ class CalientFarEnd(Tl1FarEnd):
         return ()
 
     def _delete_all(self, request: Command) -> Sequence[str]:
-        self._box.disconnect(self._box.commanded)
+        self._switch.disconnect(self._switch.commanded)
         self._circuits.clear()
         return ()
 
@@ -132,7 +135,7 @@ class CalientFarEnd(Tl1FarEnd):
             circuits = [c for c in circuits if wanted & {c.name, c.group}]
             if not circuits:
                 raise Denied("IENE", "Invalid Connection")
-        troubles = self._box.unsteady()
+        troubles = self._switch.unsteady()
         return [row for circuit in circuits for row in self._rows(circuit, troubles)]
 
     def _rows(self, circuit: Circuit, troubles: Mapping[int, str]) -> list[str]:
@@ -155,7 +158,7 @@ class CalientFarEnd(Tl1FarEnd):
         )
 
     def _port(self, number: int) -> str:
-        enters, leaves = self._box.power(number), self._box.power(self._leaving(number))
+        enters, leaves = self._switch.power(number), self._switch.power(self._leaving(number))
         names = [
             circuit.name
             for circuit in self._remembered().values()
@@ -176,12 +179,12 @@ class CalientFarEnd(Tl1FarEnd):
 
     def _shown(self, circuit: Circuit) -> dict[int, int]:
         """Return what the box inside shows of a circuit, right or wrong."""
-        commanded = self._box.commanded
+        commanded = self._switch.commanded
         return {ingress: commanded[ingress] for ingress in circuit.pairs if ingress in commanded}
 
     def _in_use(self) -> set[int]:
         defined = {end for circuit in self._circuits.values() for end in circuit.ends}
-        return defined | {p for pair in self._box.commanded.items() for p in pair}
+        return defined | {p for pair in self._switch.commanded.items() for p in pair}
 
     def _named(self, request: Command) -> Circuit:
         """Return the circuit of a payload `name[,group]` or `,group,name`."""

@@ -21,7 +21,7 @@ from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.calient_ports import PortNames, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
-from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
+from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
 from testbed_drivers.transports.base import Dial
 
@@ -50,7 +50,7 @@ class Half:
     leaves: Json
 
 
-class CalientRest(PiecewiseSwitch):
+class CalientRest(PerCircuitSwitch):
     """A Calient switch; `dial` replaces the way its line is opened."""
 
     def __init__(

@@ -14,10 +14,10 @@ from typing import Any
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.http_far_end import Answer, Request
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
-from testbed_drivers.switches import switch_box
+from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.calient_ports import PortNames
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
-from testbed_drivers.switches.switch_box import SwitchBox
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 FAULTS = {
     "half-refused": "does the first half of a list of circuits and refuses each of the others",
@@ -39,14 +39,14 @@ class CalientRestFarEnd(RestFarEnd):
         self._both_ways: set[str] = set()
         self._groups: dict[str, str] = {}
         super().__init__(
-            {**switch_box.FAULTS, **FAULTS},
+            {**simulated_switch.FAULTS, **FAULTS},
             options or CalientRestOptions(),
             site.scheduler,
             site.seed,
         )
         self._cookies: set[str] = set()
-        self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self._end_logins, lambda: dict(self._box.commanded))
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self._end_logins, lambda: dict(self._switch.commanded))
 
     def _end_logins(self) -> None:
         self._cookies.clear()
@@ -80,7 +80,7 @@ class CalientRestFarEnd(RestFarEnd):
     def _order(self, request: Request) -> Answer:
         match request.method, request.path, request.query.get("id"):
             case "POST", "/rest/crossconnects", "deleteall":
-                self._box.disconnect(dict(self._box.commanded))
+                self._switch.disconnect(dict(self._switch.commanded))
                 return Answer(200, _done())
             case "DELETE", "/rest/crossconnects", "delete":
                 return Answer(200, self._delete([{"conn": request.query.get("conn", "")}])[0])
@@ -107,7 +107,7 @@ class CalientRestFarEnd(RestFarEnd):
             circuit = f"{item['in']}{arrow}{item['out']}"
             new = self._names.pairs(circuit)
             taken = {*accepted, *accepted.values()} & {*new, *new.values()}
-            if taken or self._box.in_use(new):
+            if taken or self._switch.in_use(new):
                 return _refused("Invalid Connection", f"a port of {circuit} is in use")
             accepted.update(new)
             self._both_ways.update({circuit} if arrow == "-" else ())
@@ -115,7 +115,7 @@ class CalientRestFarEnd(RestFarEnd):
             return _done()
 
         answers = self._each(items, add)
-        self._box.connect(accepted)
+        self._switch.connect(accepted)
         return answers
 
     def _delete(self, items: list[Any]) -> list[Status]:
@@ -131,7 +131,7 @@ class CalientRestFarEnd(RestFarEnd):
             return _done()
 
         answers = self._each(items, delete)
-        self._box.disconnect(gone)
+        self._switch.disconnect(gone)
         return answers
 
     def _each(self, items: list[Any], act: Callable[[Any], Status]) -> list[Status]:
@@ -151,7 +151,7 @@ class CalientRestFarEnd(RestFarEnd):
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return the list of circuits; one that goes both ways has two halves while it is whole."""
-        shown = self._box.read_back()
+        shown = self._switch.read_back()
         whole = [
             n for n in sorted(self._both_ways) if self._names.pairs(n).items() <= shown.items()
         ]
@@ -171,9 +171,9 @@ class CalientRestFarEnd(RestFarEnd):
         return {"name": name, "group": group, "dir": direction, "band": "", **halves}
 
     def _half(self, ingress: int, egress: int) -> dict[str, str]:
-        enters, leaves = self._box.power(ingress), self._box.power(egress)
+        enters, leaves = self._switch.power(ingress), self._switch.power(egress)
         loss = None if enters is None or leaves is None else enters - leaves
-        admin, operational, capability = _STATES[self._box.unsteady().get(ingress, "")]
+        admin, operational, capability = _STATES[self._switch.unsteady().get(ingress, "")]
         return {
             "conn": self._names.circuit(ingress, egress),
             "inp": _level(enters),
@@ -188,11 +188,11 @@ class CalientRestFarEnd(RestFarEnd):
     def _port(self, number: int) -> dict[str, str]:
         names = [
             self._names.circuit(ingress, egress)
-            for ingress, egress in self._box.commanded.items()
+            for ingress, egress in self._switch.commanded.items()
             if number in (ingress, egress - len(self._names))
         ]
         circuit = names[0] if names else ""
-        level = _level(self._box.power(number))
+        level = _level(self._switch.power(number))
         port = {"port": self._names.name(number), "conn": circuit, "connid": circuit}
         return port | {"power": level, "inalias": "", "outalias": ""}
 

@@ -13,7 +13,7 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.text_far_end import TextFarEnd
 from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import channels
-from testbed_drivers.switches.selector_box import SELECTOR_FAULTS, SelectorBox, fan_of
+from testbed_drivers.switches.simulated_selector import SELECTOR_FAULTS, SimulatedSelector, fan_of
 
 _MOVE = re.compile(r"I1 (\d+)")
 
@@ -27,12 +27,12 @@ class DiconFarEnd(TextFarEnd):
         )
         self._count = fan_of(site)
         self._positions = ({}, *channels(self._count))
-        self._box = SelectorBox(site, self.faults, self.lock, self._positions)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._switch.at_once(self.hang_up)
         self._answers = {
             "ID?": lambda: f"DiCon,MEMS-1x{self._count},{site.serial},1.0",
             "CF?": lambda: f"1,{self._count}",
-            "I1?": lambda: str(self._box.read_back().get(1, 1) - 1),
+            "I1?": lambda: str(self._switch.read_back().get(1, 1) - 1),
         }
 
     def _carry_out(self, line: str) -> str:
@@ -41,5 +41,5 @@ class DiconFarEnd(TextFarEnd):
             return self._answers[command]()
         move = _MOVE.fullmatch(command)
         if move and int(move[1]) <= self._count:
-            self._box.point(self._positions[int(move[1])])
+            self._switch.point(self._positions[int(move[1])])
         return ""

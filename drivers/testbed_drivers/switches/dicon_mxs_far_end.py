@@ -11,10 +11,10 @@ from functools import partial
 
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.scpi_far_end import ErrorQueue, Handler, Refused, ScpiFarEnd
-from testbed_drivers.switches import switch_box
+from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 from testbed_drivers.switches.switch import sides
-from testbed_drivers.switches.switch_box import SwitchBox
 
 
 class ShortErrorQueue(ErrorQueue):
@@ -29,7 +29,7 @@ class ShortErrorQueue(ErrorQueue):
 
 
 _NOT_HERE = ("partial", "flap")
-FAULTS = {name: what for name, what in switch_box.FAULTS.items() if name not in _NOT_HERE}
+FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name not in _NOT_HERE}
 """What it can do wrong: it is asked for one port at a time, so no read-back of it is one answer."""
 
 
@@ -50,15 +50,15 @@ class DiconMxsFarEnd(ScpiFarEnd):
             errors=ShortErrorQueue(),
         )
         site.ingress, site.egress = sides(self._inputs, self._outputs)
-        self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up)
 
     def _commands(self) -> dict[str, Handler]:
         commands: dict[str, Handler] = {
             "STATus?": lambda _: self._status(),
             "WEN": self._write_enable,
             "QCT?": lambda _: str(self._records),
-            "*RST": lambda _: self._box.disconnect(self._box.commanded),
+            "*RST": lambda _: self._switch.disconnect(self._switch.commanded),
         }
         for ingress in range(1, self._inputs + 1):
             commands[f"ROUTe{ingress}:SCAN"] = partial(self._scan, ingress)
@@ -69,25 +69,25 @@ class DiconMxsFarEnd(ScpiFarEnd):
         if not text.isdecimal() or int(text) > self._outputs:
             raise Refused(-222, "Data out of range")
         egress = self._inputs + int(text)
-        present = self._box.commanded.get(ingress)
+        present = self._switch.commanded.get(ingress)
         if egress == present:
             return
-        if egress in self._box.commanded.values():
-            if self._box.site.conflict == "refuse":
+        if egress in self._switch.commanded.values():
+            if self._switch.site.conflict == "refuse":
                 raise Refused(-221, f"Settings conflict; output {text} is in use")
-            if self._box.site.conflict == "ignore":
+            if self._switch.site.conflict == "ignore":
                 return
         if present is not None:
-            self._box.disconnect({ingress: present})
-        if int(text) and ingress not in self._box.commanded:
-            self._box.connect({ingress: egress})
+            self._switch.disconnect({ingress: present})
+        if int(text) and ingress not in self._switch.commanded:
+            self._switch.connect({ingress: egress})
         self._records += self._saves
 
     def _output(self, ingress: int, _: str) -> str:
-        return str(self._box.read_back().get(ingress, self._inputs) - self._inputs)
+        return str(self._switch.read_back().get(ingress, self._inputs) - self._inputs)
 
     def _status(self) -> str:
-        words = set(self._box.unsteady().values())
+        words = set(self._switch.unsteady().values())
         return "DEFECTIVE" if "failed" in words else "BUSY" if words else "READY"
 
     def _write_enable(self, text: str) -> None:

@@ -16,7 +16,7 @@ from testbed_drivers.dialects.armed_faults import ArmedFaults
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.switches.descriptors.selectors import MziOptions
 from testbed_drivers.switches.selector import positions_of
-from testbed_drivers.switches.selector_box import ELEMENT_FAULTS, SelectorBox
+from testbed_drivers.switches.simulated_selector import ELEMENT_FAULTS, SimulatedSelector
 from testbed_drivers.switches.switch import sides
 
 FAULTS = {
@@ -33,7 +33,7 @@ _BAR_PHASE = math.pi
 _CROSS_PHASE = 0.0
 
 
-class Interferometer(SelectorBox):
+class Interferometer(SimulatedSelector):
     """The element: its phase decides how much light goes where."""
 
     def __init__(self, site: SwitchSite, faults: ArmedFaults, lock: RLock) -> None:
@@ -86,23 +86,23 @@ class MziFarEnd(ScpiFarEnd):
             site.seed,
         )
         site.ingress, site.egress = sides(2, 2)
-        self._box = Interferometer(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = Interferometer(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up)
 
     def _commands(self) -> dict[str, Handler]:
         route = f"ROUTe{self._element}"
         return {
-            "*RST": lambda _: self._box.point(BAR),
+            "*RST": lambda _: self._switch.point(BAR),
             f"{route}:STATe": self._go,
             f"{route}:STATe?": lambda _: self._word(),
             f"{route}:PHASe": self._set_phase,
-            f"{route}:PHASe?": lambda _: f"{self._box.told:.6f}",
+            f"{route}:PHASe?": lambda _: f"{self._switch.told:.6f}",
         }
 
     def _go(self, text: str) -> None:
         if text.upper() not in ("BAR", "CROSS"):
             raise Refused(-224, "Illegal parameter value")
-        self._box.point(BAR if text.upper() == "BAR" else CROSS)
+        self._switch.point(BAR if text.upper() == "BAR" else CROSS)
 
     def _set_phase(self, text: str) -> None:
         try:
@@ -111,14 +111,14 @@ class MziFarEnd(ScpiFarEnd):
             raise Refused(-104, "Data type error") from None
         if not 0 <= phase <= math.pi:
             raise Refused(-222, "Data out of range")
-        self._box.shift(phase)
+        self._switch.shift(phase)
 
     def _word(self) -> str:
         """Return the position; NONE when it was told a phase that is clearly neither."""
-        bar = share(self._box.told)
+        bar = share(self._switch.told)
         if abs(_decibels(bar, bar=True) - _decibels(bar, bar=False)) < CLEAN:
             return "NONE"
-        return "BAR" if self._box.read_back() == BAR else "CROSS"
+        return "BAR" if self._switch.read_back() == BAR else "CROSS"
 
 
 def share(phase: float) -> float:

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, Path, Setting, hexagonal
-from testbed_drivers.dialects.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
-from testbed_drivers.dialects.far_end_wire import Wire
-from testbed_drivers.switches import switch_box
+from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
-from testbed_drivers.switches.switch_box import SwitchBox
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 _OF_ANY_SWITCH = ("lie", "dim", "slow", "meddled", "restart")
 FAULTS = {
@@ -35,14 +35,14 @@ class PhotonicMeshFarEnd(FarEnd):
     """A photonic mesh at a site; its power comes back with every cell in bar."""
 
     def __init__(self, site: SwitchSite, options: PhotonicMeshOptions | None = None) -> None:
-        of_any = {name: switch_box.FAULTS[name] for name in _OF_ANY_SWITCH}
+        of_any = {name: simulated_switch.FAULTS[name] for name in _OF_ANY_SWITCH}
         super().__init__({**FAULTS, **of_any}, site.scheduler, site.seed)
         options = options or PhotonicMeshOptions()
         self._site = site
         self._mesh = hexagonal(options.width, options.height, options.ingress, options.egress)
         if (most := max(site.ingress | site.egress)) > len(self._mesh.ports):
             raise ValueError(f"this mesh uses {len(self._mesh.ports)} ports, not {most}")
-        self._box = SwitchBox(site, self.faults, self.lock)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self._cells: Setting = (Gate.BAR,) * len(self._mesh.cells)
         self.at_once |= {"meddled": self._meddle, "restart": self._restart}
         self._set(self._cells)
@@ -55,12 +55,12 @@ class PhotonicMeshFarEnd(FarEnd):
     def _reply_end(self, serial: bool) -> bytes:
         return b"\n"
 
-    def _conversation(self, wire: Wire) -> MeshSession:
+    def _conversation(self, connection: ClientConnection) -> MeshSession:
         """Greet a client, who may say one line."""
         cells = len(self._mesh.cells)
         greeting = f"photonic mesh, serial {self._site.serial}, {cells} cells\n"
-        wire.reply(greeting.encode(), "")
-        return MeshSession(self, wire)
+        connection.reply(greeting.encode(), "")
+        return MeshSession(self, connection)
 
     def execute(self, line: str) -> str:
         """Set the cells of a line; return the status text."""
@@ -92,16 +92,16 @@ class PhotonicMeshFarEnd(FarEnd):
         self._cells = cells
         stays = {port for port, path in now.items() if before.get(port) == path}
         circuits = self._mesh.circuits(cells)
-        commanded = dict(self._box.commanded)
-        self._box.disconnect(
+        commanded = dict(self._switch.commanded)
+        self._switch.disconnect(
             {i: e for i, e in commanded.items() if i not in stays or circuits.get(i) != e}
         )
-        self._box.connect(circuits)
+        self._switch.connect(circuits)
 
     def _paths(self, cells: Setting) -> dict[int, Path]:
         return {i: self._mesh.path(i, cells) for i in range(1, len(self._mesh.ingress) + 1)}
 
-    def _meddle(self, fault: Armed) -> None:
+    def _meddle(self, fault: ArmedFault) -> None:
         """Turn the first cell on the way of each circuit of a port, as another client would."""
         with self.lock:
             cells = list(self._cells)
@@ -111,7 +111,7 @@ class PhotonicMeshFarEnd(FarEnd):
                     cells[step.cell] = Gate.CROSS if step.gate is Gate.BAR else Gate.BAR
             self._set(tuple(cells))
 
-    def _restart(self, fault: Armed) -> None:
+    def _restart(self, fault: ArmedFault) -> None:
         with self.lock:
             self._set((Gate.BAR,) * len(self._cells))
         self.hang_up()
@@ -120,9 +120,9 @@ class PhotonicMeshFarEnd(FarEnd):
 class MeshSession:
     """One client's connection: one line, a status, and the end."""
 
-    def __init__(self, far_end: PhotonicMeshFarEnd, wire: Wire) -> None:
+    def __init__(self, far_end: PhotonicMeshFarEnd, connection: ClientConnection) -> None:
         self._far_end = far_end
-        self._wire = wire
+        self._connection = connection
         self._begun = b""
         self._over = False
 
@@ -134,7 +134,7 @@ class MeshSession:
             return
         self._over = True
         text = line.decode("ascii", "replace")
-        self._wire.reply(f"{self._far_end.execute(text)}\n".encode(), text, last=True)
+        self._connection.reply(f"{self._far_end.execute(text)}\n".encode(), text, last=True)
 
 
 def cells_of(line: str) -> dict[int, Gate]:

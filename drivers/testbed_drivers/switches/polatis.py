@@ -18,7 +18,7 @@ from testbed.fabric.reading import NOT_MEASURED, Reading, Readings, above
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.dialects.scpi_syntax import error_reply, port_list, port_lists
 from testbed_drivers.switches.descriptors.polatis import PolatisOptions
-from testbed_drivers.switches.monitors import Monitors, monitored_ports
+from testbed_drivers.switches.power_monitors import Monitors, monitored_ports
 from testbed_drivers.switches.switch import (
     Done,
     Switch,

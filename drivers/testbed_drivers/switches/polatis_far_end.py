@@ -13,7 +13,7 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.dialects.scpi_syntax import pattern, port_list, port_lists
 from testbed_drivers.switches.descriptors.polatis import PolatisOptions
-from testbed_drivers.switches.switch_box import FAULTS, SwitchBox
+from testbed_drivers.switches.simulated_switch import FAULTS, SimulatedSwitch
 
 _DARK = -60.0
 """dBm that a power monitor without light reads."""
@@ -40,45 +40,47 @@ class PolatisFarEnd(ScpiFarEnd):
             site.scheduler,
             site.seed,
         )
-        self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self.hang_up, self._remembered)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up, self._remembered)
 
     def _commands(self) -> dict[str, Handler]:
         monitors: dict[str, Handler] = {"PMON:POWer?": self._levels} if self._monitored else {}
         return monitors | {
-            "*RST": _setter(lambda _: self._box.disconnect(self._box.commanded)),
+            "*RST": _setter(lambda _: self._switch.disconnect(self._switch.commanded)),
             "OXC:SWITch:SIZE?": lambda _: f"{self._inputs},{self._outputs}",
             "OXC:SWITch:CONNect:ADD": _setter(lambda text: self._add(self._pairs(text))),
-            "OXC:SWITch:CONNect:SUB": _setter(lambda text: self._box.disconnect(self._named(text))),
+            "OXC:SWITch:CONNect:SUB": _setter(
+                lambda text: self._switch.disconnect(self._named(text))
+            ),
             "OXC:SWITch:CONNect:ONLY": _setter(lambda text: self._only(self._pairs(text))),
-            "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._box.read_back()),
+            "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._switch.read_back()),
             "OXC:SWITch:CONNect:PORT?": self._peer,
             "OXC:SWITch:DISConnect:ALL": _setter(
-                lambda _: self._box.disconnect(self._box.commanded)
+                lambda _: self._switch.disconnect(self._switch.commanded)
             ),
-            "OXC:SWITch:PORT:DISable": _setter(lambda text: self._box.shut(self._ports(text))),
-            "OXC:SWITch:PORT:ENABle": _setter(lambda text: self._box.unshut(self._ports(text))),
+            "OXC:SWITch:PORT:DISable": _setter(lambda text: self._switch.shut(self._ports(text))),
+            "OXC:SWITch:PORT:ENABle": _setter(lambda text: self._switch.unshut(self._ports(text))),
             "OXC:SWITch:PORT:STATe?": self._port_states,
             "OXC:BOOT:MODE": _setter(self._set_boot_mode),
             "OXC:BOOT:MODE?": lambda _: self._boot_mode,
         }
 
     def _add(self, pairs: dict[int, int]) -> None:
-        for port in self._box.in_use(pairs).values():
+        for port in self._switch.in_use(pairs).values():
             raise Refused(-221, f"Settings conflict; port {port} is in use")
-        self._box.connect(pairs)
+        self._switch.connect(pairs)
 
     def _only(self, pairs: dict[int, int]) -> None:
-        commanded = self._box.commanded
-        self._box.disconnect({i: e for i, e in commanded.items() if pairs.get(i) != e})
+        commanded = self._switch.commanded
+        self._switch.disconnect({i: e for i, e in commanded.items() if pairs.get(i) != e})
         self._add(pairs)
 
     def _remembered(self) -> dict[int, int]:
-        return {} if self._boot_mode == "DARK" else dict(self._box.commanded)
+        return {} if self._boot_mode == "DARK" else dict(self._switch.commanded)
 
     def _peer(self, text: str) -> str:
         (port,) = self._ports(f"(@{text})")
-        commanded = self._box.commanded
+        commanded = self._switch.commanded
         peers = {**commanded, **{e: i for i, e in commanded.items()}}
         return f'"{peers.get(port, "")}"'
 
@@ -87,9 +89,9 @@ class PolatisFarEnd(ScpiFarEnd):
         return f"({','.join(map(self._port_state, ports))})"
 
     def _port_state(self, port: int) -> str:
-        if self._box.has_failed(port):
+        if self._switch.has_failed(port):
             return "F"
-        return "D" if self._box.is_shut(port) else "E"
+        return "D" if self._switch.is_shut(port) else "E"
 
     def _levels(self, text: str) -> str:
         ports = self._ports(text)
@@ -98,7 +100,7 @@ class PolatisFarEnd(ScpiFarEnd):
         for port in ports:
             if port not in self._monitored:
                 raise Refused(-241, f"Hardware missing; no monitor at port {port}")
-        levels = (self._box.power(port) for port in ports)
+        levels = (self._switch.power(port) for port in ports)
         return f"({','.join(f'{_DARK if level is None else level:.1f}' for level in levels)})"
 
     def _set_boot_mode(self, text: str) -> None:
@@ -134,7 +136,7 @@ class PolatisFarEnd(ScpiFarEnd):
         lists = self._lists(text)
         if len(lists) == 2 and not all(lists):
             ends = {*lists[0], *lists[1]}
-            return {i: e for i, e in self._box.commanded.items() if ends & {i, e}}
+            return {i: e for i, e in self._switch.commanded.items() if ends & {i, e}}
         return self._pairs(text)
 
     def _lists(self, text: str) -> list[tuple[int, ...]]:

@@ -21,7 +21,7 @@ from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
-from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused, one_by_one
+from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused, one_by_one
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
 from testbed_drivers.transports.base import Dial
 
@@ -31,7 +31,7 @@ DENIED = re.compile(rf"(PUT|PATCH|DELETE) {re.escape(PAIRS)}(/|/pair/?)?")
 """What writes or removes all cross-connects at once."""
 
 
-class PolatisRestconf(PiecewiseSwitch):
+class PolatisRestconf(PerCircuitSwitch):
     """A Polatis switch; `dial` replaces the way its line is opened."""
 
     def __init__(

@@ -13,10 +13,10 @@ from typing import Any
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.http_far_end import Answer, Request
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
-from testbed_drivers.switches import switch_box
+from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.polatis_far_end import size_at
-from testbed_drivers.switches.switch_box import SwitchBox
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 _DATA = "/api/data/optical-switch:"
 _PAIRS = f"{_DATA}cross-connects"
@@ -33,9 +33,9 @@ class PolatisRestconfFarEnd(RestFarEnd):
         options = options or PolatisRestconfOptions()
         self._inputs, self._outputs = options.size or size_at(site)
         self._serial = site.serial
-        super().__init__(switch_box.FAULTS, options, site.scheduler, site.seed)
-        self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self.hang_up)
+        super().__init__(simulated_switch.FAULTS, options, site.scheduler, site.seed)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up)
 
     def _route(self, request: Request) -> Answer:
         ingress = self._named(request)
@@ -64,7 +64,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
 
     def _pairs(self, request: Request) -> Answer:
         """Read, add to, replace or empty the list of cross-connects."""
-        box = self._box
+        box = self._switch
         match request.method:
             case "GET":
                 return self._listed(request)
@@ -85,7 +85,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
         return self._error(405, f"{request.method} is not supported there")
 
     def _listed(self, request: Request) -> Answer:
-        rows = [_row(i, e) for i, e in sorted(self._box.read_back().items())]
+        rows = [_row(i, e) for i, e in sorted(self._switch.read_back().items())]
         tag = f'"{zlib.crc32(repr(rows).encode()):08x}"'
         if request.headers.get("if-none-match") == tag:
             return Answer(304, None, {"ETag": tag})
@@ -95,7 +95,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
 
     def _pair(self, request: Request, ingress: int) -> Answer:
         """Read, set or remove one cross-connect."""
-        box = self._box
+        box = self._switch
         present = {i: e for i, e in box.commanded.items() if i == ingress}
         match request.method:
             case "PUT":
@@ -112,12 +112,12 @@ class PolatisRestconfFarEnd(RestFarEnd):
     def _put(self, ingress: int, present: Mapping[int, int], wanted: Mapping[int, int]) -> Answer:
         if wanted.keys() != {ingress}:
             return self._error(400, f"the body is not about port {ingress}")
-        others = {i: e for i, e in self._box.commanded.items() if i != ingress}
-        if wanted[ingress] in others.values() and self._box.in_use(wanted):
+        others = {i: e for i, e in self._switch.commanded.items() if i != ingress}
+        if wanted[ingress] in others.values() and self._switch.in_use(wanted):
             return self._conflict(wanted[ingress])
         if present != wanted:
-            self._box.disconnect(present)
-        self._box.connect(wanted)
+            self._switch.disconnect(present)
+        self._switch.connect(wanted)
         return Answer(204 if present else 201)
 
     def _read(self, content: Mapping[str, Any]) -> dict[int, int]:
@@ -148,11 +148,11 @@ class PolatisRestconfFarEnd(RestFarEnd):
         }
 
     def _monitor(self, port: int) -> dict[str, Any]:
-        level = self._box.power(port)
+        level = self._switch.power(port)
         return {"port-id": port, "power": _DARK if level is None else f"{level:.1f}"}
 
     def _config(self, port: int) -> dict[str, Any]:
-        status = "FAILED" if self._box.has_failed(port) else "ENABLED"
+        status = "FAILED" if self._switch.has_failed(port) else "ENABLED"
         return {"port-id": port, "status": status, "label": "", "peer-port": ""}
 
     def _conflict(self, port: int) -> Answer:

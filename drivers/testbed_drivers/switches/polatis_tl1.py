@@ -18,9 +18,9 @@ from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, listed
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
-from testbed_drivers.switches.monitors import monitored_ports
-from testbed_drivers.switches.piecewise import PiecewiseSwitch, Refused
+from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.polatis import said_of
+from testbed_drivers.switches.power_monitors import monitored_ports
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
 from testbed_drivers.transports.base import Dial, line_opener
 
@@ -28,7 +28,7 @@ PORTS_PER_COMMAND = 64
 """The longest list that is sent; the switch's own limit is not public."""
 
 
-class PolatisTl1(PiecewiseSwitch):
+class PolatisTl1(PerCircuitSwitch):
     """A Polatis switch; `dial` replaces the way its line is opened."""
 
     def __init__(

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.tl1_commands import Command, unlisted
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
-from testbed_drivers.switches import switch_box
+from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.polatis_far_end import size_at
-from testbed_drivers.switches.switch_box import SwitchBox
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
-FAULTS = {name: what for name, what in switch_box.FAULTS.items() if name != "failed"}
+FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name != "failed"}
 """What it can do wrong: how TL1 shows a port that has failed is not public."""
 _FACTORY_ACCOUNTS = {"root": "root", "admin": "root"}
 _NO_LIGHT = -60.0
@@ -33,8 +33,8 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         self._monitors = options.monitors
         accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS
         super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
-        self._box = SwitchBox(site, self.faults, self.lock)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up)
 
     def _commands(self) -> dict[str, Handler]:
         return {
@@ -67,20 +67,20 @@ class PolatisTl1FarEnd(Tl1FarEnd):
             raise Denied("IIAC", "A port is named twice")
         if any(not i <= self._inputs < e for i, e in pairs.items()):
             raise Denied("IIAC", "Not an input and an output")
-        for port in self._box.in_use(pairs).values():
+        for port in self._switch.in_use(pairs).values():
             raise Denied("IEAE", f"Port {port} is in use")
-        self._box.connect(pairs)
+        self._switch.connect(pairs)
         return ()
 
     def _delete(self, request: Command) -> Sequence[str]:
         ports = set(self._named(request))
-        commanded = self._box.commanded
-        self._box.disconnect({i: e for i, e in commanded.items() if ports & {i, e}})
+        commanded = self._switch.commanded
+        self._switch.disconnect({i: e for i, e in commanded.items() if ports & {i, e}})
         return ()
 
     def _patches(self, request: Command) -> Sequence[str]:
         ports = set(self._named(request) if request.aid else self._all)
-        rows = sorted(self._box.read_back().items())
+        rows = sorted(self._switch.read_back().items())
         return [f"{i},{e}" for i, e in rows if ports & {i, e}]
 
     def _equipment(self, request: Command) -> Sequence[str]:
@@ -92,7 +92,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         ports = self._named(request)
         if dumb := [port for port in ports if not self._is_monitored(port)]:
             raise Denied("IIAC", f"No monitor at port {dumb[0]}")
-        levels = {port: self._box.power(port) for port in ports}
+        levels = {port: self._switch.power(port) for port in ports}
         return [f"{p}:{_NO_LIGHT if dbm is None else dbm:.2f}" for p, dbm in levels.items()]
 
     def _is_monitored(self, port: int) -> bool:
@@ -102,14 +102,14 @@ class PolatisTl1FarEnd(Tl1FarEnd):
 
     def _shutters(self, request: Command) -> Sequence[str]:
         words = {True: "CLOSED", False: "OPEN"}
-        return [f"{port}:{words[self._box.is_shut(port)]}" for port in self._named(request)]
+        return [f"{port}:{words[self._switch.is_shut(port)]}" for port in self._named(request)]
 
     def _shut(self, request: Command) -> Sequence[str]:
-        self._box.shut(self._named(request))
+        self._switch.shut(self._named(request))
         return ()
 
     def _unshut(self, request: Command) -> Sequence[str]:
-        self._box.unshut(self._named(request))
+        self._switch.unshut(self._named(request))
         return ()
 
     def _edit(self, request: Command) -> Sequence[str]:

@@ -11,7 +11,7 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import channels
-from testbed_drivers.switches.selector_box import LIT_FAULTS, SelectorBox, fan_of
+from testbed_drivers.switches.simulated_selector import LIT_FAULTS, SimulatedSelector, fan_of
 
 _MOVING = 1
 
@@ -31,8 +31,8 @@ class SantecFarEnd(ScpiFarEnd):
             site.scheduler,
             site.seed,
         )
-        self._box = SelectorBox(site, self.faults, self.lock, self._positions)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._switch.at_once(self.hang_up)
 
     def join(self, other: ScpiFarEnd) -> None:
         """Answer for another module of the same frame, too."""
@@ -46,7 +46,7 @@ class SantecFarEnd(ScpiFarEnd):
         return ",".join(f'"SX 1Ax{len(module._positions)}"' for module in every)
 
     def _is_moving(self) -> bool:
-        return any(module._box.unsteady() for module in self._modules.values())
+        return any(module._switch.unsteady() for module in self._modules.values())
 
     def _commands(self) -> dict[str, Handler]:
         route, count = f"ROUTe{self._module}", len(self._positions)
@@ -66,15 +66,15 @@ class SantecFarEnd(ScpiFarEnd):
 
     @property
     def _channel(self) -> int:
-        return self._box.commanded[1] - 1
+        return self._switch.commanded[1] - 1
 
     def _shown(self) -> str:
-        return str(self._box.read_back()[1] - 1)
+        return str(self._switch.read_back()[1] - 1)
 
     def _go(self, text: str) -> None:
         if not text.isdecimal() or not 1 <= int(text) <= len(self._positions):
             raise Refused(-222, "Data out of range")
-        self._box.point(self._positions[int(text) - 1])
+        self._switch.point(self._positions[int(text) - 1])
 
     def _close(self, text: str) -> None:
         """Go to a channel; to the next one when none is named."""

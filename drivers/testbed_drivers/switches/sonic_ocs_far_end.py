@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 
 from testbed.bench.contracts import EXIT_MARK
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.dialects.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
 from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
-from testbed_drivers.dialects.far_end_wire import LineSession, Wire
 from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
-from testbed_drivers.switches.switch_box import FAULTS as BOX_FAULTS
-from testbed_drivers.switches.switch_box import SwitchBox
+from testbed_drivers.switches.simulated_switch import FAULTS as BOX_FAULTS
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 FAULTS = {
     **ORDER_FAULTS,
@@ -58,9 +58,9 @@ class SonicOcsFarEnd(FarEnd):
         self._password = (options or SonicOcsOptions()).password
         self._inputs = max(site.ingress)
         self._outputs = max(site.egress) - self._inputs
-        self._box = SwitchBox(site, self.faults, self.lock)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self._configured: Pairs = {}
-        self.at_once |= self._box.at_once(self.hang_up, lambda: self._configured)
+        self.at_once |= self._switch.at_once(self.hang_up, lambda: self._configured)
         self.at_once["meddled"] = self._meddle
 
     def admits(self, user: str, password: str | None) -> bool:
@@ -74,8 +74,8 @@ class SonicOcsFarEnd(FarEnd):
     def _reply_end(self, serial: bool) -> bytes:
         return _SUCCESS
 
-    def _conversation(self, wire: Wire) -> LineSession:
-        return LineSession(wire, self.execute)
+    def _conversation(self, connection: ClientConnection) -> LineSession:
+        return LineSession(connection, self.execute)
 
     def execute(self, line: str) -> bytes:
         """Carry out one command; return its output and exit status."""
@@ -133,14 +133,14 @@ class SonicOcsFarEnd(FarEnd):
         if mode == "overwrite":
             ends |= self._site.ingress
         configured = _in_the_way(pairs, ends, self._configured)
-        present = _in_the_way(pairs, ends, self._box.commanded)
+        present = _in_the_way(pairs, ends, self._switch.commanded)
         if mode == "safe" and (configured or present):
             row = min((configured or present).items())
             raise Failed(f"Error: a port is in use by {self._row(row)[0]}")
         self._forget(configured)
-        self._box.disconnect(present)
+        self._switch.disconnect(present)
         self._configured |= pairs
-        self._box.connect(pairs)
+        self._switch.connect(pairs)
 
     def _delete(self, pairs: Pairs) -> None:
         absent = pairs.items() - self._configured.items()
@@ -148,7 +148,7 @@ class SonicOcsFarEnd(FarEnd):
             raise Failed(f"Error: cross-connect {self._row(min(absent))[0]} does not exist")
         self._forget(pairs)
         gone = [r for r in pairs.items() if not self.faults.strikes("stale-circuit", "", *r)]
-        self._box.disconnect(dict(gone))
+        self._switch.disconnect(dict(gone))
 
     def _forget(self, pairs: Pairs) -> None:
         self._configured = {i: e for i, e in self._configured.items() if pairs.get(i) != e}
@@ -176,12 +176,12 @@ class SonicOcsFarEnd(FarEnd):
 
     # --- what happens by itself ---------------------------------------------------------------
 
-    def _meddle(self, fault: Armed) -> None:
+    def _meddle(self, fault: ArmedFault) -> None:
         """Delete the circuit of a port, or all, as somebody at another console would."""
         with self.lock:
             kept = {i: e for i, e in self._configured.items() if fault.port not in (None, i, e)}
             self._configured = kept
-            self._box.meddle(fault)
+            self._switch.meddle(fault)
 
     # --- showing ------------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ class SonicOcsFarEnd(FarEnd):
     def _statuses(self) -> list[tuple[str, ...]]:
         return [
             (*self._row(row), *(self._status(row[0], port) for port in row))
-            for row in sorted(self._box.read_back().items())
+            for row in sorted(self._switch.read_back().items())
         ]
 
     def _status(self, ingress: int, port: int) -> str:
-        if self._box.has_failed(port):
+        if self._switch.has_failed(port):
             return "failed"
-        return "tuning" if self._box.unsteady().get(ingress) == "moving" else "tuned"
+        return "tuning" if self._switch.unsteady().get(ingress) == "moving" else "tuned"
 
     def _row(self, row: tuple[int, int]) -> tuple[str, str, str]:
         a_side, b_side = f"{row[0]}A", f"{row[1] - self._inputs}B"

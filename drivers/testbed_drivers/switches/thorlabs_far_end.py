@@ -11,7 +11,7 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.text_far_end import TextFarEnd
 from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
 from testbed_drivers.switches.selector import positions_of
-from testbed_drivers.switches.selector_box import ELEMENT_FAULTS, SelectorBox
+from testbed_drivers.switches.simulated_selector import ELEMENT_FAULTS, SimulatedSelector
 from testbed_drivers.switches.switch import sides
 
 
@@ -23,17 +23,17 @@ class ThorlabsFarEnd(TextFarEnd):
         inputs = int((options or ThorlabsOptions()).model[3])
         site.ingress, site.egress = sides(inputs, 2)
         self._positions = positions_of(inputs)
-        self._box = SelectorBox(site, self.faults, self.lock, self._positions)
-        self.at_once |= self._box.at_once(self.hang_up)
+        self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._switch.at_once(self.hang_up)
         self._old: str = ""
 
     def _carry_out(self, line: str) -> str:
-        here = str(self._positions.index(self._box.commanded) + 1)
+        here = str(self._positions.index(self._switch.commanded) + 1)
         if line == "S?":
-            shown = str(self._positions.index(self._box.read_back()) + 1)
+            shown = str(self._positions.index(self._switch.read_back()) + 1)
             answer, self._old = self._old or shown, ""
             return answer
         if line in ("S 1", "S 2"):
             self._old = here
-            self._box.point(self._positions[int(line[-1]) - 1])
+            self._switch.point(self._positions[int(line[-1]) - 1])
         return ""

@@ -29,7 +29,7 @@ def change(box, wanted):
 
 def truth(box):
     """Return what the box has, which no client is told while it is late."""
-    return dict(box.far_end._box.commanded)
+    return dict(box.far_end._switch.commanded)
 
 
 @pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])

@@ -14,7 +14,7 @@ from testbed.bench.moves import Move, move_all
 from testbed.bench.verification import MARGIN
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
 from testbed.fabric.light import LightLimits
-from testbed_drivers.dialects.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import ArmedFault
 
 
 def change(switch, crossbar, wanted):
@@ -34,7 +34,7 @@ def crossbar(switch):
 
 
 def arm(switch, name, **scope):
-    switch.faults.arm(Armed(name, **scope))
+    switch.faults.arm(ArmedFault(name, **scope))
 
 
 def test_a_change_is_over_when_the_mirrors_stand_still_and_not_much_later(switch, crossbar):

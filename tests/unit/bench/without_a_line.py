@@ -15,8 +15,8 @@ from testbed.fabric.device import Capabilities
 from testbed.fabric.light import LightLimits
 from testbed.fabric.reading import DARK, measured
 from testbed_drivers.dialects.armed_faults import ArmedFaults
+from testbed_drivers.switches.simulated_switch import FAULTS, SimulatedSwitch
 from testbed_drivers.switches.switch import Done, Switch, sides
-from testbed_drivers.switches.switch_box import FAULTS, SwitchBox
 
 SETTLE, SETTLE_MAX = 0.020, 0.050
 INGRESS, EGRESS = sides(4, 4)
@@ -39,7 +39,7 @@ class WithoutALine(Switch):
             launched=self.launched.get, bears=bears,
             destroyed=lambda port, level: self.destroyed.append((port, level)),
         )  # fmt: skip
-        self.box = SwitchBox(site, self.faults, RLock())
+        self.box = SimulatedSwitch(site, self.faults, RLock())
         self.can = can
         self.losses = 0
         self.readings = 0

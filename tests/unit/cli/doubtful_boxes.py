@@ -86,7 +86,7 @@ class DoubtfulBox:
         kind_ = kind("drivers", self.language.driver)
         options = kind_.options(**self._options(directory))
         self.far_end = kind("far_ends", kind_.far_end).load()(site, options)
-        self.box = self.far_end._box
+        self.box = self.far_end._switch
         self.lit = {}
         self._reads = []
         self._listen_to_reads()

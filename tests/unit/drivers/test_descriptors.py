@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from testbed.plugins import kinds
-from testbed_drivers.dialects import far_end_wire, rest_far_end, scpi_far_end, tl1_far_end
+from testbed_drivers.dialects import client_connection, rest_far_end, scpi_far_end, tl1_far_end
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.light import power_meters_far_end
 from testbed_drivers.switches import (
     calient_rest_far_end,
     mzi_far_end,
     photonic_mesh_far_end,
+    simulated_switch,
     sonic_ocs_far_end,
-    switch_box,
 )
 from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 
@@ -56,9 +56,9 @@ def test_the_readme_lists_exactly_the_faults_there_are():
     listed = {row[0].strip("| `"): row[1].strip(" |") for row in rows}
     known = {}
     for family in (
-        far_end_wire,
+        client_connection,
         scpi_far_end,
-        switch_box,
+        simulated_switch,
         mzi_far_end,
         rest_far_end,
         calient_rest_far_end,

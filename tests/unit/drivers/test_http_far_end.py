@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from testbed.bench.sites import never
 from testbed.clock import now
 from testbed_drivers.dialects.armed_faults import ArmedFaults
-from testbed_drivers.dialects.far_end_wire import Wire
+from testbed_drivers.dialects.client_connection import ClientConnection
 from testbed_drivers.dialects.http_far_end import Answer, HttpSession, RequestReader
 
 GET = b"GET /redfish/v1 HTTP/1.1\r\nHost: pdu\r\nAccept: */*\r\n\r\n"
@@ -84,7 +84,7 @@ def test_a_target_is_a_path_and_a_query():
 
 def wire(said):
     """Return a client's way back without faults, written into a list."""
-    return Wire(said.append, never, b"", ArmedFaults({}, 0), WallClock(), 0)
+    return ClientConnection(said.append, never, b"", ArmedFaults({}, 0), WallClock(), 0)
 
 
 class WallClock:

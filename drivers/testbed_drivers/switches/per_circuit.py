@@ -23,7 +23,7 @@ Refused = dict[int, str]
 """What was refused, by ingress, in the words of the switch."""
 
 
-class PiecewiseSwitch(Switch):
+class PerCircuitSwitch(Switch):
     """A `Switch` whose changes may be done in part."""
 
     @abstractmethod

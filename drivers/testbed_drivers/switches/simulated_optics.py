@@ -17,7 +17,7 @@ FLOOR = -50.0
 _DIM_LOSS = 30.0
 
 
-class SwitchOptics:
+class SimulatedOptics:
     """Mirrors from ingress to egress ports, at a site, and what they let through.
 
     All methods but `refresh` run under the far end's lock. `site.lit` is called with the lock held,

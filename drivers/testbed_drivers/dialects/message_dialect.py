@@ -27,7 +27,7 @@ Message = TypeVar("Message")
 Answer = TypeVar("Answer")
 
 
-class Dialogue(Dialect[Transport], Generic[Message]):
+class MessageDialect(Dialect[Transport], Generic[Message]):
     """Exchange messages over a session.
 
     `introduction` is a query with the parser of its answer: asked on every fresh line, until an

@@ -1,4 +1,4 @@
-"""What every far end can do wrong on its wire, whatever it speaks: replies late, broken or lost."""
+"""What every far end can do wrong, whatever it speaks: replies late, broken or lost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BANNER = b"*** maintenance at 22:00 ***\r\n"
 _NO_END = b"\x1a"
 
 
-class Wire:
+class ClientConnection:
     """One client's way back: each reply as bytes at its time, or what a fault leaves of it.
 
     `end` is the terminator that the faults `wrong-end` and `garbled` must know.
@@ -86,7 +86,7 @@ class Wire:
         return None
 
     def _marred(self, data: bytes, command: str, half: bool) -> bytes:
-        """Return the answer as it is on the wire, right or wrong."""
+        """Return the answer as it is on the connection, right or wrong."""
         if self._strikes("garbled", command):
             at = self._chance.randrange(max(1, len(data) - len(self.end)))
             data = data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
@@ -131,8 +131,8 @@ class Wire:
 class LineSession:
     """One client's connection, cut into lines; `answer` returns the bytes to reply, or nothing."""
 
-    def __init__(self, wire: Wire, answer: Callable[[str], bytes]) -> None:
-        self._wire = wire
+    def __init__(self, connection: ClientConnection, answer: Callable[[str], bytes]) -> None:
+        self._connection = connection
         self._answer = answer
         self._begun = b""
 
@@ -142,4 +142,4 @@ class LineSession:
         for line in lines:
             command = line.decode("utf-8", "replace").strip()
             if reply := self._answer(command):
-                self._wire.reply(reply, command)
+                self._connection.reply(reply, command)

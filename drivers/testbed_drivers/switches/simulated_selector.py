@@ -9,9 +9,9 @@ from threading import RLock
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.device import State
-from testbed_drivers.dialects.armed_faults import Armed, ArmedFaults
+from testbed_drivers.dialects.armed_faults import ArmedFault, ArmedFaults
+from testbed_drivers.switches.simulated_switch import FAULTS, SimulatedSwitch
 from testbed_drivers.switches.switch import sides
-from testbed_drivers.switches.switch_box import FAULTS, SwitchBox
 
 _OF_LISTS = ("partial", "swept")
 SELECTOR_FAULTS = {name: what for name, what in FAULTS.items() if name not in _OF_LISTS}
@@ -22,7 +22,7 @@ ELEMENT_FAULTS = {name: what for name, what in LIT_FAULTS.items() if name != "mi
 """What a 2×2 element can do wrong: of two positions, the wrong one is the old one."""
 
 
-class SelectorBox(SwitchBox):
+class SimulatedSelector(SimulatedSwitch):
     """One actuator; `positions` are what it can point at, the first of them after power comes."""
 
     def __init__(
@@ -49,7 +49,7 @@ class SelectorBox(SwitchBox):
         if not self._strikes("lie", *ports):
             self._turn(begin - end, end - begin)
 
-    def meddle(self, fault: Armed) -> None:
+    def meddle(self, fault: ArmedFault) -> None:
         """Go to another position, as somebody at the front panel would."""
         with self._lock:
             others = [p for p in self._positions if p != self.commanded]

@@ -10,9 +10,9 @@ from math import inf
 from threading import RLock
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.dialects.armed_faults import Armed, ArmedFaults
+from testbed_drivers.dialects.armed_faults import ArmedFault, ArmedFaults
 from testbed_drivers.dialects.far_end import DEVICE_FAULTS
-from testbed_drivers.switches.switch_optics import SwitchOptics
+from testbed_drivers.switches.simulated_optics import SimulatedOptics
 
 FAULTS = {
     **DEVICE_FAULTS,
@@ -37,7 +37,7 @@ _LONGEST = 4.0
 """Times the settle time that the slowest move takes when moves differ."""
 
 
-class SwitchBox(SwitchOptics):
+class SimulatedSwitch(SimulatedOptics):
     """An optical switch at a site, as its dialect commands it and shows it to clients.
 
     All methods but `refresh` and `meddle` run under the far end's lock.
@@ -151,7 +151,7 @@ class SwitchBox(SwitchOptics):
         self._show()
         self.connect(circuits)
 
-    def meddle(self, fault: Armed) -> None:
+    def meddle(self, fault: ArmedFault) -> None:
         """Take down the circuit of a port, as somebody at another console would."""
         with self._lock:
             there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
@@ -162,7 +162,7 @@ class SwitchBox(SwitchOptics):
         self,
         hang_up: Callable[[], None],
         remembered: Callable[[], Mapping[int, int]] | None = None,
-    ) -> dict[str, Callable[[Armed], None]]:
+    ) -> dict[str, Callable[[ArmedFault], None]]:
         """Return what the faults do that happen when they are armed.
 
         `remembered` are the circuits that outlast a loss of power, by default those of a new box;
@@ -204,7 +204,7 @@ class SwitchBox(SwitchOptics):
 
     def _vanish_later(self, circuits: Mapping[int, int]) -> None:
         for ingress, fault in self._striking("vanish", circuits).items():
-            drop = partial(self.meddle, Armed("", port=ingress))
+            drop = partial(self.meddle, ArmedFault("", port=ingress))
             self.site.scheduler.call_at(self.site.scheduler.now() + fault.delay, drop)
 
     def _move(self, circuits: Mapping[int, int]) -> None:
@@ -266,7 +266,7 @@ class SwitchBox(SwitchOptics):
         """Return the ingress ports of those circuits that a fault strikes."""
         return set(self._striking(name, circuits))
 
-    def _striking(self, name: str, circuits: Mapping[int, int]) -> dict[int, Armed]:
+    def _striking(self, name: str, circuits: Mapping[int, int]) -> dict[int, ArmedFault]:
         """Return the faults of a name that strike some circuits, by ingress."""
         if not self._faults.are_armed:  # as nearly always, and 128 circuits are many to ask for
             return {}
