@@ -63,7 +63,7 @@ class MemoryTransport(BufferedTransport):
         """End the line from the far side; what was said before still arrives."""
         self._is_hung_up = True
 
-    def _arriving(self, deadline):
+    def _receive_some(self, deadline):
         until = self._time.now() + deadline.left
         while not self._inbox:
             if self._is_hung_up:

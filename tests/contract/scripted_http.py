@@ -56,7 +56,7 @@ class WebLine(BufferedTransport):
                 whole = isinstance(answer, bytes)
                 self._answers += answer if whole else encoded(answer, "application/json")
 
-    def _arriving(self, deadline):
+    def _receive_some(self, deadline):
         if not self._answers:
             raise NoReply(self._instrument, "did not answer in time")
         data, self._answers = self._answers, b""

@@ -138,7 +138,7 @@ class TestDiconMxs:
     @pytest.mark.parametrize("order", ["WEN 1", "wen 1", "*RST", ":STAT?;WEN 1"])
     def test_what_wears_out_or_ends_circuits_is_never_sent(self, mxs, order):
         with pytest.raises(UsageError, match="is never sent"):
-            mxs._scpi.do([order], soon())
+            mxs._scpi.execute([order], soon())
 
 
 class TestSantec:

@@ -19,7 +19,7 @@ from testbed.errors import BusyError, LinkLost, NoReply, UsageError
 from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.transports import serial_port, tcp
 from testbed_drivers.transports import visa as transport_visa
-from testbed_drivers.transports.base import dial_for, is_serial, not_opened
+from testbed_drivers.transports.base import dial_for, is_serial, open_error
 
 
 class Peer:
@@ -251,7 +251,7 @@ class TestSerialLine:
 
     def test_a_device_without_permission_names_the_group_to_join(self):
         error = PermissionError(errno.EACCES, "could not open port")
-        told = not_opened("ocs", "/dev/ttyUSB0", error)
+        told = open_error("ocs", "/dev/ttyUSB0", error)
         assert isinstance(told, LinkLost)
         assert str(told).startswith("ocs: opening /dev/ttyUSB0 failed: Permission denied; join")
         assert "dialout" in told.hint

@@ -74,7 +74,7 @@ class ArmedFaults:
                 return fault
         return None
 
-    def happened(self, name: str) -> None:
+    def count_immediate(self, name: str) -> None:
         """Count a fault that needs no arming."""
         with self._lock:
             self._struck[name] += 1

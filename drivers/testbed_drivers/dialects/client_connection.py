@@ -58,9 +58,9 @@ class ClientConnection:
         if faults.strikes("refuse"):
             self.hang_up()
 
-    def say(self, data: bytes) -> None:
+    def send_unsolicited(self, data: bytes) -> None:
         """Send what nobody asked for: an alarm, a greeting."""
-        self._later(data)
+        self._send_in_turn(data)
 
     def reply(self, data: bytes, command: str, *, last: bool = False) -> None:
         """Send the answer to `command`, unless a fault says otherwise; hang up after the last."""
@@ -69,7 +69,7 @@ class ClientConnection:
         if self._strikes("silent", command):
             return None
         half = self._strikes("truncated", command)
-        data = self._marred(data, command, half)
+        data = self._with_faults(data, command, half)
         if self._strikes("after-next", command):
             self._postponed += data
             return None
@@ -78,14 +78,14 @@ class ClientConnection:
             return None
         data, self._kept, self._postponed = self._kept + data + self._postponed, b"", b""
         if self._strikes("cut", command):
-            self._later(data[: len(data) // 2])
+            self._send_in_turn(data[: len(data) // 2])
             return self.hang_up()
-        self._timed(data, command)
+        self._send_timed(data, command)
         if last and not half:
-            self._at_its_time(self.hang_up)
+            self._run_in_turn(self.hang_up)
         return None
 
-    def _marred(self, data: bytes, command: str, half: bool) -> bytes:
+    def _with_faults(self, data: bytes, command: str, half: bool) -> bytes:
         """Return the answer as it is on the connection, right or wrong."""
         if self._strikes("garbled", command):
             at = self._chance.randrange(max(1, len(data) - len(self.end)))
@@ -100,27 +100,27 @@ class ClientConnection:
             data += data
         return data
 
-    def _timed(self, data: bytes, command: str) -> None:
+    def _send_timed(self, data: bytes, command: str) -> None:
         if drip := self._faults.strikes("drip", command):
             for start in range(len(data)):
-                self._wait(drip.delay)
-                self._later(data[start : start + 1])
+                self._delay(drip.delay)
+                self._send_in_turn(data[start : start + 1])
             return
         if late := self._faults.strikes("late", command):
-            self._wait(late.delay)
-        self._later(data)
+            self._delay(late.delay)
+        self._send_in_turn(data)
 
     def _strikes(self, name: str, command: str) -> bool:
         return self._faults.strikes(name, command) is not None
 
-    def _wait(self, seconds: float) -> None:
+    def _delay(self, seconds: float) -> None:
         self._busy_until = max(self._busy_until, self._scheduler.now()) + seconds
 
-    def _later(self, data: bytes) -> None:
+    def _send_in_turn(self, data: bytes) -> None:
         if data:
-            self._at_its_time(partial(self._send, data))
+            self._run_in_turn(partial(self._send, data))
 
-    def _at_its_time(self, action: Callable[[], None]) -> None:
+    def _run_in_turn(self, action: Callable[[], None]) -> None:
         """Act once all that was to be sent before has been."""
         if self._busy_until > self._scheduler.now():
             self._scheduler.call_at(self._busy_until, action)

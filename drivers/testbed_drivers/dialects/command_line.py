@@ -37,7 +37,7 @@ class Output(NamedTuple):
 class CommandLine(Dialect[Transport]):
     """Run commands over a session.
 
-    `introduction` is the command that says who answers, `identity` understands it; a fresh line
+    `identity_query` is the command that says who answers, `identity` understands it; a fresh line
     begins with it. `serial` is the serial number that must answer, or None.
     """
 
@@ -47,23 +47,23 @@ class CommandLine(Dialect[Transport]):
         dial: Callable[[Deadline], Transport],
         tracer: Tracer,
         *,
-        introduction: str,
+        identity_query: str,
         identity: Callable[[str], Identity],
         serial: str | None,
         timeouts: Timeouts = DEFAULT,
     ) -> None:
         self._instrument = instrument
         self._session = Session(instrument, dial, self._greet, tracer, timeouts)
-        self._introduction = introduction
+        self._identity_query = identity_query
         self._identity = identity
         self._serial = SerialNumber(instrument, serial)
         self._answer_timeout = timeouts.answer_timeout
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
-        return self._serial.check(self.ask(self._introduction, self._identity, deadline))
+        return self._serial.check(self.query(self._identity_query, self._identity, deadline))
 
-    def ask(self, command: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
+    def query(self, command: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
         """Return the parsed output of a command that changes nothing.
 
         It may run twice. `parse` raises ValueError for what the output cannot be.
@@ -76,7 +76,9 @@ class CommandLine(Dialect[Transport]):
 
         return self._session.read(once, deadline)
 
-    def order(self, command: str, judge: Callable[[Output], Answer], deadline: Deadline) -> Answer:
+    def execute(
+        self, command: str, judge: Callable[[Output], Answer], deadline: Deadline
+    ) -> Answer:
         """Run a command once that changes something; return what `judge` makes of its output.
 
         `judge` raises ValueError for what is neither success nor failure.
@@ -87,7 +89,7 @@ class CommandLine(Dialect[Transport]):
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
         budget = deadline.within(self._answer_timeout)
-        self._serial.check(self._asked(line, self._introduction, self._identity, budget))
+        self._serial.check(self._asked(line, self._identity_query, self._identity, budget))
 
     def _asked(
         self, line: Transport, command: str, parse: Callable[[str], Answer], deadline: Deadline

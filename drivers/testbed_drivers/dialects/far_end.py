@@ -66,7 +66,7 @@ class FarEnd(ABC):
         fault = ArmedFault(name, **scope)
         if action := self.at_once.get(name):
             action(fault)
-            self.faults.happened(name)
+            self.faults.count_immediate(name)
         else:
             self.faults.arm(fault)
 

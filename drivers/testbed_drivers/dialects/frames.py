@@ -21,12 +21,17 @@ class Frames(MessageDialect[bytes]):
         tracer: Tracer,
         *,
         length: int,
-        introduction: tuple[bytes, Callable[[bytes], Identity]],
+        identity_query: tuple[bytes, Callable[[bytes], Identity]],
         serial: bool,
         timeouts: Timeouts = DEFAULT,
     ) -> None:
         super().__init__(
-            instrument, dial, tracer, introduction=introduction, serial=serial, timeouts=timeouts
+            instrument,
+            dial,
+            tracer,
+            identity_query=identity_query,
+            serial=serial,
+            timeouts=timeouts,
         )
         self._cut = exactly(length)
 
@@ -34,7 +39,7 @@ class Frames(MessageDialect[bytes]):
         return message
 
     def _receive(self, line: Transport, deadline: Deadline) -> bytes:
-        return self._heard(line, self._cut, deadline)
+        return self._receive_traced(line, self._cut, deadline)
 
     def _words(self, message: bytes) -> str:
         return message.hex(" ")

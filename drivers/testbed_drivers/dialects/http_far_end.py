@@ -108,7 +108,7 @@ class HttpSession:
         try:
             requests = self._reader.feed(data)
         except ValueError as error:
-            self._connection.say(
+            self._connection.send_unsolicited(
                 encoded(Answer(400, {"error": {"message": str(error)}}), self._media)
             )
             return

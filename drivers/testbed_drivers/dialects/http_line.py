@@ -21,7 +21,7 @@ from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, LinkLost, NoReply
 from testbed.files import parse_json
 from testbed.resource import Tcp
-from testbed_drivers.transports.base import MOST_BYTES, exactly
+from testbed_drivers.transports.base import MAX_REPLY_BYTES, exactly
 
 Json = Any
 """Data whose shape only the service's schema knows."""
@@ -110,7 +110,7 @@ class HttpLine:
         headers: Mapping[str, str],
         deadline: Deadline,
     ) -> tuple[HTTPResponse, bytes]:
-        pipe = _Pipe(line, deadline)
+        pipe = _SocketAdapter(line, deadline)
         http = HTTPConnection(self._where.host, self._where.port)
         http.sock = cast("socket.socket", pipe)
         content_type = {"Content-Type": self._media} if data else {}
@@ -138,12 +138,12 @@ class HttpLine:
             ) from error
 
 
-class _Pipe:
+class _SocketAdapter:
     """What http.client needs of a socket: it collects a request, and reads the answer."""
 
     def __init__(self, line: Transport, deadline: Deadline) -> None:
         self.request = bytearray()
-        self._answer = _Answer(line, deadline)
+        self._answer = _ResponseStream(line, deadline)
 
     def sendall(self, data: bytes) -> None:
         self.request += data
@@ -155,7 +155,7 @@ class _Pipe:
         """Leave the line alone: it belongs to the HttpLine."""
 
 
-class _Answer(io.BufferedIOBase):
+class _ResponseStream(io.BufferedIOBase):
     """An answer as it arrives. A line or a body that breaks off is a lost link.
 
     How much of it may come, and until when, is up to the transport, whatever the answer claims.
@@ -171,7 +171,7 @@ class _Answer(io.BufferedIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
             return self._rest()
-        if size > MOST_BYTES:
+        if size > MAX_REPLY_BYTES:
             raise HTTPException(f"a body of {size} bytes")
         return self._line.receive(exactly(size), self._deadline) if size else b""
 

@@ -15,12 +15,12 @@ from testbed.bench.contracts import Cut, Identity, Tracer, Transport
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, NoReply
 from testbed_drivers.dialects.session import Dialect, Session, garbled, shortened, unanswered
-from testbed_drivers.transports.base import listen_out
+from testbed_drivers.transports.base import drain_input
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
-_LEFT_OVERS = 4
+_STALE_ANSWERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
-_HUSH = 0.05
+_SILENCE = 0.05
 """Seconds of silence after which a serial line has nothing more to deliver."""
 
 Message = TypeVar("Message")
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 class MessageDialect(Dialect[Transport], Generic[Message]):
     """Exchange messages over a session.
 
-    `introduction` is a query with the parser of its answer: asked on every fresh line, until an
+    `identity_query` is a query with the parser of its answer: asked on every fresh line, until an
     answer is one. A `serial` line outlives its opening, and may still deliver answers of before;
     these are passed over.
     """
@@ -41,21 +41,23 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
         dial: Callable[[Deadline], Transport],
         tracer: Tracer,
         *,
-        introduction: tuple[Message, Callable[[Message], Identity]],
+        identity_query: tuple[Message, Callable[[Message], Identity]],
         serial: bool,
         timeouts: Timeouts = DEFAULT,
     ) -> None:
         self._instrument = instrument
         self._session = Session(instrument, dial, self._greet, tracer, timeouts)
         self._answer_timeout = timeouts.answer_timeout
-        self._introduction = introduction
+        self._identity_query = identity_query
         self._serial = serial
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask what the introduction says, and return who answered."""
-        return self.ask(*self._introduction, deadline)
+        """Ask who it is; refuse the wrong serial number where it tells one."""
+        return self.query(*self._identity_query, deadline)
 
-    def ask(self, query: Message, parse: Callable[[Message], Answer], deadline: Deadline) -> Answer:
+    def query(
+        self, query: Message, parse: Callable[[Message], Answer], deadline: Deadline
+    ) -> Answer:
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
 
         def once() -> Answer:
@@ -63,7 +65,7 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
 
         return self._session.read(once, deadline)
 
-    def do(
+    def execute(
         self, messages: Sequence[Message], parse: Callable[[Message], Answer], deadline: Deadline
     ) -> tuple[float, float, Answer]:
         """Send messages, of which only the last is answered; return when, and the answer.
@@ -105,11 +107,11 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
         """Return how a person reads a message."""
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
-        """Ask what the introduction says, and have nothing left to receive afterwards."""
+        """Ask who it is, and leave nothing unread."""
         budget = deadline.within(self._answer_timeout)
-        query, parse = self._introduction
+        query, parse = self._identity_query
         self._send(line, [query], budget)
-        for _ in range(_LEFT_OVERS):
+        for _ in range(_STALE_ANSWERS):
             try:
                 parse(self._receive(line, budget))
                 break
@@ -118,14 +120,14 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
         else:
             raise Garbled(self._instrument, f"does not answer {self._words(query)} as it should")
         if self._serial:
-            listen_out(line, _HUSH, budget)
+            drain_input(line, _SILENCE, budget)
 
     def _send(self, line: Transport, messages: Sequence[Message], deadline: Deadline) -> None:
         data = b"".join(map(self._encode, messages))
         self._session.tracer("send", data)
         line.send(data, deadline)
 
-    def _heard(self, line: Transport, end: bytes | Cut, deadline: Deadline) -> bytes:
+    def _receive_traced(self, line: Transport, end: bytes | Cut, deadline: Deadline) -> bytes:
         """Return what comes next, and write it into the transcript."""
         data = line.receive(end, deadline)
         self._session.tracer("receive", data)

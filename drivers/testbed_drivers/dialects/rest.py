@@ -24,7 +24,7 @@ from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect, SerialNumber, Session
 from testbed_drivers.transports import tls
 from testbed_drivers.transports.base import Dial
-from testbed_drivers.transports.tcp import TcpTransport, connected
+from testbed_drivers.transports.tcp import TcpTransport, open_socket
 
 Answer = TypeVar("Answer")
 Get = Callable[[str], Json]
@@ -38,17 +38,20 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class WebService:
-    """What tells one family's web service from another's; `words` finds what a refusal says."""
+    """What tells one family's web service from another's.
+
+    `error_text` finds what a refusal says.
+    """
 
     identity: Callable[[Get], Identity]
-    words: Callable[[Json], str]
+    error_text: Callable[[Json], str]
     media: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     denied: re.Pattern[str] = re.compile("(?!)")
     """Method and path of orders that end circuits of others; they are never sent."""
-    tagged: Collection[str] = ()
+    etag_paths: Collection[str] = ()
     """Paths whose ETag can be trusted: read in full only when they have changed."""
-    missing: str = ""
+    not_found_hint: str = ""
     """What to do when the service does not know a path."""
 
 
@@ -117,20 +120,20 @@ class Rest(Dialect[HttpLine]):
         deadline: Deadline,
         *,
         parse: Callable[[Json], Answer],
-        fine: Collection[int] = (),
+        accepted: Collection[int] = (),
     ) -> Answer:
         """Send one order and return what `parse` makes of the answer.
 
         Raise Rejected, in the words of the service, for a status that is neither a success nor in
-        `fine`.
+        `accepted`.
         """
         if self._service.denied.fullmatch(f"{method} {path}"):
             raise UsageError(f"{self._instrument}: {method} {path} would end circuits of others")
         with self._session.exchange(deadline) as line:
             self._known.clear()
             reply = line.request(method, path, body, deadline)
-            if reply.status not in fine:
-                self._refuse_failure(what, reply)
+            if reply.status not in accepted:
+                self._raise_for_status(what, reply)
             return self._understood(lambda: parse(reply.content))
 
     def note(self, words: str) -> None:
@@ -146,37 +149,37 @@ class Rest(Dialect[HttpLine]):
 
         def get(path: str) -> Json:
             if next(asked):  # what is left of the answer before would be taken for this one
-                self._session.expect_quiet(line)
-            return self._got(line, path, deadline)
+                self._session.require_quiet(line)
+            return self._get(line, path, deadline)
 
         return self._understood(lambda: ask(get))
 
-    def _got(self, line: HttpLine, path: str, deadline: Deadline) -> Json:
+    def _get(self, line: HttpLine, path: str, deadline: Deadline) -> Json:
         tag, known = self._known.get(path, ("", None))
         headers = {"If-None-Match": tag} if tag else {}
         reply = line.request("GET", path, None, deadline, headers, self._answer_timeout)
         if tag and reply.status == 304:
             return known
-        self._refuse_failure(f"reading {path}", reply)
+        self._raise_for_status(f"reading {path}", reply)
         tag = reply.headers.get("ETag") or ""
-        if tag and path in self._service.tagged:
+        if tag and path in self._service.etag_paths:
             self._known[path] = (tag, reply.content)
         return reply.content
 
-    def _refuse_failure(self, what: str, reply: Reply) -> None:
+    def _raise_for_status(self, what: str, reply: Reply) -> None:
         if 200 <= reply.status < 300:
             return
         content = reply.content
         said = content if isinstance(content, str) else self._words(content)
         words = excerpt(said, LONGEST_ANSWER) or "without words"
-        hint = {404: self._service.missing, **_HINTS}.get(reply.status, "")
+        hint = {404: self._service.not_found_hint, **_HINTS}.get(reply.status, "")
         raise Rejected(
             self._instrument, f"refused {what}: {reply.status} {words}", reply=words, hint=hint
         )
 
     def _words(self, content: Json) -> str:
         try:
-            return str(self._service.words(content))
+            return str(self._service.error_text(content))
         except (AttributeError, LookupError, TypeError):
             return excerpt(str(content))
 
@@ -196,7 +199,7 @@ def _connector(
 ) -> Callable[[Deadline], Transport]:
     """Return the way to connect to a service, inside TLS where its URL says so."""
     if not where.tls:
-        return lambda deadline: TcpTransport(instrument, connected(instrument, where, deadline))
+        return lambda deadline: TcpTransport(instrument, open_socket(instrument, where, deadline))
     return partial(tls.dial, instrument, where, _tls(instrument, options))
 
 

@@ -28,7 +28,7 @@ from testbed_drivers.transports.options import DEFAULT, Timeouts
 _ERROR_QUERY = ":SYST:ERR?"
 _LONGEST_QUEUE = 64
 """Errors read before an instrument counts as broken; queues found in manuals hold 8 to 30."""
-_LEFT_OVERS = 4
+_STALE_ANSWERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
 
 Answer = TypeVar("Answer")
@@ -72,9 +72,9 @@ class Scpi(Dialect[Transport]):
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
-        return self._serial.check(self.ask("*IDN?", _identity, deadline))
+        return self._serial.check(self.query("*IDN?", _identity, deadline))
 
-    def ask(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
+    def query(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
         self._refuse_denied(query)
 
@@ -85,7 +85,7 @@ class Scpi(Dialect[Transport]):
 
         return self._session.read(once, deadline)
 
-    def do(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
+    def execute(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
         """Send commands as one line; return when they were sent and when the answer came.
 
         Raise Rejected with the instrument's words when it reports an error, whether a standard one,
@@ -112,12 +112,12 @@ class Scpi(Dialect[Transport]):
         """Check who is on a fresh line and forget the errors of whoever was there before."""
         budget = deadline.within(self._answer_timeout)
         self._send(line, "*IDN?", budget)
-        self._serial.check(self._introduction(line, budget))
+        self._serial.check(self._read_identity(line, budget))
         self._drain(line, deadline.within(self._answer_timeout))
 
-    def _introduction(self, line: Transport, deadline: Deadline) -> Identity:
+    def _read_identity(self, line: Transport, deadline: Deadline) -> Identity:
         """Return the identity that comes, past what a serial line still delivers of before."""
-        for _ in range(_LEFT_OVERS):
+        for _ in range(_STALE_ANSWERS):
             reply = self._receive(line, deadline)
             try:
                 return _identity(reply)
@@ -127,7 +127,7 @@ class Scpi(Dialect[Transport]):
 
     def _drain(self, line: Transport, deadline: Deadline) -> None:
         for _ in range(_LONGEST_QUEUE):
-            self._session.expect_quiet(line)
+            self._session.require_quiet(line)
             number, words = self._asked(line, _ERROR_QUERY, error_reply, deadline)
             if not number:
                 return

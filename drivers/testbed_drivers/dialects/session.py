@@ -105,12 +105,12 @@ class Session(Generic[AnyLine]):
 
         What it takes to open one counts in no exchange.
         """
-        with self.alone(deadline):
-            self.read(lambda: self._fresh(deadline), deadline)
+        with self.locked(deadline):
+            self.read(lambda: self._open_line(deadline), deadline)
             yield
 
     @contextmanager
-    def alone(self, deadline: Deadline) -> Iterator[None]:
+    def locked(self, deadline: Deadline) -> Iterator[None]:
         """Keep the instrument to this thread, whether its line is open or not."""
         if not self._lock.acquire(timeout=deadline.left):
             raise NoReply(self.instrument, "was busy with another exchange all the time")
@@ -125,8 +125,8 @@ class Session(Generic[AnyLine]):
 
         Anything but success or Rejected closes the line.
         """
-        with self.alone(deadline):
-            line = self._fresh(deadline)
+        with self.locked(deadline):
+            line = self._open_line(deadline)
             try:
                 yield line
             except Rejected:
@@ -150,7 +150,7 @@ class Session(Generic[AnyLine]):
             self.tracer("retry", why.encode())
             return ask()
 
-    def expect_quiet(self, line: AnyLine) -> None:
+    def require_quiet(self, line: AnyLine) -> None:
         """Raise Garbled when a line in use holds what nobody asked for: it would be mistaken."""
         if not line.quiet():
             raise Garbled(self.instrument, "said more than it was asked, or hung up")
@@ -173,7 +173,7 @@ class Session(Generic[AnyLine]):
         finally:
             self._lock.release()
 
-    def _fresh(self, deadline: Deadline) -> AnyLine:
+    def _open_line(self, deadline: Deadline) -> AnyLine:
         """Return a line on which nothing is outstanding."""
         if self._line is not None and not self._line.quiet():
             self.note("line closed: it was not quiet before an exchange")
@@ -183,17 +183,17 @@ class Session(Generic[AnyLine]):
             self.note("line opened")
             try:
                 self._greet(line, deadline)
-                self.expect_quiet(line)
+                self.require_quiet(line)
             except (NoReply, Garbled) as error:
                 line.close()
-                raise self._not_introduced(error) from error
+                raise self._identification_error(error) from error
             except BaseException:
                 line.close()
                 raise
             self._line = line
         return self._line
 
-    def _not_introduced(self, error: NoReply | Garbled) -> NoReply | Garbled:
+    def _identification_error(self, error: NoReply | Garbled) -> NoReply | Garbled:
         """Return an error of a greeting with what was asked, and what is worth a look then."""
         words = str(error.args[0]).removeprefix(f"{self.instrument}: ")
         message = words if _ASKED in words else f"asked {_ASKED}, it {words}"

@@ -20,12 +20,17 @@ class TextLine(MessageDialect[str]):
         tracer: Tracer,
         *,
         ends: tuple[bytes, bytes],
-        introduction: tuple[str, Callable[[str], Identity]],
+        identity_query: tuple[str, Callable[[str], Identity]],
         serial: bool,
         timeouts: Timeouts = DEFAULT,
     ) -> None:
         super().__init__(
-            instrument, dial, tracer, introduction=introduction, serial=serial, timeouts=timeouts
+            instrument,
+            dial,
+            tracer,
+            identity_query=identity_query,
+            serial=serial,
+            timeouts=timeouts,
         )
         self._write_end, self._read_end = ends
 
@@ -35,7 +40,7 @@ class TextLine(MessageDialect[str]):
     def _receive(self, line: Transport, deadline: Deadline) -> str:
         """Return the next line that is not empty; ValueError when it is no ASCII."""
         while True:
-            if text := self._heard(line, self._read_end, deadline).decode("ascii").strip():
+            if text := self._receive_traced(line, self._read_end, deadline).decode("ascii").strip():
                 return text
 
     def _words(self, message: str) -> str:

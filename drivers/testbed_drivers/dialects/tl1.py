@@ -42,7 +42,7 @@ Answer = TypeVar("Answer")
 class Tl1(Dialect[Tl1Line]):
     """Speak TL1 over a session.
 
-    `user` and `password` log in on each fresh line. `introduction` are the queries that tell who
+    `user` and `password` log in on each fresh line. `identity_query` are the queries that tell who
     answers, and `who` makes an identity of their rows. `serial` is the serial number that must
     answer, or None. Of `timeouts`, that of an answer is the longest silence on a query: each block
     and acknowledgement of its reply starts it anew.
@@ -56,7 +56,7 @@ class Tl1(Dialect[Tl1Line]):
         *,
         user: str,
         password: Secret | None,
-        introduction: Sequence[Request],
+        identity_query: Sequence[Request],
         who: Callable[[Sequence[Rows]], Identity],
         serial: str | None,
         timeouts: Timeouts = DEFAULT,
@@ -64,7 +64,7 @@ class Tl1(Dialect[Tl1Line]):
         self._instrument = instrument
         self._user = user
         self._password = password
-        self._introduction = introduction
+        self._identity_query = identity_query
         self._who = who
         self._serial = SerialNumber(instrument, serial)
         self._tags = cycle(range(1, _TAGS + 1))
@@ -75,13 +75,13 @@ class Tl1(Dialect[Tl1Line]):
             tracer,
             timeouts,
         )
-        self._patience = timeouts.answer_timeout
+        self._longest_silence = timeouts.answer_timeout
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
-        return self._serial.check(self.ask(self._introduction, self._who, deadline))
+        return self._serial.check(self.query(self._identity_query, self._who, deadline))
 
-    def ask(
+    def query(
         self,
         queries: Sequence[Request],
         parse: Callable[[Sequence[Rows]], Answer],
@@ -100,7 +100,7 @@ class Tl1(Dialect[Tl1Line]):
 
         return self._session.read(once, deadline)
 
-    def do(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
+    def execute(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
         """Send commands and return the reply to each, refusals among them.
 
         One that was refused because the login had ended was not carried out; it is sent again
@@ -121,12 +121,12 @@ class Tl1(Dialect[Tl1Line]):
 
     def _done(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
         with self._session.exchange(deadline) as line:
-            return self._exchanged(line, requests, deadline, math.inf)
+            return self._exchange_all(line, requests, deadline, math.inf)
 
     def _greet(self, line: Tl1Line, deadline: Deadline) -> None:
         """Log in on a fresh line and check who is there."""
-        login = Request("ACT-USER", self._user, ("", self._revealed()))
-        (reply,) = self._exchanged(line, [login], deadline, self._patience)
+        login = Request("ACT-USER", self._user, ("", self._login_password()))
+        (reply,) = self._exchange_all(line, [login], deadline, self._longest_silence)
         if refusal := refusal_of(reply):  # it may repeat what it was sent
             raise Rejected(
                 self._instrument,
@@ -134,9 +134,9 @@ class Tl1(Dialect[Tl1Line]):
                 reply=masked(reply.words),
                 hint="check 'user' and 'password' in the lab file",
             )
-        self._serial.check(self._asked(line, self._introduction, self._who, deadline))
+        self._serial.check(self._asked(line, self._identity_query, self._who, deadline))
 
-    def _revealed(self) -> str:
+    def _login_password(self) -> str:
         if not self._user:
             raise UsageError(f"{self._instrument} has no 'user' in the lab file; TL1 needs a login")
         word = self._password.reveal() if self._password else ""
@@ -152,7 +152,7 @@ class Tl1(Dialect[Tl1Line]):
         parse: Callable[[Sequence[Rows]], Answer],
         deadline: Deadline,
     ) -> Answer:
-        replies = self._exchanged(line, queries, deadline, self._patience)
+        replies = self._exchange_all(line, queries, deadline, self._longest_silence)
         for query, reply in zip(queries, replies, strict=True):
             if reply.code == NOT_LOGGED_IN:
                 raise LinkLost(self._instrument, "has ended the login")
@@ -164,17 +164,17 @@ class Tl1(Dialect[Tl1Line]):
             asked = ", ".join(map(str, queries[:3]))
             raise garbled(self._instrument, asked, error) from error
 
-    def _exchanged(
-        self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, patience: float
+    def _exchange_all(
+        self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, silence: float
     ) -> list[Reply]:
         replies: list[Reply] = []
         for start in range(0, len(requests), PIPELINE):
             some = requests[start : start + PIPELINE]
-            replies += self._paired(line, some, deadline, patience)
+            replies += self._send_and_match(line, some, deadline, silence)
         return replies
 
-    def _paired(
-        self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, patience: float
+    def _send_and_match(
+        self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, silence: float
     ) -> list[Reply]:
         """Send requests at once; return their replies, in whatever order they come, in ours."""
         tagged = {str(next(self._tags)): request for request in requests}
@@ -184,7 +184,7 @@ class Tl1(Dialect[Tl1Line]):
         try:
             line.send(text, shown, deadline)
             while len(replies) < len(tagged):
-                reply = line.reply(tagged.keys() - replies.keys(), deadline, patience)
+                reply = line.reply(tagged.keys() - replies.keys(), deadline, silence)
                 replies[reply.ctag] = reply
         except NoReply as error:
             missing = next(str(tagged[tag]) for tag in tagged if tag not in replies)

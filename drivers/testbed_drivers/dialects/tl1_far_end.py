@@ -93,7 +93,7 @@ class Tl1FarEnd(FarEnd):
     def alarm(self) -> bytes:
         """Return something that nobody asked for, with every character that ends a message."""
         rows = ['"1.1.1>2.1.1:LOS,TC;<"']
-        return self._spoken(f"A  {next(self._alarms)} REPT EVT EQPT", rows) + b";"
+        return self._framed(f"A  {next(self._alarms)} REPT EVT EQPT", rows) + b";"
 
     def _carried_out(self, session: Tl1Session, request: Command) -> Sequence[str]:
         if request.target not in ("", self._name):
@@ -101,9 +101,9 @@ class Tl1FarEnd(FarEnd):
         if not (request.ctag.isalnum() and len(request.ctag) <= 6):
             raise Denied("IICT", "Invalid Correlation Tag")
         now = self.scheduler.now()
-        if now - session.heard > self.idle_seconds:
+        if now - session.last_command_at > self.idle_seconds:
             session.user = ""
-        session.heard = now
+        session.last_command_at = now
         if request.verb == "ACT-USER":
             return self._log_in(session, request)
         if not session.user:
@@ -133,12 +133,12 @@ class Tl1FarEnd(FarEnd):
         """Return a reply, in blocks when it is long; each block ends but the last in `>`."""
         starts = range(0, max(1, len(rows)), ROWS_PER_BLOCK)
         blocks = [
-            self._spoken(f"M  {ctag} {status}", rows[start : start + ROWS_PER_BLOCK])
+            self._framed(f"M  {ctag} {status}", rows[start : start + ROWS_PER_BLOCK])
             for start in starts
         ]
         return b">".join(blocks) + b";"
 
-    def _spoken(self, words: str, rows: Sequence[str]) -> bytes:
+    def _framed(self, words: str, rows: Sequence[str]) -> bytes:
         moment = _SWITCHED_ON + timedelta(seconds=self.scheduler.now())
         header = f"\r\n\n   {self._name} {moment:%y-%m-%d %H:%M:%S}\r\n{words}\r\n"
         return (header + "".join(f"   {row}\r\n" for row in rows)).encode("ascii")
@@ -154,8 +154,8 @@ class Tl1Session:
 
     def __init__(self, far_end: Tl1FarEnd, connection: ClientConnection) -> None:
         self.user = ""
-        self.hears_alarms = True
-        self.heard = far_end.scheduler.now()
+        self.alarms_allowed = True
+        self.last_command_at = far_end.scheduler.now()
         self._far_end = far_end
         self._connection = connection
         self._begun = b""
@@ -174,29 +174,29 @@ class Tl1Session:
 
     def inhibit(self) -> Sequence[str]:
         """Hear nothing any more that was not asked for."""
-        self.hears_alarms = False
+        self.alarms_allowed = False
         return ()
 
     def allow(self) -> Sequence[str]:
         """Hear alarms again."""
-        self.hears_alarms = True
+        self.alarms_allowed = True
         return ()
 
     def _answer(self, line: bytes) -> None:
         text, request = line.decode("ascii", "replace"), command(line)
         strikes = self._far_end.faults.strikes
-        alarmed = self.hears_alarms and strikes("alarms", text)
+        alarmed = self.alarms_allowed and strikes("alarms", text)
         if alarmed:
-            self._connection.say(self._far_end.alarm() + self._far_end.alarm())
+            self._connection.send_unsolicited(self._far_end.alarm() + self._far_end.alarm())
         reply = self._far_end.execute(self, request)
         if slow := strikes("in-progress", text):
-            self._connection.say(f"\r\nIP {request.ctag}\r\n<".encode("ascii"))
+            self._connection.send_unsolicited(f"\r\nIP {request.ctag}\r\n<".encode("ascii"))
             when = self._far_end.scheduler.now() + slow.delay
             self._far_end.scheduler.call_at(when, lambda: self._connection.reply(reply, text))
         else:
             self._connection.reply(reply, text)
         if alarmed:
-            self._connection.say(self._far_end.alarm())
+            self._connection.send_unsolicited(self._far_end.alarm())
 
 
 _SESSION_VERBS: Mapping[str, Callable[[Tl1Session], Sequence[str]]] = {

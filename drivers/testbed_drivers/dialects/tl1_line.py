@@ -38,38 +38,38 @@ class Tl1Line:
         self._tracer("send", shown.encode("ascii"))
         self._transport.send(text.encode("ascii"), deadline)
 
-    def reply(self, awaited: Container[str], deadline: Deadline, patience: float) -> Reply:
+    def reply(self, awaited: Container[str], deadline: Deadline, silence: float) -> Reply:
         """Return the next whole reply to one of the tags that are awaited.
 
-        Raise NoReply after `patience` seconds without a sign that one of them is worked on.
+        Raise NoReply after `silence` seconds without a sign that one of them is worked on.
         """
-        limit = deadline.within(patience)
+        limit = deadline.within(silence)
         while True:
-            spoken = self._message(limit)
-            if isinstance(spoken, Alarm) or spoken.ctag not in awaited:
-                self._pass_over(spoken)
+            incoming = self._message(limit)
+            if isinstance(incoming, Alarm) or incoming.ctag not in awaited:
+                self._note_unsolicited(incoming)
                 continue
-            limit = deadline.within(patience)
-            if isinstance(spoken, Reply):
-                begun = self._begun.pop(spoken.ctag, None)
-                reply = begun.then(spoken) if begun else spoken
+            limit = deadline.within(silence)
+            if isinstance(incoming, Reply):
+                begun = self._begun.pop(incoming.ctag, None)
+                reply = begun.then(incoming) if begun else incoming
                 if not reply.more:
                     return reply
                 self._begun[reply.ctag] = reply
-            elif spoken.code in MEANINGS or spoken.code == "NA":
-                return Reply(spoken.ctag, spoken.code)
+            elif incoming.code in MEANINGS or incoming.code == "NA":
+                return Reply(incoming.ctag, incoming.code)
 
     def quiet(self) -> bool:
         """Tell whether the idle line is up, with nothing but alarms to be read."""
         limit = Deadline.after(_ALARM_SECONDS)
         while not self._transport.quiet():
             try:
-                spoken = self._message(limit)
+                incoming = self._message(limit)
             except (InstrumentError, ValueError):
                 return False
-            if not isinstance(spoken, Alarm):
+            if not isinstance(incoming, Alarm):
                 return False
-            self._pass_over(spoken)
+            self._note_unsolicited(incoming)
         return True
 
     def close(self) -> None:
@@ -79,16 +79,16 @@ class Tl1Line:
     def _message(self, deadline: Deadline) -> Message:
         data = self._transport.receive(message_end, deadline)
         self._tracer("receive", data)
-        before, spoken = message(data)
+        before, incoming = message(data)
         if before:
             self._note(f"passed over: {before}")
-        return spoken
+        return incoming
 
-    def _pass_over(self, spoken: Message) -> None:
-        if isinstance(spoken, Alarm):
-            self._note(f"alarm {spoken.severity}: {spoken.words}")
+    def _note_unsolicited(self, incoming: Message) -> None:
+        if isinstance(incoming, Alarm):
+            self._note(f"alarm {incoming.severity}: {incoming.words}")
         else:
-            self._note(f"nobody waits for the tag {spoken.ctag}")
+            self._note(f"nobody waits for the tag {incoming.ctag}")
 
     def _note(self, words: str) -> None:
         self._tracer("note", words.encode("ascii"))

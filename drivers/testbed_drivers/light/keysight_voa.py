@@ -53,7 +53,7 @@ class KeysightVoa(ScpiChannels):
         """Open the line, check who answers and learn what each channel can be set to."""
         who = super().open(deadline)
         self._ranges = {
-            channel: self._scpi.ask(
+            channel: self._scpi.query(
                 f":INP{channel}:ATT? MIN;:INP{channel}:ATT? MAX", _range, deadline
             )
             for channel in sorted(self._channels)
@@ -63,27 +63,27 @@ class KeysightVoa(ScpiChannels):
     def attenuation(self, channel: int, deadline: Deadline) -> float:
         """Read back what a channel takes from the light, in dB; its shutter does not count."""
         self._check(channel)
-        return self._scpi.ask(f":INP{channel}:ATT?", float, deadline)
+        return self._scpi.query(f":INP{channel}:ATT?", float, deadline)
 
     def attenuate(self, channel: int, decibels: float, deadline: Deadline) -> float:
         """Let a channel take that much from the light and return what then reads back, in dB."""
         self._check_range(channel, decibels)
         budget = deadline.within(SET_SECONDS)
         with self._scpi.held(budget):
-            self._scpi.do([f":INP{channel}:ATT {decibels:.3f}"], budget)
-            return self._reached(channel, decibels, budget)
+            self._scpi.execute([f":INP{channel}:ATT {decibels:.3f}"], budget)
+            return self._wait_until_reached(channel, decibels, budget)
 
     def is_open(self, channel: int, deadline: Deadline) -> bool:
         """Read back whether light passes the shutter of a channel."""
         self._check(channel)
-        return self._scpi.ask(f":OUTP{channel}?", _switched_on, deadline)
+        return self._scpi.query(f":OUTP{channel}?", _switched_on, deadline)
 
     def shutter(self, channel: int, is_open: bool, deadline: Deadline) -> None:
         """Open or close the shutter of a channel and return when it reads back so."""
         self._check(channel)
         budget = deadline.within(SET_SECONDS)
         with self._scpi.held(budget):
-            self._scpi.do([f":OUTP{channel} {'ON' if is_open else 'OFF'}"], budget)
+            self._scpi.execute([f":OUTP{channel} {'ON' if is_open else 'OFF'}"], budget)
             if self.is_open(channel, budget) != is_open:
                 raise InstrumentError(
                     self._name,
@@ -92,7 +92,7 @@ class KeysightVoa(ScpiChannels):
                     hint="look at its front panel",
                 )
 
-    def _reached(self, channel: int, decibels: float, deadline: Deadline) -> float:
+    def _wait_until_reached(self, channel: int, decibels: float, deadline: Deadline) -> float:
         """Read back, ever more slowly, until the filter is where it was told to go.
 
         One that reads the same for as long as `settle_max` has stopped elsewhere.

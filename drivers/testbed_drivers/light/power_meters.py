@@ -39,7 +39,7 @@ class ScpiMeter(ScpiChannels):
         self._floor = options.floor
 
     def _measured(self, unit_and_power: str, deadline: Deadline) -> Reading:
-        return self._scpi.ask(unit_and_power, partial(_level, self._floor), deadline)
+        return self._scpi.query(unit_and_power, partial(_level, self._floor), deadline)
 
 
 class KeysightMeter(ScpiMeter):
@@ -53,7 +53,7 @@ class KeysightMeter(ScpiMeter):
     def wavelength(self, channel: int, deadline: Deadline) -> float:
         """Return the wavelength in nm for which a channel's readings are right."""
         self._check(channel)
-        metres = self._scpi.ask(f":SENS{channel}:POW:WAV?", float, deadline)
+        metres = self._scpi.query(f":SENS{channel}:POW:WAV?", float, deadline)
         return metres * 1e9
 
 
@@ -68,7 +68,7 @@ class ThorlabsMeter(ScpiMeter):
     def wavelength(self, channel: int, deadline: Deadline) -> float:
         """Return the wavelength in nm for which the readings are right."""
         self._check(channel)
-        return self._scpi.ask("SENS:CORR:WAV?", float, deadline)
+        return self._scpi.query("SENS:CORR:WAV?", float, deadline)
 
 
 def _level(floor: float, reply: str) -> Reading:

@@ -43,10 +43,10 @@ class RedfishService(ABC):
         self._name = name
         self._read: dict[str, dict[str, Any]] = {}
         service = WebService(
-            self._who,
+            self._read_identity,
             _error_words,
             headers={"OData-Version": "4.0"},
-            missing=f"check the {self.noun}'s id; the service lists them at {self.outlets}",
+            not_found_hint=f"check the {self.noun}'s id; the service lists them at {self.outlets}",
         )
         self._rest = Rest(name, resource, identity, options, tracer, service)
 
@@ -66,14 +66,14 @@ class RedfishService(ABC):
         """Switch one outlet; return when the service reads it back as switched."""
         with self._rest.held(deadline):
             self._order(outlet, on, deadline)
-            self._await(outlet, "On" if on else "Off", deadline)
+            self._poll_until(outlet, "On" if on else "Off", deadline)
 
     def close(self) -> None:
         """Close the line; safe to call twice. Leaves all outlets as they are."""
         self._rest.close()
 
     @abstractmethod
-    def _who(self, get: Get) -> Identity:
+    def _read_identity(self, get: Get) -> Identity:
         """Ask who it is."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class RedfishService(ABC):
         self._read[outlet] = self._rest.read(ask, deadline)
         return self._read[outlet]
 
-    def _await(self, outlet: str, wanted: str, deadline: Deadline) -> None:
+    def _poll_until(self, outlet: str, wanted: str, deadline: Deadline) -> None:
         """Poll, ever more slowly, until the outlet reads as wanted."""
         pause = _FIRST_POLL
         while (state := _power_state(self._outlet(outlet, deadline))) != wanted:
@@ -119,7 +119,7 @@ class Redfish(RedfishService):
     outlets = f"{UNITS}/1/Outlets"
     noun = "outlet"
 
-    def _who(self, get: Get) -> Identity:
+    def _read_identity(self, get: Get) -> Identity:
         """Ask the first unit of the service, whose outlets are used; most have one, called 1."""
         unit = (get(UNITS) or {"Members": [{"@odata.id": f"{UNITS}/1"}]})["Members"][0]["@odata.id"]
         self.outlets = f"{unit}/Outlets"
@@ -142,7 +142,7 @@ class RedfishHost(RedfishService):
     outlets = SYSTEMS
     noun = "system"
 
-    def _who(self, get: Get) -> Identity:
+    def _read_identity(self, get: Get) -> Identity:
         manager = get(MANAGERS)["Members"][0]["@odata.id"]
         return _identity(get(manager))
 

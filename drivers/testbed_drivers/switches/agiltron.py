@@ -14,7 +14,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.frames import Frames
 from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import Selector, channels
-from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
 GO = b"\x01\x12\x00"
@@ -48,30 +48,30 @@ class Agiltron(Selector):
             line_opener(name, resource, options, dial),
             tracer,
             length=4,
-            introduction=(ASK + b"\0", self._who),
+            identity_query=(ASK + b"\0", self._identity),
             serial=True,
             timeouts=options,
         )
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel."""
-        return self._frames.ask(ASK + b"\0", self._asked, deadline)
+        return self._frames.query(ASK + b"\0", self._asked, deadline)
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(1, self._options.channels)
         return capabilities_of(self._options, ports, positions=self._positions)
 
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         order = GO + bytes([self._positions.index(wanted) + 1])
 
         def echoed(frame: bytes) -> None:
             if frame != order:
                 raise ValueError(f"{frame.hex(' ')}, which is no echo")
 
-        commanded, answered, _ = self._frames.do([order], echoed, deadline)
-        return Done(commanded, answered)
+        commanded, answered, _ = self._frames.execute([order], echoed, deadline)
+        return ChangeResult(commanded, answered)
 
-    def _who(self, frame: bytes) -> Identity:
+    def _identity(self, frame: bytes) -> Identity:
         """Return what answers a channel; it does not say who it is."""
         self._asked(frame)
         return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")

@@ -79,7 +79,7 @@ class Calient(PerCircuitSwitch):
             tracer,
             user=options.user,
             password=options.password,
-            introduction=(Request("RTRV-NE"),),
+            identity_query=(Request("RTRV-NE"),),
             who=_identity,
             serial=identity,
             timeouts=options,
@@ -106,10 +106,10 @@ class Calient(PerCircuitSwitch):
         wanted = [(port, *divmod(port - 1, len(self._names))) for port in sorted(known)]
         places = sorted({place for _, _, place in wanted})
         queries = [Request("RTRV-PORT", self._names[place]) for place in places]
-        levels = self._tl1.ask(queries, partial(_levels, places), deadline) if queries else {}
+        levels = self._tl1.query(queries, partial(_levels, places), deadline) if queries else {}
         return others | {port: levels[place][side] for port, side, place in wanted}
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(len(self._names), len(self._names))
         return capabilities_of(
             self._options,
@@ -119,7 +119,7 @@ class Calient(PerCircuitSwitch):
             averaging=self._options.averaging,
         )
 
-    def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
+    def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         """Take circuits out of service, then delete them."""
         named = [c for c in self._listed if c.in_service and c.pairs & pairs.items()]
         for circuit in named:
@@ -128,7 +128,7 @@ class Calient(PerCircuitSwitch):
         idle = [c for c in named if not {i for i, _ in c.pairs} & refused.keys()]
         return refused | self._ordered("DLT-CRS", idle, deadline)
 
-    def _set_up(self, pairs: State, deadline: Deadline) -> Refused:
+    def _connect(self, pairs: State, deadline: Deadline) -> Refused:
         """Define circuits, then put them in service; delete what could be defined only.
 
         What a change that was cut short has left defined, with our label, is deleted first.
@@ -152,7 +152,7 @@ class Calient(PerCircuitSwitch):
         orders = [circuit.order(verb) for circuit in circuits]
         return {
             ingress: words
-            for circuit, reply in zip(circuits, self._tl1.do(orders, deadline), strict=True)
+            for circuit, reply in zip(circuits, self._tl1.execute(orders, deadline), strict=True)
             if (words := refusal_of(reply))
             for ingress, _ in circuit.pairs
         }
@@ -179,7 +179,7 @@ class Calient(PerCircuitSwitch):
     def _in_service(self, deadline: Deadline) -> list[Circuit]:
         """Read back all circuits, remember them, and return those in service."""
         query = Request("RTRV-CRS", "", ("", "ALL"))
-        self._listed = self._tl1.ask([query], self._read, deadline)
+        self._listed = self._tl1.query([query], self._read, deadline)
         return [circuit for circuit in self._listed if circuit.in_service]
 
     def _read(self, answers: Sequence[Rows]) -> list[Circuit]:

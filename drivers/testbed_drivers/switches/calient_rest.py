@@ -70,10 +70,10 @@ class CalientRest(PerCircuitSwitch):
         self._seen: list[Half] = []
         """What was read last; a change begins with reading, and nobody else has the line then."""
         service = WebService(
-            _who,
+            _identity,
             _words,
             denied=DENIED,
-            missing="this release does not offer that; its pages at /api/ list what it does",
+            not_found_hint="this release does not offer that; its pages at /api/ list what it does",
         )
         self._dialect = self._rest = Rest(name, resource, identity, options, tracer, service, dial)
 
@@ -104,7 +104,7 @@ class CalientRest(PerCircuitSwitch):
 
         return self._rest.read(ask, deadline) if wanted else {}
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         self._names = self._rest.read(
             lambda get: PortNames(row["port"] for row in get(PORTS)), deadline
         )
@@ -117,7 +117,7 @@ class CalientRest(PerCircuitSwitch):
             averaging=self._options.averaging,
         )
 
-    def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
+    def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         """Remove circuits by the names that they have, whole ones of our group."""
         circuits: dict[str, list[Half]] = {}
         for half in self._seen:
@@ -140,7 +140,7 @@ class CalientRest(PerCircuitSwitch):
             return f"{circuit} is a circuit of the group {group}"
         return "" if whole else f"{circuit} goes both ways and is taken down only as a whole"
 
-    def _set_up(self, pairs: State, deadline: Deadline) -> Refused:
+    def _connect(self, pairs: State, deadline: Deadline) -> Refused:
         orders = [(self._new(i, e), {i: e}) for i, e in sorted(pairs.items())]
         return self._bulk("badd", orders, deadline)
 
@@ -205,7 +205,7 @@ def _refusals(answer: Json, count: int) -> list[str]:
     return ["" if str(each["status"]) == "1" else _response_words(each) for each in responses]
 
 
-def _who(get: Get) -> Identity:
+def _identity(get: Get) -> Identity:
     about = get("/rest/node/?id=summary&detail=SYSCFG")
     version = get("/rest/info/?id=softwareversion")["version"]
     return Identity("Calient", about["partnumber"], about["serialnumber"], version)

@@ -16,7 +16,7 @@ from testbed_drivers.dialects.session import SerialNumber
 from testbed_drivers.dialects.text_line import TextLine
 from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import Selector
-from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
 _CHANNEL = re.compile(r"\d{1,3}")
@@ -45,25 +45,25 @@ class Dicon(Selector):
             line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\r", b"\n"),
-            introduction=("ID?", self._who),
+            identity_query=("ID?", self._identity),
             serial=True,
             timeouts=options,
         )
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel that the module was told."""
-        return self._line.ask("I1?", partial(_state, self.capabilities), deadline)
+        return self._line.query("I1?", partial(_state, self.capabilities), deadline)
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        return capabilities_of(self._options, sides(1, self._line.ask("CF?", _count, deadline)))
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        return capabilities_of(self._options, sides(1, self._line.query("CF?", _count, deadline)))
 
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         channel = wanted[1] - 1 if wanted else 0
         parse = partial(_state, self.capabilities)
-        commanded, answered, _ = self._line.do([f"I1 {channel}", "I1?"], parse, deadline)
-        return Done(commanded, answered)
+        commanded, answered, _ = self._line.execute([f"I1 {channel}", "I1?"], parse, deadline)
+        return ChangeResult(commanded, answered)
 
-    def _who(self, reply: str) -> Identity:
+    def _identity(self, reply: str) -> Identity:
         """Return maker, model, serial number and firmware.
 
         How the modules write this is not public. Another form is taken for a serial number when

@@ -13,7 +13,11 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.text_far_end import TextFarEnd
 from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import channels
-from testbed_drivers.switches.simulated_selector import SELECTOR_FAULTS, SimulatedSelector, fan_of
+from testbed_drivers.switches.simulated_selector import (
+    SELECTOR_FAULTS,
+    SimulatedSelector,
+    set_selector_ports,
+)
 
 _MOVE = re.compile(r"I1 (\d+)")
 
@@ -25,7 +29,7 @@ class DiconFarEnd(TextFarEnd):
         super().__init__(
             self._carry_out, SELECTOR_FAULTS, site.scheduler, site.seed, before=b"\n", end=b"\r\n"
         )
-        self._count = fan_of(site)
+        self._count = set_selector_ports(site)
         self._positions = ({}, *channels(self._count))
         self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
         self.at_once |= self._switch.at_once(self.hang_up)

@@ -16,7 +16,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
 from testbed_drivers.switches.selector import Selector
-from testbed_drivers.switches.switch import Done, capabilities_of, checked_state, sides
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, checked_state, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
 DENIED = ("*RST", "WEN")
@@ -63,19 +63,19 @@ class DiconMxs(Selector):
         """Read back where every input was told to go."""
         inputs = sorted(self.capabilities.ingress)
         query = ";".join(f":ROUT{port}:SCAN?" for port in inputs)
-        return self._scpi.ask(query, partial(_state, self.capabilities), deadline)
+        return self._scpi.query(query, partial(_state, self.capabilities), deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return all cross-connects while the switch as a whole is anything but READY."""
-        word = self._scpi.ask(":STAT?", _status, deadline)
+        word = self._scpi.query(":STAT?", _status, deadline)
         return {} if word == "READY" else dict.fromkeys(self.state(deadline), word)
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(self._options, sides(*self._options.size), steadiness=True)
 
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         orders = list(_orders(begin, wanted, len(self.capabilities.ingress)))
-        return Done(*self._scpi.do(orders, deadline))
+        return ChangeResult(*self._scpi.execute(orders, deadline))
 
 
 def _orders(begin: State, wanted: State, inputs: int) -> Iterator[str]:

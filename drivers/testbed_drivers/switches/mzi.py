@@ -14,7 +14,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import MziOptions
 from testbed_drivers.switches.selector import Selector, positions_of
-from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
 BAR, CROSS = positions_of(2)
@@ -59,14 +59,14 @@ class Mzi(Selector):
 
     def state(self, deadline: Deadline) -> State:
         """Read back the position; no cross-connect at all while the phase is between the two."""
-        return self._scpi.ask(f"{self._header}?", _state, deadline)
+        return self._scpi.query(f"{self._header}?", _state, deadline)
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(self._options, sides(2, 2), positions=(BAR, CROSS))
 
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         word = "BAR" if wanted == BAR else "CROSS"
-        return Done(*self._scpi.do([f"{self._header} {word}"], deadline))
+        return ChangeResult(*self._scpi.execute([f"{self._header} {word}"], deadline))
 
 
 def _state(reply: str) -> State:

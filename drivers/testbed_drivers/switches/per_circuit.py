@@ -14,7 +14,7 @@ from testbed.clock import Deadline, now
 from testbed.errors import Rejected
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
-from testbed_drivers.switches.switch import Done, Switch
+from testbed_drivers.switches.switch import ChangeResult, Switch
 
 SECONDS_PER_CIRCUIT = 0.1
 """What a change may take longer for every circuit in it."""
@@ -27,29 +27,29 @@ class PerCircuitSwitch(Switch):
     """A `Switch` whose changes may be done in part."""
 
     @abstractmethod
-    def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
+    def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         """Remove circuits that are there; return what was refused."""
 
     @abstractmethod
-    def _set_up(self, pairs: State, deadline: Deadline) -> Refused:
+    def _connect(self, pairs: State, deadline: Deadline) -> Refused:
         """Make circuits on ports that are free; return what was refused."""
 
     def _seconds(self, change: Change) -> float:
         circuits = len(change.removes) + len(change.adds)
         return super()._seconds(change) + SECONDS_PER_CIRCUIT * circuits
 
-    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Remove and add what the switch does not show yet."""
         state = self.state(deadline)
         needed = _outstanding(change, state)
         commanded = now()
-        refused = self._take_down(needed.removes, deadline) if needed.removes else {}
+        refused = self._disconnect(needed.removes, deadline) if needed.removes else {}
         gone = needed.removes.keys() - refused.keys()
         blocked = _in_the_way({i: e for i, e in state.items() if i not in gone}, needed.adds)
         free = {i: e for i, e in needed.adds.items() if i not in blocked}
-        refused = blocked | refused | (self._set_up(free, deadline) if free else {})
+        refused = blocked | refused | (self._connect(free, deadline) if free else {})
         answered = now()
-        return Done(commanded, answered, self._undone(needed, refused, deadline))
+        return ChangeResult(commanded, answered, self._undone(needed, refused, deadline))
 
     def _undone(self, needed: Change, refused: Refused, deadline: Deadline) -> Mapping[int, str]:
         """Return what is refused and not done; raise Rejected when nothing at all was done."""
@@ -62,7 +62,7 @@ class PerCircuitSwitch(Switch):
         return {i: refused[i] for i in {*missing.removes, *missing.adds} if i in refused}
 
 
-def one_by_one(pairs: State, order: Callable[[int, int], None]) -> Refused:
+def order_each(pairs: State, order: Callable[[int, int], None]) -> Refused:
     """Give one order for each circuit up to the first that is refused; return what was not done."""
     left = dict(sorted(pairs.items()))
     for ingress, egress in sorted(pairs.items()):

@@ -36,7 +36,7 @@ from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
 from testbed.fabric.mesh_routes import Routing, route
 from testbed_drivers.dialects.session import SerialNumber, Session
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
-from testbed_drivers.switches.switch import Done, Switch, capabilities_of, sides
+from testbed_drivers.switches.switch import ChangeResult, Switch, capabilities_of, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
 _COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
@@ -61,14 +61,14 @@ class PhotonicMesh(Switch):
     ) -> None:
         super().__init__(name, ports, options)
         self._options = options
-        self._unset = self._mesh = _built(name, options)
+        self._unset = self._mesh = _mesh_of(name, options)
         self._presumed: State | None = None
         """What is there as somebody says who knows; None when nobody does."""
-        self._doubted: Setting | None = None
+        self._unacknowledged: Setting | None = None
         """What was sent and not acknowledged; None when there is no doubt."""
         self._expects_serial = identity is not None
         self._serial = SerialNumber(name, identity)
-        self._who = Identity("", "", "", "")
+        self._seen_identity = Identity("", "", "", "")
         self._session: Session[Transport] = Session(
             name,
             line_opener(name, resource, options, dial),
@@ -81,20 +81,20 @@ class PhotonicMesh(Switch):
         """Ask who it is; refuse the wrong serial number."""
 
         def once() -> Identity:
-            with self._visit(deadline):
-                return self._who
+            with self._connection(deadline):
+                return self._seen_identity
 
         return self._session.read(once, deadline)
 
     def state(self, deadline: Deadline) -> State:
         """Return what the box was told; ends a doubt about that, and asks who answers there."""
         with self._held(deadline):
-            if self._doubted is None:
+            if self._unacknowledged is None:
                 self.identify(deadline)
             else:
                 self._session.note("its last change was not acknowledged: sent again")
-                self._tell(self._doubted, deadline)
-            return self._told()
+                self._send_setting(self._unacknowledged, deadline)
+            return self._known_state()
 
     def presume(self, state: State) -> None:
         """Take a state for what is there until something is told."""
@@ -103,13 +103,13 @@ class PhotonicMesh(Switch):
     @property
     def capabilities(self) -> Capabilities:
         """Return what the mesh can do, and how its cells stand as far as that is known."""
-        mesh = self._mesh if self._doubted is None else self._unset
+        mesh = self._mesh if self._unacknowledged is None else self._unset
         return replace(super().capabilities, mesh=mesh)
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do a change; raise InstrumentError while it is in doubt what it would start from."""
         with self._held(deadline):
-            if self._doubted is not None:
+            if self._unacknowledged is not None:
                 raise InstrumentError(
                     self._name,
                     "has not acknowledged its last change, so no other can be planned",
@@ -121,23 +121,23 @@ class PhotonicMesh(Switch):
         """Close the line; safe to call twice. Leaves all light as it is."""
         self._session.close()
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(
             self._options, sides(len(self._mesh.ingress), len(self._mesh.egress))
         )
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._session.alone(deadline)
+        return self._session.locked(deadline)
 
-    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Route what is there afterwards, and set every cell."""
-        routing = self._routed(change, self._told())
+        routing = self._routed(change, self._known_state())
         if routing.disturbed:
             circuits = ", ".join(f"{i}→{e}" for i, e in sorted(routing.disturbed.items()))
             self._session.note(f"these circuits stay, on another path: {circuits}")
-        return self._tell(routing.setting, deadline)
+        return self._send_setting(routing.setting, deadline)
 
-    def _told(self) -> State:
+    def _known_state(self) -> State:
         """Return what was last told and acknowledged, or is presumed; raise NotKnown."""
         if self._mesh.setting is not None:
             return self._mesh.circuits(self._mesh.setting)
@@ -177,28 +177,28 @@ class PhotonicMesh(Switch):
 
     # --- the line -----------------------------------------------------------------------------
 
-    def _tell(self, setting: Setting, deadline: Deadline) -> Done:
+    def _send_setting(self, setting: Setting, deadline: Deadline) -> ChangeResult:
         """Set every cell and wait for the status; without one, there is a doubt.
 
         A refusal changes nothing, so it leaves the doubt that there was before, or none.
         """
         order = cells_line(dict(enumerate(setting))).encode() + b"\n"
-        before = self._doubted
-        with self._visit(deadline) as line:
+        before = self._unacknowledged
+        with self._connection(deadline) as line:
             self._session.tracer("send", order)
             commanded = now()
-            self._doubted = setting
+            self._unacknowledged = setting
             line.send(order, deadline)
-            words = " ".join(self._until_hung_up(line, deadline).split())
+            words = " ".join(self._read_until_closed(line, deadline).split())
             if _COMPLAINT.search(words):
-                self._doubted = before
+                self._unacknowledged = before
                 raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)
-        self._doubted = None
+        self._unacknowledged = None
         self._mesh = replace(self._mesh, setting=setting)
-        return Done(commanded, now())
+        return ChangeResult(commanded, now())
 
     @contextmanager
-    def _visit(self, deadline: Deadline) -> Iterator[Transport]:
+    def _connection(self, deadline: Deadline) -> Iterator[Transport]:
         """Lend a connection that has been greeted, and close it whatever happens."""
         with self._held(deadline):
             try:
@@ -225,11 +225,11 @@ class PhotonicMesh(Switch):
                 hint="correct 'width' and 'height' in the lab file",
             )
         model = cells[0] if cells else words
-        self._who = self._serial.check(
+        self._seen_identity = self._serial.check(
             Identity("photonic mesh", model, serial[1] if serial else "", "")
         )
 
-    def _until_hung_up(self, line: Transport, deadline: Deadline) -> str:
+    def _read_until_closed(self, line: Transport, deadline: Deadline) -> str:
         """Return the status text; the other side hangs up after it."""
         data = b""
         try:
@@ -250,7 +250,7 @@ class PhotonicMesh(Switch):
         return text
 
 
-def _built(name: str, options: PhotonicMeshOptions) -> Mesh:
+def _mesh_of(name: str, options: PhotonicMeshOptions) -> Mesh:
     try:
         return hexagonal(options.width, options.height, options.ingress, options.egress)
     except ValueError as error:

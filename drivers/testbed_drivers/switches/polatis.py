@@ -20,7 +20,7 @@ from testbed_drivers.dialects.scpi_syntax import error_reply, port_list, port_li
 from testbed_drivers.switches.descriptors.polatis import PolatisOptions
 from testbed_drivers.switches.power_monitors import Monitors, monitored_ports
 from testbed_drivers.switches.switch import (
-    Done,
+    ChangeResult,
     Switch,
     all_ports,
     capabilities_of,
@@ -70,7 +70,7 @@ class Polatis(Switch):
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
         parse = partial(_state, self.capabilities, self._ports)
-        return self._scpi.ask(":OXC:SWIT:CONN:STAT?", parse, deadline)
+        return self._scpi.query(":OXC:SWIT:CONN:STAT?", parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connects with a port that is disabled or failed."""
@@ -79,7 +79,7 @@ class Polatis(Switch):
             return {}
         ports = [port for pair in state.items() for port in pair]
         query = f":OXC:SWIT:PORT:STAT? {port_list(ports)}"
-        flags = self._scpi.ask(query, partial(_flags, ports), deadline)
+        flags = self._scpi.query(query, partial(_flags, ports), deadline)
         words = {"D": "disabled", "F": "failed"}
         return {
             ingress: words[flag]
@@ -95,17 +95,17 @@ class Polatis(Switch):
         for start in range(0, len(asked), PORTS_PER_QUERY):
             some = asked[start : start + PORTS_PER_QUERY]
             query = f":PMON:POW? {port_list(some)}"
-            levels |= self._scpi.ask(query, partial(_levels, some), deadline)
+            levels |= self._scpi.query(query, partial(_levels, some), deadline)
         return levels
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        counts = self._options.size or self._scpi.ask(":OXC:SWIT:SIZE?", _size, deadline)
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        counts = self._options.size or self._scpi.query(":OXC:SWIT:SIZE?", _size, deadline)
         ingress, egress = ports = all_ports(*counts)
         if ingress == egress:  # which way a monitor looks that has light both ways is not known
             return capabilities_of(self._options, ports, steadiness=True)
-        said = said_of(self._options.monitors, who)
+        declared = declared_monitors(self._options.monitors, who)
         reads = partial(self._reads, deadline)
-        monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_QUERY)
+        monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_QUERY)
         averaging = self._options.averaging
         return capabilities_of(
             self._options, ports, steadiness=True, monitored=monitored, averaging=averaging
@@ -117,11 +117,11 @@ class Polatis(Switch):
         The error is asked for on the same line: a query that is refused has no answer of its own.
         """
         query = f":PMON:POW? {port_list(ports)};:SYST:ERR?"
-        return self._scpi.ask(query, partial(_is_read, ports), deadline)
+        return self._scpi.query(query, partial(_is_read, ports), deadline)
 
-    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Remove, add and check for errors in one line."""
-        return Done(*self._scpi.do(list(_orders(change)), deadline))
+        return ChangeResult(*self._scpi.execute(list(_orders(change)), deadline))
 
 
 def _orders(change: Change) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _flags(ports: list[int], reply: str) -> dict[int, str]:
     return dict(zip(ports, letters, strict=True))
 
 
-def said_of(given: Monitors | None, who: Identity) -> Monitors:
+def declared_monitors(given: Monitors | None, who: Identity) -> Monitors:
     """Return where a switch may have monitors, by the lab file or by its product code."""
     return not who.model.startswith(WITHOUT_MONITORS) if given is None else given
 

@@ -21,7 +21,7 @@ from testbed.fabric.reading import NOT_MEASURED, Readings, above
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
-from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused, one_by_one
+from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused, order_each
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
 from testbed_drivers.transports.base import Dial
 
@@ -48,12 +48,12 @@ class PolatisRestconf(PerCircuitSwitch):
         super().__init__(name, ports, options)
         self._options = options
         service = WebService(
-            _who,
+            _identity,
             _words,
             media="application/yang-data+json",
             denied=DENIED,
-            tagged=(PAIRS,),
-            missing="this firmware does not offer that; use the driver 'polatis'",
+            etag_paths=(PAIRS,),
+            not_found_hint="this firmware does not offer that; use the driver 'polatis'",
         )
         self._dialect = self._rest = Rest(name, resource, identity, options, tracer, service, dial)
 
@@ -81,7 +81,7 @@ class PolatisRestconf(PerCircuitSwitch):
             return wanted
         return self._rest.read(partial(self._levels, wanted), deadline)
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(*(self._options.size or self._size(who)))
         try:
             monitored = self._rest.read(partial(_ports, "opm-power", "power"), deadline)
@@ -108,19 +108,19 @@ class PolatisRestconf(PerCircuitSwitch):
         except ValueError as error:
             raise Garbled(self._name, f"its model is {who.model!r}: {error}") from error
 
-    def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
+    def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         def remove(ingress: int, egress: int) -> None:
             # 404: somebody else was faster, and what is wanted is reached
-            self._order("DELETE", ingress, egress, None, deadline, fine=(404,))
+            self._order("DELETE", ingress, egress, None, deadline, accepted=(404,))
 
-        return one_by_one(pairs, remove)
+        return order_each(pairs, remove)
 
-    def _set_up(self, pairs: State, deadline: Deadline) -> Refused:
+    def _connect(self, pairs: State, deadline: Deadline) -> Refused:
         def make(ingress: int, egress: int) -> None:
             body = {"optical-switch:pair": [{"ingress": ingress, "egress": egress}]}
             self._order("PUT", ingress, egress, body, deadline)
 
-        return one_by_one(pairs, make)
+        return order_each(pairs, make)
 
     def _order(
         self,
@@ -130,11 +130,13 @@ class PolatisRestconf(PerCircuitSwitch):
         body: Json,
         deadline: Deadline,
         *,
-        fine: tuple[int, ...] = (),
+        accepted: tuple[int, ...] = (),
     ) -> None:
         what = f"{method} {ingress}→{egress}"
         path = f"{PAIRS}/pair={ingress}"
-        self._rest.order(what, method, path, body, deadline, parse=lambda _: None, fine=fine)
+        self._rest.order(
+            what, method, path, body, deadline, parse=lambda _: None, accepted=accepted
+        )
 
     def _levels(self, ports: Readings, get: Get) -> Readings:
         listed = _ports("opm-power", "power", get)
@@ -142,7 +144,7 @@ class PolatisRestconf(PerCircuitSwitch):
         return {p: above(floor, float(listed[p])) if p in listed else ports[p] for p in ports}
 
 
-def _who(get: Get) -> Identity:
+def _identity(get: Get) -> Identity:
     about = get(f"{DATA}product-information")["optical-switch:product-information"]
     serial, model, firmware = (
         str(about[key]) for key in ("serial-number", "model-name", "software-version")

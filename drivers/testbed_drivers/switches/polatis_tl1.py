@@ -19,7 +19,7 @@ from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
 from testbed_drivers.dialects.tl1_syntax import Request, listed
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
-from testbed_drivers.switches.polatis import said_of
+from testbed_drivers.switches.polatis import declared_monitors
 from testbed_drivers.switches.power_monitors import monitored_ports
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
 from testbed_drivers.transports.base import Dial, line_opener
@@ -49,7 +49,7 @@ class PolatisTl1(PerCircuitSwitch):
             tracer,
             user=options.user,
             password=options.password,
-            introduction=(Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",))),
+            identity_query=(Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",))),
             who=_identity,
             serial=identity,
             timeouts=options,
@@ -59,7 +59,7 @@ class PolatisTl1(PerCircuitSwitch):
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
         parse = partial(_state, self.capabilities, self._ports)
-        return self._tl1.ask([Request("RTRV-PATCH", "", ("",))], parse, deadline)
+        return self._tl1.query([Request("RTRV-PATCH", "", ("",))], parse, deadline)
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
         """Read the light at ports; only those that have a monitor are asked for."""
@@ -70,14 +70,17 @@ class PolatisTl1(PerCircuitSwitch):
             for start in range(0, len(wanted), PORTS_PER_COMMAND)
         ]
         parse = partial(_levels, wanted, self._options.floor)
-        return {**others, **self._tl1.ask(queries, parse, deadline)} if wanted else others
+        return {**others, **self._tl1.query(queries, parse, deadline)} if wanted else others
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
-        counts = self._options.size or self._tl1.ask([query], _size, deadline)
+        counts = self._options.size or self._tl1.query([query], _size, deadline)
         ingress, egress = sides(*counts)
-        said, reads = said_of(self._options.monitors, who), partial(self._reads, deadline)
-        monitored = monitored_ports(said, ingress, egress, reads, PORTS_PER_COMMAND)
+        declared, reads = (
+            declared_monitors(self._options.monitors, who),
+            partial(self._reads, deadline),
+        )
+        monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_COMMAND)
         averaging = self._options.averaging
         return capabilities_of(
             self._options, (ingress, egress), monitored=monitored, averaging=averaging
@@ -87,18 +90,18 @@ class PolatisTl1(PerCircuitSwitch):
         """Ask for the light of ports; tell whether the switch reads all of them."""
         query = Request("RTRV-PORT-POWER", listed(ports), ("",))
         try:
-            self._tl1.ask([query], partial(_levels, ports, self._options.floor), deadline)
+            self._tl1.query([query], partial(_levels, ports, self._options.floor), deadline)
         except Rejected:
             return False
         return True
 
-    def _take_down(self, pairs: State, deadline: Deadline) -> Refused:
+    def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         # One end names a circuit. Both ends would name two when somebody has just moved one.
         portions = list(_portions(pairs))
         orders = [Request("DLT-PATCH", listed(some), ("",)) for some in portions]
         return self._refused(portions, orders, deadline)
 
-    def _set_up(self, pairs: State, deadline: Deadline) -> Refused:
+    def _connect(self, pairs: State, deadline: Deadline) -> Refused:
         portions = list(_portions(pairs))
         orders = [
             Request("ENT-PATCH", f"{listed(some)},{listed(some.values())}", ("",))
@@ -109,7 +112,7 @@ class PolatisTl1(PerCircuitSwitch):
     def _refused(
         self, portions: Sequence[State], orders: Sequence[Request], deadline: Deadline
     ) -> Refused:
-        replies = self._tl1.do(orders, deadline)
+        replies = self._tl1.execute(orders, deadline)
         return {
             ingress: words
             for some, reply in zip(portions, replies, strict=True)

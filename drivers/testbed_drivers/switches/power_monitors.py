@@ -17,14 +17,14 @@ Reads = Callable[[Sequence[int]], bool]
 
 
 def monitored_ports(
-    said: Monitors, ingress: frozenset[int], egress: frozenset[int], reads: Reads, most: int
+    declared: Monitors, ingress: frozenset[int], egress: frozenset[int], reads: Reads, most: int
 ) -> frozenset[int]:
     """Return the ports that a switch reads, out of those of which the lab file says so.
 
     At most `most` ports are asked for at a time.
     """
     sides = {"inputs": ingress, "outputs": egress}
-    asked = [side for name, side in sides.items() if said in (True, name)]
+    asked = [side for name, side in sides.items() if declared in (True, name)]
     return frozenset(p for side in asked for p in _readable(sorted(side), reads, most))
 
 

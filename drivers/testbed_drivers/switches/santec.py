@@ -17,7 +17,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import Selector, channels
-from testbed_drivers.switches.switch import Done, capabilities_of, sides, size
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides, size
 from testbed_drivers.transports.base import Dial, line_opener
 
 _MODULE = re.compile(r".*x(\d+)")
@@ -63,22 +63,22 @@ class Santec(Selector):
     def state(self, deadline: Deadline) -> State:
         """Read back the channel that the module was told."""
         parse = partial(_state, self.capabilities.positions)
-        return self._scpi.ask(f"{self._header}?", parse, deadline)
+        return self._scpi.query(f"{self._header}?", parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connect while the box is carrying out what it was told."""
-        condition = self._scpi.ask(":STAT:OPER:COND?", int, deadline)
+        condition = self._scpi.query(":STAT:OPER:COND?", int, deadline)
         return {1: f"operation condition {condition}"} if condition else {}
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         parse = partial(_count, self._options.module)
-        count = self._scpi.ask(":MOD:CAT?", parse, deadline)
+        count = self._scpi.query(":MOD:CAT?", parse, deadline)
         return capabilities_of(
             self._options, sides(1, count), positions=channels(count), steadiness=True, sweeps=True
         )
 
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
-        return Done(*self._scpi.do([f"{self._header} {wanted[1] - 1}"], deadline))
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
+        return ChangeResult(*self._scpi.execute([f"{self._header} {wanted[1] - 1}"], deadline))
 
 
 def _state(positions: tuple[State, ...], reply: str) -> State:

@@ -11,7 +11,11 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import channels
-from testbed_drivers.switches.simulated_selector import LIT_FAULTS, SimulatedSelector, fan_of
+from testbed_drivers.switches.simulated_selector import (
+    LIT_FAULTS,
+    SimulatedSelector,
+    set_selector_ports,
+)
 
 _MOVING = 1
 
@@ -21,7 +25,7 @@ class SantecFarEnd(ScpiFarEnd):
 
     def __init__(self, site: SwitchSite, options: SantecOptions | None = None) -> None:
         self._module = (options or SantecOptions()).module
-        self._positions = channels(fan_of(site))
+        self._positions = channels(set_selector_ports(site))
         self._modules = {self._module: self}
         super().__init__(
             f"Santec,OSX-100,{site.serial},1.0",

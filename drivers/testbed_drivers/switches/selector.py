@@ -8,7 +8,7 @@ from testbed.clock import Deadline, now
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change, after
 from testbed.fabric.device import State
-from testbed_drivers.switches.switch import Done, Switch
+from testbed_drivers.switches.switch import ChangeResult, Switch
 
 
 class Selector(Switch):
@@ -24,7 +24,7 @@ class Selector(Switch):
         if positions and not any(change.adds.items() <= state.items() for state in positions):
             raise self._impossible(change.adds)
 
-    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Move straight to the position that the change asks for, when it is not there yet."""
         begin = self.state(deadline)
         taken = set(change.adds.values())
@@ -45,11 +45,11 @@ class Selector(Switch):
         if self.capabilities.positions and wanted not in self.capabilities.positions:
             raise self._impossible(wanted)
         if wanted == begin:
-            return Done(stamp := now(), stamp)
+            return ChangeResult(stamp := now(), stamp)
         return self._move(begin, wanted, deadline)
 
     @abstractmethod
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         """Send what takes the switch from one state to another, and return when it answered."""
 
     def _impossible(self, wanted: State) -> UsageError:

@@ -78,7 +78,7 @@ class SimulatedSelector(SimulatedSwitch):
         self._show()
 
 
-def fan_of(site: SwitchSite) -> int:
+def set_selector_ports(site: SwitchSite) -> int:
     """Give a site the ports of the smallest 1×N selector that has its own; return N."""
     count = max(site.ingress | site.egress) - 1
     site.ingress, site.egress = sides(1, count)

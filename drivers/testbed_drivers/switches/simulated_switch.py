@@ -118,7 +118,7 @@ class SimulatedSwitch(SimulatedOptics):
     def _make_way(self, pairs: Mapping[int, int]) -> None:
         """Take down what is in the way of new circuits."""
         wanted = {*pairs, *pairs.values()}
-        self._take_down([i for i, e in self.commanded.items() if {i, e} & wanted])
+        self._drop([i for i, e in self.commanded.items() if {i, e} & wanted])
 
     def disconnect(self, pairs: Mapping[int, int]) -> None:
         """Take circuits down; those that are not there are down already."""
@@ -127,7 +127,7 @@ class SimulatedSwitch(SimulatedOptics):
         lying = self._struck("lie", done)
         for ingress in lying:
             del self.commanded[ingress]
-        self._take_down(done.keys() - lying)
+        self._drop(done.keys() - lying)
         self._sweep(present)
         self._show()
 
@@ -135,7 +135,7 @@ class SimulatedSwitch(SimulatedOptics):
         """Take down somebody else's circuit with a change, where a fault wants it so."""
         others = [ingress for ingress in sorted(self.commanded) if ingress not in pairs]
         if others and pairs and self._strikes("swept", *pairs, *pairs.values()):
-            self._take_down(others[-1:])
+            self._drop(others[-1:])
 
     def unsteady(self) -> dict[int, str]:
         """Return the circuits that are not in order: `moving` or `failed`, by ingress."""
@@ -155,7 +155,7 @@ class SimulatedSwitch(SimulatedOptics):
         """Take down the circuit of a port, as somebody at another console would."""
         with self._lock:
             there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
-            self._take_down(there)
+            self._drop(there)
             self._show()
 
     def at_once(
@@ -235,7 +235,7 @@ class SimulatedSwitch(SimulatedOptics):
                     del self._settling[ingress]
             self._show()
 
-    def _take_down(self, ports: Iterable[int]) -> None:
+    def _drop(self, ports: Iterable[int]) -> None:
         """End the circuits of some ingress ports, in the read-back and in light."""
         for ingress in ports:
             del self.commanded[ingress]

@@ -33,7 +33,13 @@ from testbed_drivers.switches.sonic_text import (
     facts,
     port_counts,
 )
-from testbed_drivers.switches.switch import Done, Switch, capabilities_of, checked_state, sides
+from testbed_drivers.switches.switch import (
+    ChangeResult,
+    Switch,
+    capabilities_of,
+    checked_state,
+    sides,
+)
 from testbed_drivers.transports.base import Dial
 
 CIRCUITS_PER_COMMAND = 64
@@ -76,7 +82,7 @@ class SonicOcs(Switch):
             name,
             lambda deadline: ssh(name, resource, baud=0, deadline=deadline),
             tracer,
-            introduction="show version",
+            identity_query="show version",
             identity=_identity,
             serial=identity,
             timeouts=options,
@@ -84,7 +90,7 @@ class SonicOcs(Switch):
 
     def state(self, deadline: Deadline) -> State:
         """Read back what the hardware has, configured or not."""
-        return self._cli.ask(
+        return self._cli.query(
             _STATUS,
             lambda text: checked_state(self._tuned(text), self.capabilities, text, self._ports),
             deadline,
@@ -94,17 +100,17 @@ class SonicOcs(Switch):
         """Return what is not tuned on both sides, and where configuration and status disagree."""
         with self._held(deadline):
             configured = self._configured(deadline)
-            rows = self._cli.ask(_STATUS, self._tuned, deadline)
+            rows = self._cli.query(_STATUS, self._tuned, deadline)
         words = {pair: word for pair, word in rows.items() if word != "tuned"}
         words |= dict.fromkeys(rows.keys() - configured, "stale: in the hardware, not configured")
         words |= dict.fromkeys(configured - rows.keys(), "configured, but not in the hardware")
         return {ingress: word for (ingress, _), word in words.items()}
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ports = sides(*self._cli.ask("show ocs port config", port_counts, deadline))
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        ports = sides(*self._cli.query("show ocs port config", port_counts, deadline))
         return capabilities_of(self._options, ports, steadiness=True)
 
-    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Delete, add, and see the hardware follow; stop at the first refusal."""
         task = _Task(
             frozenset(change.removes.items()),
@@ -115,16 +121,16 @@ class SonicOcs(Switch):
         self._check_stale(task)
         commanded = now()
         orders = task.orders(len(self.capabilities.ingress))
-        answers = (self._cli.order(order, _refusal, deadline) for order in orders)
+        answers = (self._cli.execute(order, _refusal, deadline) for order in orders)
         words = next(filter(None, answers), "")
         answered = now()
         if not words:
             self._await_hardware(task, deadline)
-            return Done(commanded, answered)
+            return ChangeResult(commanded, answered)
         undone = task.undone(self._configured(deadline), self._present(deadline))
         if undone == task.undone(task.configured, task.present):
             raise Rejected(self._name, f"refused {change}: {words}", reply=words)
-        return Done(commanded, answered, {ingress: words for ingress, _ in undone})
+        return ChangeResult(commanded, answered, {ingress: words for ingress, _ in undone})
 
     def _check_stale(self, task: _Task) -> None:
         """Refuse to add a stale circuit over one that somebody has configured on its ports."""
@@ -150,11 +156,11 @@ class SonicOcs(Switch):
                 return
 
     def _configured(self, deadline: Deadline) -> Circuits:
-        rows = self._cli.ask(_CONFIG, configured_circuits, deadline)
+        rows = self._cli.query(_CONFIG, configured_circuits, deadline)
         return frozenset((a, b + len(self.capabilities.ingress)) for a, b in rows)
 
     def _present(self, deadline: Deadline) -> Circuits:
-        return frozenset(self._cli.ask(_STATUS, self._tuned, deadline))
+        return frozenset(self._cli.query(_STATUS, self._tuned, deadline))
 
     def _tuned(self, text: str) -> dict[tuple[int, int], str]:
         """Return what a status says of each circuit: `tuned`, or what is not."""

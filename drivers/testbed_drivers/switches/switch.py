@@ -21,7 +21,7 @@ MOST_PORTS = 4096
 """Inputs, or outputs; the largest switches that are sold have a few hundred of each."""
 
 
-class Done(NamedTuple):
+class ChangeResult(NamedTuple):
     """When a change was sent, when it was answered, and what the device itself refused of it."""
 
     commanded: float
@@ -66,7 +66,7 @@ class Switch(ABC):
     def open(self, deadline: Deadline) -> Identity:
         """Open the line, check who answers and learn the ports."""
         who = self.identify(deadline)
-        self._capabilities = self._learn(who, deadline)
+        self._capabilities = self._read_capabilities(who, deadline)
         return who
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
@@ -75,7 +75,7 @@ class Switch(ABC):
         with self._held(deadline):
             budget = deadline.within(self._seconds(change))
             stamp = now()
-            done = self._carry_out(change, budget) if change else Done(stamp, stamp)
+            done = self._carry_out(change, budget) if change else ChangeResult(stamp, stamp)
             state = self.state(deadline)
             refused = {i: excerpt(words, LONGEST_ANSWER) for i, words in done.refused.items()}
             return Applied(done.commanded, done.answered, now(), state, refused)
@@ -104,7 +104,7 @@ class Switch(ABC):
         self._dialect.close()
 
     @abstractmethod
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         """Return what the switch that has just been opened can do."""
 
     def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
@@ -112,7 +112,7 @@ class Switch(ABC):
         return self._dialect.held(deadline)
 
     @abstractmethod
-    def _carry_out(self, change: Change, deadline: Deadline) -> Done:
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Send a change, which is not empty, and return when the switch has answered."""
 
     def _seconds(self, change: Change) -> float:

@@ -16,7 +16,7 @@ from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.text_line import TextLine
 from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
 from testbed_drivers.switches.selector import Selector, positions_of
-from testbed_drivers.switches.switch import Done, capabilities_of, sides
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
 from testbed_drivers.transports.base import Dial, line_opener
 
 
@@ -48,25 +48,25 @@ class Thorlabs(Selector):
             line_opener(name, resource, options, dial),
             tracer,
             ends=(b"\n", b"\r\n"),
-            introduction=("S?", self._who),
+            identity_query=("S?", self._identity),
             serial=True,
             timeouts=options,
         )
 
     def state(self, deadline: Deadline) -> State:
         """Read back the position."""
-        return self._line.ask("S?", self._parse, deadline)
+        return self._line.query("S?", self._parse, deadline)
 
-    def _learn(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(len(self._positions[0]), 2)
         return capabilities_of(self._options, ports, positions=self._positions)
 
-    def _move(self, begin: State, wanted: State, deadline: Deadline) -> Done:
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         number = self._positions.index(wanted) + 1
-        commanded, answered, _ = self._line.do([f"S {number}", "S?"], self._parse, deadline)
-        return Done(commanded, answered)
+        commanded, answered, _ = self._line.execute([f"S {number}", "S?"], self._parse, deadline)
+        return ChangeResult(commanded, answered)
 
-    def _who(self, reply: str) -> Identity:
+    def _identity(self, reply: str) -> Identity:
         """Return what answers a position; it does not say who it is."""
         self._parse(reply)
         return Identity("Thorlabs", self._options.model, "", "")

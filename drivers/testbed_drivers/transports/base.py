@@ -74,7 +74,7 @@ def is_serial(resource: str) -> bool:
     return isinstance(place(resource), Tty)
 
 
-MOST_BYTES = 2 << 20
+MAX_REPLY_BYTES = 2 << 20
 """The most that may arrive in one exchange, before somebody takes it for an answer."""
 
 
@@ -82,7 +82,7 @@ class BufferedTransport(ABC):
     """A transport whose library hands over bytes in any pieces; lines are cut here.
 
     However much arrives, and in whatever pieces, a wait ends at its deadline and an exchange, which
-    begins with `send`, at `MOST_BYTES`.
+    begins with `send`, at `MAX_REPLY_BYTES`.
     """
 
     def __init__(self, instrument: str) -> None:
@@ -100,9 +100,9 @@ class BufferedTransport(ABC):
         """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
         try:
             while not (count := self._cut(end)):
-                self._wait(deadline)
+                self._receive_more(deadline)
         except (NoReply, Garbled):
-            self._give_up()
+            self._abort_read()
             raise
         message = bytes(self._unread[:count])
         del self._unread[:count]
@@ -113,10 +113,10 @@ class BufferedTransport(ABC):
         """Send all of `data`; raise NoReply or LinkLost."""
 
     @abstractmethod
-    def _arriving(self, deadline: Deadline) -> bytes:
+    def _receive_some(self, deadline: Deadline) -> bytes:
         """Return at least one new byte; raise NoReply or LinkLost."""
 
-    def _give_up(self) -> None:  # noqa: B027 - most lines can tell nothing
+    def _abort_read(self) -> None:  # noqa: B027 - most lines can tell nothing
         """Tell the other side, where that can be done, that its answer is not awaited any more."""
 
     def _cut(self, end: bytes | Cut) -> int:
@@ -126,18 +126,18 @@ class BufferedTransport(ABC):
         found = self._unread.find(end)
         return 0 if found < 0 else found + len(end)
 
-    def _wait(self, deadline: Deadline) -> None:
+    def _receive_more(self, deadline: Deadline) -> None:
         """Take in what arrives next."""
         if deadline.passed:
             raise self._no_reply()
-        data = self._arriving(deadline)
+        data = self._receive_some(deadline)
         self._unread += data
         self._arrived += len(data)
-        if self._arrived > MOST_BYTES:
-            begun = self._begun()
+        if self._arrived > MAX_REPLY_BYTES:
+            begun = self._partial_reply()
             raise Garbled(
                 self._instrument,
-                f"sent more than {MOST_BYTES >> 20} MiB without an end, as in {begun!r}",
+                f"sent more than {MAX_REPLY_BYTES >> 20} MiB without an end, as in {begun!r}",
                 reply=begun,
                 hint="is it the box that 'driver' and 'resource' in the lab file name?",
             )
@@ -145,22 +145,12 @@ class BufferedTransport(ABC):
     def _no_reply(self) -> NoReply:
         if not self._unread:
             return NoReply(self._instrument, "did not answer in time")
-        begun = self._begun()
+        begun = self._partial_reply()
         return NoReply(self._instrument, f"stopped answering after {begun!r}", reply=begun)
 
-    def _begun(self) -> str:
+    def _partial_reply(self) -> str:
         """Return what has arrived of an answer that has no end."""
         return excerpt_of(bytes(self._unread))
-
-
-def after(terminator: bytes) -> Cut:
-    """Return what cuts off a line with its terminator."""
-
-    def cut(data: bytes) -> int:
-        found = data.find(terminator)
-        return 0 if found < 0 else found + len(terminator)
-
-    return cut
 
 
 def exactly(count: int) -> Cut:
@@ -168,7 +158,7 @@ def exactly(count: int) -> Cut:
     return lambda data: count if len(data) >= count else 0
 
 
-def listen_out(line: Transport, seconds: float, deadline: Deadline) -> None:
+def drain_input(line: Transport, seconds: float, deadline: Deadline) -> None:
     """Drop what arrives until nothing has for so long, or the deadline passes."""
     while not deadline.passed:
         try:
@@ -177,7 +167,7 @@ def listen_out(line: Transport, seconds: float, deadline: Deadline) -> None:
             return
 
 
-def not_opened(instrument: str, resource: str, error: Exception) -> TestbedError:
+def open_error(instrument: str, resource: str, error: Exception) -> TestbedError:
     """Return what a failed open means to a person; `error` came from the library."""
     number = error.errno if isinstance(error, OSError) and error.errno else 0
     if number in (errno.EAGAIN, errno.EBUSY):

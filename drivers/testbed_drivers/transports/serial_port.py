@@ -11,7 +11,7 @@ import serial
 from testbed.clock import Deadline
 from testbed.errors import LinkLost, NoReply, UsageError
 from testbed.resource import Tty, place
-from testbed_drivers.transports.base import BufferedTransport, not_opened
+from testbed_drivers.transports.base import BufferedTransport, open_error
 
 _PARITIES = {
     "none": serial.PARITY_NONE,
@@ -45,7 +45,7 @@ def dial(
     except ValueError as error:
         raise UsageError(f"{instrument}: {baud} baud on {resource} is impossible") from error
     except serial.SerialException as error:
-        raise not_opened(instrument, resource, error) from error
+        raise open_error(instrument, resource, error) from error
     return SerialTransport(instrument, port)
 
 
@@ -65,7 +65,7 @@ class SerialTransport(BufferedTransport):
         except OSError as error:
             raise self._lost("sending", error) from error
 
-    def _arriving(self, deadline: Deadline) -> bytes:
+    def _receive_some(self, deadline: Deadline) -> bytes:
         try:
             self._port.timeout = deadline.left
             data: bytes = self._port.read(max(1, self._port.in_waiting))

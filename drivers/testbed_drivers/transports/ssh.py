@@ -26,9 +26,9 @@ from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageEr
 from testbed.resource import Ssh, place
 from testbed.secret import Secret
 from testbed_drivers.transports.base import BufferedTransport
-from testbed_drivers.transports.tcp import connected
+from testbed_drivers.transports.tcp import open_socket
 
-_PIECE = 65536
+_MAX_READ = 65536
 # What goes wrong is raised; without a handler of its own, the logger would print it as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
@@ -45,15 +45,15 @@ def dial(
     if not isinstance(where, Ssh):
         raise UsageError(f"{instrument}: {resource!r} is no SSH server")
     word = password.reveal() if password else None
-    line = connected(instrument, where, deadline)
+    line = open_socket(instrument, where, deadline)
     client = paramiko.SSHClient()
     try:
-        with _cut_off_at(deadline, line):
+        with _disconnect_at(deadline, line):
             _log_in(client, where, word, line, max(0.001, deadline.left))
     except (OSError, EOFError, paramiko.SSHException) as error:
         client.close()
         line.close()
-        raise _explained(instrument, where, error, deadline) from error
+        raise _login_error(instrument, where, error, deadline) from error
     transport = client.get_transport()
     assert transport is not None
     return SshTransport(instrument, client, transport, line)
@@ -97,7 +97,7 @@ class SshTransport(BufferedTransport):
     def _send(self, data: bytes, deadline: Deadline) -> None:
         """Run a line as a command, whose errors are part of its output and whose input is empty."""
         try:
-            with _cut_off_at(deadline, self._line):
+            with _disconnect_at(deadline, self._line):
                 command = self._transport.open_session(timeout=max(0.001, deadline.left))
                 command.set_combine_stderr(True)
                 command.exec_command(data.decode().rstrip("\n"))
@@ -106,16 +106,16 @@ class SshTransport(BufferedTransport):
             raise self._failed("running a command failed", error, deadline) from error
         self._command = command
 
-    def _arriving(self, deadline: Deadline) -> bytes:
+    def _receive_some(self, deadline: Deadline) -> bytes:
         if self._command is None:
             raise LinkLost(self._instrument, "runs no command that could answer")
         self._command.settimeout(max(0.001, deadline.left))
         try:
-            if data := self._command.recv(_PIECE):
+            if data := self._command.recv(_MAX_READ):
                 return data
         except TimeoutError as error:
             raise self._no_reply() from error
-        with _cut_off_at(deadline, self._line):
+        with _disconnect_at(deadline, self._line):
             status = self._command.recv_exit_status()
         if status < 0:
             raise self._failed("a command ended without a status", EOFError(), deadline)
@@ -149,9 +149,9 @@ class SshTransport(BufferedTransport):
 
 
 @contextmanager
-def _cut_off_at(deadline: Deadline, line: socket.socket) -> Iterator[None]:
+def _disconnect_at(deadline: Deadline, line: socket.socket) -> Iterator[None]:
     """Cut a connection when a deadline passes, so that nothing waits on it any longer."""
-    timer = Timer(deadline.left, _cut, [line])
+    timer = Timer(deadline.left, _shut_down, [line])
     timer.daemon = True
     timer.start()
     try:
@@ -160,12 +160,12 @@ def _cut_off_at(deadline: Deadline, line: socket.socket) -> Iterator[None]:
         timer.cancel()
 
 
-def _cut(line: socket.socket) -> None:
+def _shut_down(line: socket.socket) -> None:
     with suppress(OSError):  # it is cut already
         line.shutdown(socket.SHUT_RDWR)
 
 
-def _explained(
+def _login_error(
     instrument: str, where: Ssh, error: Exception, deadline: Deadline
 ) -> InstrumentError:
     """Return what a login that failed means and what to do about it."""

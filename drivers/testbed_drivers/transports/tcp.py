@@ -11,9 +11,9 @@ import socket
 from testbed.clock import Deadline, bounded
 from testbed.errors import LinkLost, NoReply, UsageError
 from testbed.resource import Tcp, place
-from testbed_drivers.transports.base import BufferedTransport, not_opened
+from testbed_drivers.transports.base import BufferedTransport, open_error
 
-_PIECE = 65536
+_MAX_READ = 65536
 _IDLE, _BETWEEN, _QUESTIONS = 30, 5, 4
 """Seconds after which an idle peer is asked whether it is there, and again; and how often."""
 
@@ -23,10 +23,10 @@ def dial(instrument: str, resource: str, *, baud: int, deadline: Deadline) -> Tc
     where = place(resource)
     if not isinstance(where, Tcp):
         raise UsageError(f"{instrument}: {resource!r} is no TCP port")
-    return TcpTransport(instrument, connected(instrument, where, deadline))
+    return TcpTransport(instrument, open_socket(instrument, where, deadline))
 
 
-def connected(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
+def open_socket(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
     """Return a socket that is connected and sends at once.
 
     The deadline holds for the name service too, and for all addresses of a name together.
@@ -38,12 +38,12 @@ def connected(instrument: str, where: Tcp, deadline: Deadline) -> socket.socket:
     try:
         line = bounded(connect, deadline, socket.socket.close)
     except OSError as error:
-        raise not_opened(instrument, f"{where.host}:{where.port}", error) from error
-    set_up(line)
+        raise open_error(instrument, f"{where.host}:{where.port}", error) from error
+    set_socket_options(line)
     return line
 
 
-def set_up(line: socket.socket) -> None:
+def set_socket_options(line: socket.socket) -> None:
     """Have a connection send at once, and notice within a minute that its other side is gone.
 
     What asks for that keeps a firewall in between from forgetting an idle connection, too. Bytes
@@ -75,10 +75,10 @@ class TcpTransport(BufferedTransport):
         except OSError as error:
             raise self._lost(f"sending failed: {error}") from error
 
-    def _arriving(self, deadline: Deadline) -> bytes:
+    def _receive_some(self, deadline: Deadline) -> bytes:
         self._line.settimeout(max(0.001, deadline.left))
         try:
-            data = self._line.recv(_PIECE)
+            data = self._line.recv(_MAX_READ)
         except TimeoutError as error:
             raise self._no_reply() from error
         except OSError as error:

@@ -17,10 +17,10 @@ from typing import TypeVar
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, LinkLost
 from testbed.resource import Tcp
-from testbed_drivers.transports.base import not_opened
-from testbed_drivers.transports.tcp import TcpTransport, connected
+from testbed_drivers.transports.base import open_error
+from testbed_drivers.transports.tcp import TcpTransport, open_socket
 
-_PIECE = 65536
+_MAX_READ = 65536
 _OWN_SECONDS = 0.1
 """How long an idle line may go on with messages of TLS until it counts as one that is not quiet."""
 
@@ -29,10 +29,10 @@ Result = TypeVar("Result")
 
 def dial(instrument: str, where: Tcp, tls: ssl.SSLContext, deadline: Deadline) -> TlsTransport:
     """Connect to a TCP port and agree on TLS there."""
-    line = connected(instrument, where, deadline)
+    line = open_socket(instrument, where, deadline)
     made = TlsTransport(instrument, line, tls, where.host)
     try:
-        made.shake_hands(deadline)
+        made.handshake(deadline)
     except ssl.SSLCertVerificationError as error:
         line.close()
         raise LinkLost(
@@ -45,7 +45,7 @@ def dial(instrument: str, where: Tcp, tls: ssl.SSLContext, deadline: Deadline) -
         raise
     except OSError as error:
         line.close()
-        raise not_opened(instrument, f"{where.host}:{where.port}", error) from error
+        raise open_error(instrument, f"{where.host}:{where.port}", error) from error
     return made
 
 
@@ -59,9 +59,9 @@ class TlsTransport(TcpTransport):
         self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = tls.wrap_bio(self._received, self._to_send, server_hostname=host)
 
-    def shake_hands(self, deadline: Deadline) -> None:
+    def handshake(self, deadline: Deadline) -> None:
         """Agree on TLS; raise ssl.SSLError where that fails."""
-        self._done(self._tls.do_handshake, deadline)
+        self._complete(self._tls.do_handshake, deadline)
 
     def quiet(self) -> bool:
         """Tell whether the idle line is up and holds no unread bytes."""
@@ -77,41 +77,41 @@ class TlsTransport(TcpTransport):
                     ready, _, _ = select.select([self._line], [], [], 0.0)
                     if not ready:
                         return True
-                    self._received.write(super()._arriving(limit))
+                    self._received.write(super()._receive_some(limit))
         except OSError:
             pass
         return False
 
     def _send(self, data: bytes, deadline: Deadline) -> None:
-        self._done(lambda: self._tls.write(data), deadline)
+        self._complete(lambda: self._tls.write(data), deadline)
 
-    def _arriving(self, deadline: Deadline) -> bytes:
+    def _receive_some(self, deadline: Deadline) -> bytes:
         try:
-            data = self._done(lambda: self._tls.read(_PIECE), deadline)
+            data = self._complete(lambda: self._tls.read(_MAX_READ), deadline)
         except ssl.SSLError as error:
             raise self._lost(f"receiving failed: {error.reason}") from error
         if not data:
             raise self._lost("the other side hung up")
         return data
 
-    def _done(self, act: Callable[[], Result], deadline: Deadline) -> Result:
+    def _complete(self, act: Callable[[], Result], deadline: Deadline) -> Result:
         """Return what came of a step of TLS, with all that it had to say and to hear."""
         while True:
             try:
                 result = act()
             except ssl.SSLWantReadError:
-                self._hand_over(deadline)
+                self._flush(deadline)
                 if deadline.passed:
                     raise self._no_reply() from None
-                self._received.write(super()._arriving(deadline))
+                self._received.write(super()._receive_some(deadline))
             except ssl.SSLError:
                 with suppress(OSError):  # the other side is told why, if it listens
-                    self._hand_over(deadline)
+                    self._flush(deadline)
                 raise
             else:
-                self._hand_over(deadline)
+                self._flush(deadline)
                 return result
 
-    def _hand_over(self, deadline: Deadline) -> None:
+    def _flush(self, deadline: Deadline) -> None:
         if data := self._to_send.read():
             super()._send(data, deadline)

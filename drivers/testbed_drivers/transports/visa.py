@@ -1,10 +1,10 @@
 """VISA resources through pyvisa; the only module that imports it.
 
 pyvisa-py is used unless PYVISA_LIBRARY asks for another library. Its raw sockets and serial lines
-are hardened here, because with it alone (0.8.1, measured): opening a closed port succeeds; a
-closed peer costs a full timeout at 100 % CPU; Nagle's algorithm turns two writes in a row into
-44 ms; a serial line is not locked; raw OSErrors leak. So `WatchedVisa` waits for bytes itself, on
-the descriptor below the VISA session, and lets VISA read exactly what is there. Resources are
+are hardened here, because with it alone (0.8.1, measured): opening a closed port succeeds; a closed
+peer costs a full timeout at 100 % CPU; Nagle's algorithm turns two writes in a row into 44 ms; a
+serial line is not locked; raw OSErrors leak. So `PolledVisaTransport` waits for bytes itself, on
+the descriptor underlying the VISA session, and lets VISA read exactly what is there. Resources are
 never listed: that broadcasts on the lab's network.
 """
 
@@ -27,12 +27,12 @@ from pyvisa.resources import MessageBasedResource, Resource, SerialInstrument, T
 from testbed.clock import Deadline, bounded
 from testbed.errors import InstrumentError, LinkLost
 from testbed.resource import Tty, place
-from testbed_drivers.transports.base import BufferedTransport, not_opened
-from testbed_drivers.transports.tcp import set_up
+from testbed_drivers.transports.base import BufferedTransport, open_error
+from testbed_drivers.transports.tcp import set_socket_options
 
 _CHUNK = 4096
 """Bytes per write: what pyvisa-py sends at once, and what a socket that is ready always takes."""
-_PIECE = 65536
+_MAX_READ = 65536
 """The most bytes that are read at once."""
 _CLEAR_SECONDS = 0.5
 _GRACE = 0.1
@@ -62,24 +62,24 @@ def dial(
     except Exception as error:  # pyvisa-py raises bare Exception, ValueError and OSError here
         silent = str(StatusCode.error_timeout) in str(error)
         reason = OSError(errno.ETIMEDOUT, str(error)) if silent else error
-        raise not_opened(instrument, resource, reason) from error
+        raise open_error(instrument, resource, reason) from error
     assert isinstance(opened, MessageBasedResource)
     try:
-        below = _below(opened)
-        _configure(opened, below, baud)
+        underlying = _underlying(opened)
+        _configure(opened, underlying, baud)
         if isinstance(opened, SerialInstrument) and parity != "none":
             opened.parity = Parity[parity]
         if isinstance(opened, SerialInstrument) and rtscts:
-            if below is None:
+            if underlying is None:
                 opened.flow_control = ControlFlow.rts_cts
             else:  # pyvisa-py touches DTR and DSR too, which not every line has
-                below.rtscts = True
+                underlying.rtscts = True
     except (OSError, pyvisa.VisaIOError) as error:
         _close(opened)
-        raise not_opened(instrument, resource, error) from error
-    if below is None:
+        raise open_error(instrument, resource, error) from error
+    if underlying is None:
         return VisaTransport(instrument, opened)
-    return WatchedVisa(instrument, opened, below.fileno())
+    return PolledVisaTransport(instrument, opened, underlying.fileno())
 
 
 class VisaTransport(BufferedTransport):
@@ -107,9 +107,9 @@ class VisaTransport(BufferedTransport):
     def _write(self, data: bytes, deadline: Deadline) -> None:
         """Write a message as one: only its last byte may carry the sign that it ends."""
         self._resource.timeout = _milliseconds(deadline)
-        bounded(lambda: self._resource.write_raw(data), deadline.later(_GRACE), _forget)
+        bounded(lambda: self._resource.write_raw(data), deadline.later(_GRACE), _ignore)
 
-    def _arriving(self, deadline: Deadline) -> bytes:
+    def _receive_some(self, deadline: Deadline) -> bytes:
         try:
             return self._read(deadline)
         except _RAISED as error:
@@ -126,16 +126,18 @@ class VisaTransport(BufferedTransport):
             if self._stream:
                 return self._resource.read_bytes(1)
             session, read = self._resource.session, self._resource.visalib.read
-            return bounded(lambda: bytes(read(session, _PIECE)[0]), deadline.later(_GRACE), _forget)
+            return bounded(
+                lambda: bytes(read(session, _MAX_READ)[0]), deadline.later(_GRACE), _ignore
+            )
 
-    def _give_up(self) -> None:
+    def _abort_read(self) -> None:
         """Clear a box on GPIB or USB: it keeps the rest of its answer for whoever asks next."""
         if self._stream:
             return
         with suppress(NotImplementedError, *_RAISED):
             deadline = Deadline.after(_CLEAR_SECONDS)
             self._resource.timeout = _milliseconds(deadline)
-            bounded(self._resource.clear, deadline, _forget)
+            bounded(self._resource.clear, deadline, _ignore)
 
     def _failure(self, doing: str, error: Exception) -> InstrumentError:
         if isinstance(error, TimeoutError) or _timed_out(error):
@@ -145,7 +147,7 @@ class VisaTransport(BufferedTransport):
         )
 
 
-class WatchedVisa(VisaTransport):
+class PolledVisaTransport(VisaTransport):
     """One open pyvisa-py session whose socket or serial port is watched from here."""
 
     def __init__(self, instrument: str, resource: MessageBasedResource, descriptor: int) -> None:
@@ -169,7 +171,7 @@ class WatchedVisa(VisaTransport):
         count = _bytes_waiting(self._descriptor)
         if not count:
             raise ConnectionResetError("the other side hung up")
-        return self._resource.read_bytes(min(count, _PIECE))
+        return self._resource.read_bytes(min(count, _MAX_READ))
 
     def _readable(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
@@ -199,31 +201,31 @@ def _open_timeout(deadline: Deadline) -> int:
     return max(1, int(1000 * min(deadline.left / 1.1, deadline.left - 0.1)))
 
 
-def _below(resource: Resource) -> Any:
+def _underlying(resource: Resource) -> Any:
     """Return the socket or serial port under a pyvisa-py session; None with other libraries."""
     session = getattr(resource.visalib, "sessions", {}).get(resource.session)
-    below = getattr(session, "interface", None)
-    return below if hasattr(below, "fileno") else None
+    underlying = getattr(session, "interface", None)
+    return underlying if hasattr(underlying, "fileno") else None
 
 
-def _configure(resource: Resource, below: Any, baud: int) -> None:
+def _configure(resource: Resource, underlying: Any, baud: int) -> None:
     """Settle what a new session leaves open; raise the OSError of a connect that only seemed to be.
 
     A serial line becomes ours alone and, where we watch it, without a special byte.
     """
     if isinstance(resource, SerialInstrument):
         resource.baud_rate = baud
-        if below is not None:
+        if underlying is not None:
             resource.end_input = SerialTermination.none
-            below.exclusive = True
-    if isinstance(below, socket.socket):
-        if number := below.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            underlying.exclusive = True
+    if isinstance(underlying, socket.socket):
+        if number := underlying.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(number, os.strerror(number))
-        below.getpeername()
-        set_up(below)
+        underlying.getpeername()
+        set_socket_options(underlying)
 
 
-def _forget(result: object) -> None:
+def _ignore(result: object) -> None:
     """Do nothing with what came too late."""
 
 

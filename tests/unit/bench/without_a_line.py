@@ -16,7 +16,7 @@ from testbed.fabric.light import LightLimits
 from testbed.fabric.reading import DARK, measured
 from testbed_drivers.dialects.armed_faults import ArmedFaults
 from testbed_drivers.switches.simulated_switch import FAULTS, SimulatedSwitch
-from testbed_drivers.switches.switch import Done, Switch, sides
+from testbed_drivers.switches.switch import ChangeResult, Switch, sides
 
 SETTLE, SETTLE_MAX = 0.020, 0.050
 INGRESS, EGRESS = sides(4, 4)
@@ -70,7 +70,7 @@ class WithoutALine(Switch):
     def close(self):
         pass
 
-    def _learn(self, who, deadline):
+    def _read_capabilities(self, who, deadline):
         return self.can
 
     def _held(self, deadline):
@@ -79,7 +79,7 @@ class WithoutALine(Switch):
     def _carry_out(self, change, deadline):
         self.box.disconnect(change.removes)
         self.box.connect(change.adds)
-        return Done(now(), now())
+        return ChangeResult(now(), now())
 
     def crossbar(self, ports=EVERYTHING, limits=LightLimits(), **more):  # noqa: B008 - frozen
         clock = WallTime(self.time.now, self.time.advance)

@@ -158,7 +158,7 @@ class Pieces(BufferedTransport):
     def close(self):
         """There is nothing to close."""
 
-    def _arriving(self, deadline):
+    def _receive_some(self, deadline):
         if deadline.passed:
             raise self._no_reply()
         if not self._pieces:
