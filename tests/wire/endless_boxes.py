@@ -1,12 +1,12 @@
 """Boxes that never stop talking: real far ends on real wires, which at some point only talk."""
 
 import secrets
-import socket
 import threading
 import time
 from contextlib import suppress
 
-from speeches import SPEECHES
+from endless_replies import REPLIES
+from listener import Listener
 
 from testbed.bench.sites import SwitchSite
 from testbed.twin.keys import write_ssh_key
@@ -44,7 +44,7 @@ RESOURCES = {
 }
 
 
-class Talker:
+class EndlessBox:
     """A switch that talks, from the first byte on or since it heard something of `SINCE`.
 
     What it hears then, it does; only its answer is talk.
@@ -57,7 +57,7 @@ class Talker:
         """Set once it talks, or should."""
         self.lit = {}
         """The circuits that carry light."""
-        self._speech = SPEECHES[language][way]
+        self._endless_reply = REPLIES[language][way]
         self._since = SINCE[since][language] if since else None
         self._speaks_first = "before" in language
         self._scheduler = WallScheduler()
@@ -92,7 +92,7 @@ class Talker:
         """Talk until whoever listens has gone."""
         self.begun.set()
         with suppress(OSError, RuntimeError):
-            for piece in self._speech(asked):
+            for piece in self._endless_reply(asked):
                 if self._closed.is_set() or not self.talking:
                     return
                 send(piece)
@@ -113,9 +113,23 @@ class Talker:
             case _:
                 return SonicOcsFarEnd(site)
 
+    def _serve(self, line):
+        """Serve one TCP connection."""
+        session = self._far_end.session(
+            lambda data: None if self.talking else line.sendall(data), hang_up=line.close
+        )
+        with suppress(OSError), line:
+            if self._speaks_first:
+                self.talk(line.sendall, b"")
+            while asked := line.recv(65536):
+                self.hears(asked)
+                session.receive(asked)
+                if self.talking:
+                    self.talk(line.sendall, asked)
+
     def _served(self, language, home):
         if language != "ssh":
-            return _Tcp(self, first=self._speaks_first)
+            return Listener(self._serve)
         keys = home / ".ssh"
         keys.mkdir(exist_ok=True)
         client, server = write_ssh_key(keys / "id_ed25519"), write_ssh_key(keys / "server")
@@ -125,65 +139,25 @@ class Talker:
 
 
 class _Session:
-    """One conversation."""
+    """One conversation over SSH."""
 
-    def __init__(self, talker, send, hang_up):
-        self._talker = talker
+    def __init__(self, box, send, hang_up):
+        self._box = box
         self._send = send
-        self._inner = talker._far_end.session(self._answer, hang_up=hang_up)
+        self._inner = box._far_end.session(self._answer, hang_up=hang_up)
 
     def receive(self, data):
-        self._talker.hears(data)
+        self._box.hears(data)
         self._inner.receive(data)
-        if self._talker.talking:
+        if self._box.talking:
             arguments = (self._slowly, data)
-            threading.Thread(target=self._talker.talk, args=arguments, daemon=True).start()
+            threading.Thread(target=self._box.talk, args=arguments, daemon=True).start()
 
     def _answer(self, data):
-        if not self._talker.talking:
+        if not self._box.talking:
             self._send(data)
 
     def _slowly(self, piece):
         """Say a piece to an SSH server, which takes all at once and keeps what nobody reads."""
         self._send(piece)
         time.sleep(0.002)
-
-
-class _Tcp:
-    """A TCP port; whoever calls gets a thread."""
-
-    def __init__(self, talker, *, first):
-        self._talker = talker
-        self._first = first
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._lines = []
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self):
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for line in self._lines:
-            line.close()
-
-    def _accept(self):
-        with suppress(OSError):
-            while True:
-                line, _ = self._listener.accept()
-                self._lines.append(line)
-                threading.Thread(target=self._serve, args=(line,), daemon=True).start()
-
-    def _serve(self, line):
-        talker = self._talker
-        session = talker._far_end.session(
-            lambda data: None if talker.talking else line.sendall(data), hang_up=line.close
-        )
-        with suppress(OSError), line:
-            if self._first:
-                talker.talk(line.sendall, b"")
-            while asked := line.recv(65536):
-                talker.hears(asked)
-                session.receive(asked)
-                if talker.talking:
-                    talker.talk(line.sendall, asked)

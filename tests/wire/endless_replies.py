@@ -13,34 +13,34 @@ def for_ever(text):
     """Say the same over and over."""
     piece = text * max(1, PIECE // len(text))
 
-    def speak(asked):
+    def pieces(asked):
         while True:
             yield piece
 
-    return speak
+    return pieces
 
 
 def dripping(text):
     """Say a byte every 100 ms."""
 
-    def speak(asked):
+    def pieces(asked):
         while True:
             for byte in text:
                 yield bytes([byte])
                 time.sleep(0.1)
 
-    return speak
+    return pieces
 
 
 def long_then(text, end):
     """Say 10 MB, then an end, and nothing more."""
 
-    def speak(asked):
+    def pieces(asked):
         for _ in range(MEGABYTES_10 // PIECE):
             yield text * (PIECE // len(text))
         yield end
 
-    return speak
+    return pieces
 
 
 def silent(asked):
@@ -48,31 +48,31 @@ def silent(asked):
     return iter(())
 
 
-def after(beginning, speech):
+def after(beginning, reply):
     """Say something first."""
 
-    def speak(asked):
+    def pieces(asked):
         yield beginning
-        yield from speech(asked)
+        yield from reply(asked)
 
-    return speak
+    return pieces
 
 
 def tl1(reply):
     """Answer with what names the tag of the last command, over and over."""
 
-    def speak(asked):
+    def pieces(asked):
         tag = re.findall(rb":(\d+):[^;]*;|:(\d+);", asked or b":1;")[-1]
         text = reply.replace(b"TAG", tag[0] or tag[1])
         while True:
             yield text * (PIECE // len(text))
 
-    return speak
+    return pieces
 
 
 def ssh_ignored(asked):
     """Send packets of SSH that are to be ignored (RFC 4253, sections 6 and 11.2)."""
-    yield b"SSH-2.0-talker\r\n"
+    yield b"SSH-2.0-box\r\n"
     payload = b"\x02" + struct.pack(">I", 100) + bytes(100)
     padding = 8 - (len(payload) + 5) % 8 + 8
     packet = struct.pack(">IB", 1 + len(payload) + padding, padding) + payload + bytes(padding)
@@ -89,7 +89,7 @@ COMMON = {
     "telnet for ever": for_ever(b"\xff\xfb\x01\xff\xfd\x03"),
     "silence": silent,
 }
-SPEECHES = {
+REPLIES = {
     "scpi": {
         **COMMON,
         "lines for ever": for_ever(b"what?\n"),
@@ -143,12 +143,12 @@ SPEECHES = {
     "ssh before the login": {
         **COMMON,
         "a banner for ever": for_ever(b"Authorised use only\r\n"),
-        "a version, then silence": after(b"SSH-2.0-talker\r\n", silent),
-        "a version, then bytes for ever": after(b"SSH-2.0-talker\r\n", for_ever(b"x")),
+        "a version, then silence": after(b"SSH-2.0-box\r\n", silent),
+        "a version, then bytes for ever": after(b"SSH-2.0-box\r\n", for_ever(b"x")),
         "packets to be ignored for ever": ssh_ignored,
     },
     "ssh": {  # zeros are what ends an answer on this wire
-        **{way: speech for way, speech in COMMON.items() if way != "zeros for ever"},
+        **{way: reply for way, reply in COMMON.items() if way != "zeros for ever"},
         "lines for ever": for_ever(b"config\n"),
         "prompts for ever": dripping(b"admin@sonic:~$ "),
         "10 MB, then an end": long_then(b"1A-1B\n", b"\0000\n"),

@@ -12,8 +12,8 @@ from contextlib import suppress
 from datetime import date
 
 import pytest
-from speeches import PIECE, SPEECHES
-from talkers import Talker
+from endless_boxes import EndlessBox
+from endless_replies import PIECE, REPLIES
 
 from testbed.bench.opening import make_instrument
 from testbed.clock import Deadline
@@ -24,7 +24,7 @@ from testbed_drivers.transports import serial_port, visa
 
 GUARD = 30
 """Seconds in which anything has ended that ends at all, however busy this machine is."""
-CELLS = [(language, way) for language, ways in SPEECHES.items() for way in ways]
+CELLS = [(language, way) for language, ways in REPLIES.items() for way in ways]
 SAMPLE = random.Random(str(date.today())).sample(CELLS, 6)
 LATER = [cell for cell in CELLS if "before" not in cell[0]]
 LAB = """\
@@ -46,13 +46,13 @@ switches:
 class Lab:
     """A lab with one switch that talks, and commands to it."""
 
-    def __init__(self, directory, talker):
-        self.talker = talker
+    def __init__(self, directory, box):
+        self.box = box
         self.results = directory / "results"
         self._home = directory
         self._file = directory / "lab.yaml"
-        login = "    user: lab\n" if talker.driver == "polatis-tl1" else ""
-        text = LAB.format(driver=talker.driver, resource=talker.resource, login=login)
+        login = "    user: lab\n" if box.driver == "polatis-tl1" else ""
+        text = LAB.format(driver=box.driver, resource=box.resource, login=login)
         self._file.write_text(text)
 
     def opened(self, deadline):
@@ -96,18 +96,18 @@ class Lab:
 def talking(tmp_path, monkeypatch):
     """Return what makes a lab with a switch that talks in a given way."""
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    talkers = []
+    boxes = []
 
     def make(language, way, since=""):
-        home = tmp_path / str(len(talkers))
+        home = tmp_path / str(len(boxes))
         home.mkdir()
         monkeypatch.setenv("HOME", str(home))
-        talkers.append(Talker(language, way, since, home))
-        return Lab(home, talkers[-1])
+        boxes.append(EndlessBox(language, way, since, home))
+        return Lab(home, boxes[-1])
 
     yield make
-    for talker in talkers:
-        talker.close()
+    for box in boxes:
+        box.close()
 
 
 def ended(action):
@@ -171,7 +171,7 @@ def test_a_serial_line_that_never_falls_silent_ends_at_the_deadline(dial):
 def interrupted(lab, *words):
     """Type a command, and Ctrl-C once it waits; return how it ended, and how soon."""
     process = lab.start(*words)
-    assert lab.talker.begun.wait(GUARD)
+    assert lab.box.begun.wait(GUARD)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     since = time.monotonic()
@@ -195,7 +195,7 @@ def test_ctrl_c_ends_the_wait_of_connect_before_anything_was_changed(talking):
     lab = talking("tl1", "one byte at a time", "a look")
     code, said, _ = interrupted(lab, *CONNECT)
     assert (code, said) == (130, NOT_CHANGED)
-    assert lab.talker.lit == {} and not lab.records
+    assert lab.box.lit == {} and not lab.records
 
 
 @pytest.mark.soak
@@ -219,7 +219,7 @@ def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language,
     lab = talking(language, way, "a look")
     code, said, seconds = interrupted(lab, *CONNECT)
     assert code == 4 or (code, said) == (130, NOT_CHANGED), said
-    assert lab.talker.lit == {} and (code == 4 or not lab.records)
+    assert lab.box.lit == {} and (code == 4 or not lab.records)
     ended_by = "itself" if code == 4 else f"Ctrl-C in {seconds:.2f} s"
     print(f"connect, {language}, {way}: ended by {ended_by}")
 
@@ -242,10 +242,10 @@ def test_connect_and_recover_end_and_owe_what_was_changed(talking, language, way
     assert code in (4, 6), said
     assert owes(record / "journal.jsonl")
     print(f"{language}, {way}: connect {connecting:.1f} s, recover {recovering:.1f} s")
-    lab.talker.behave()
+    lab.box.behave()
     code, said = recovered(lab, record)
     assert code == 0, said
-    assert lab.talker.lit == {} and not owes(record / "journal.jsonl")
+    assert lab.box.lit == {} and not owes(record / "journal.jsonl")
 
 
 def recovered(lab, record):
@@ -264,7 +264,7 @@ def test_ctrl_c_ends_the_wait_of_recover_which_still_owes(talking, language, way
     lab.say(*CONNECT)
     (record,) = lab.records
     time.sleep(1.0)  # what was said to the command before is over
-    lab.talker.begun.clear()
+    lab.box.begun.clear()
     code, said, seconds = interrupted(lab, "recover", str(record))
     by_itself = code in (4, 130)  # before the signal, or just before it
     assert code == 6 or by_itself, said
@@ -272,6 +272,6 @@ def test_ctrl_c_ends_the_wait_of_recover_which_still_owes(talking, language, way
     assert owes(record / "journal.jsonl")
     ended_by = "itself" if by_itself else f"Ctrl-C in {seconds:.2f} s"
     print(f"recover, {language}, {way}: ended by {ended_by}")
-    lab.talker.behave()
+    lab.box.behave()
     code, said = recovered(lab, record)
     assert code == 0, said
