@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.plugins import Kind
 from testbed.units import PowerLevel, Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.transports.options import LineOptions
 
 
@@ -38,42 +38,30 @@ class MeterOptions(ScpiOptions):
     """A reading of this or less is no light."""
 
 
-KEYSIGHT_VOA = Kind(
-    "Keysight / Agilent variable optical attenuator, SCPI",
+KEYSIGHT_VOA, KEYSIGHT_VOA_FAR_END = described(
+    "keysight-voa",
     "testbed_drivers.light.keysight_voa:KeysightVoa",
-    options=AttenuatorOptions,
+    AttenuatorOptions,
+    driver="Keysight / Agilent variable optical attenuator, SCPI",
+    far_end="Keysight attenuator, device side of its SCPI",
     role="attenuator",
-    far_end="keysight-voa",
     ways=("tcp", "serial", "visa"),
 )
-KEYSIGHT_METER = Kind(
-    "Keysight / Agilent optical power meter, SCPI",
+KEYSIGHT_METER, KEYSIGHT_METER_FAR_END = described(
+    "keysight-meter",
     "testbed_drivers.light.power_meters:KeysightMeter",
-    options=MeterOptions,
+    MeterOptions,
+    driver="Keysight / Agilent optical power meter, SCPI",
+    far_end="Keysight power meter, device side of its SCPI",
     role="meter",
-    far_end="keysight-meter",
     ways=("tcp", "serial", "visa"),
 )
-THORLABS_METER = Kind(
-    "Thorlabs PM100 optical power meter, SCPI",
+THORLABS_METER, THORLABS_METER_FAR_END = described(
+    "thorlabs-meter",
     "testbed_drivers.light.power_meters:ThorlabsMeter",
-    options=MeterOptions,
+    MeterOptions,
+    driver="Thorlabs PM100 optical power meter, SCPI",
+    far_end="Thorlabs power meter, device side of its SCPI",
     role="meter",
-    far_end="thorlabs-meter",
     ways=("tcp", "serial", "visa"),
-)
-KEYSIGHT_VOA_FAR_END = Kind(
-    "Keysight attenuator, device side of its SCPI",
-    "testbed_drivers.light.keysight_voa_far_end:KeysightVoaFarEnd",
-    options=AttenuatorOptions,
-)
-KEYSIGHT_METER_FAR_END = Kind(
-    "Keysight power meter, device side of its SCPI",
-    "testbed_drivers.light.power_meters_far_end:KeysightMeterFarEnd",
-    options=MeterOptions,
-)
-THORLABS_METER_FAR_END = Kind(
-    "Thorlabs power meter, device side of its SCPI",
-    "testbed_drivers.light.power_meters_far_end:ThorlabsMeterFarEnd",
-    options=MeterOptions,
 )

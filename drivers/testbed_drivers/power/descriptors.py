@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.plugins import Kind
 from testbed.units import Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.transports.options import Timeouts
 
@@ -32,32 +32,24 @@ class RedfishOptions(ControllerOptions):
             raise ValueError(f"outlets must be at least 0, not {self.outlets}")
 
 
-REDFISH = Kind(
-    "rack power unit with switched outlets, Redfish over HTTP(S)",
+REDFISH, REDFISH_FAR_END = described(
+    "redfish",
     "testbed_drivers.power.redfish:Redfish",
-    options=RedfishOptions,
+    RedfishOptions,
+    driver="rack power unit with switched outlets, Redfish over HTTP(S)",
+    far_end="rack power unit, device side of its Redfish",
     role="power",
-    far_end="redfish",
     resource="https://{host}",
     ways=("http",),
     outlets=lambda options: options.outlets,
 )
-REDFISH_HOST = Kind(
-    "power of hosts through their management controller (BMC), Redfish over HTTP(S)",
+REDFISH_HOST, REDFISH_HOST_FAR_END = described(
+    "redfish-host",
     "testbed_drivers.power.redfish:RedfishHost",
-    options=ControllerOptions,
+    ControllerOptions,
+    driver="power of hosts through their management controller (BMC), Redfish over HTTP(S)",
+    far_end="management controller of hosts, device side of its Redfish",
     role="power",
-    far_end="redfish-host",
     resource="https://{host}",
     ways=("http",),
-)
-REDFISH_FAR_END = Kind(
-    "rack power unit, device side of its Redfish",
-    "testbed_drivers.power.redfish_far_end:RedfishFarEnd",
-    options=RedfishOptions,
-)
-REDFISH_HOST_FAR_END = Kind(
-    "management controller of hosts, device side of its Redfish",
-    "testbed_drivers.power.redfish_far_end:RedfishHostFarEnd",
-    options=ControllerOptions,
 )

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from itertools import product
 
-from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.transports.options import Timeouts
 
@@ -58,36 +58,28 @@ class CalientRestOptions(HttpOptions):
     """Over how long its power monitors average what they read."""
 
 
-CALIENT = Kind(
-    "Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
+CALIENT, CALIENT_FAR_END = described(
+    "calient",
     "testbed_drivers.switches.calient:Calient",
-    options=CalientOptions,
+    CalientOptions,
+    driver="Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
+    far_end="Calient S-series switch, device side of its TL1",
     role="switch",
-    far_end="calient",
     resource="TCPIP::{host}::3082::SOCKET",
     make="calient",
     ways=("tcp",),
     needs=("user",),
     sides=lambda options: (len(options.port_names()),) * 2,
 )
-CALIENT_REST = Kind(
-    "Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
+CALIENT_REST, CALIENT_REST_FAR_END = described(
+    "calient-rest",
     "testbed_drivers.switches.calient_rest:CalientRest",
-    options=CalientRestOptions,
+    CalientRestOptions,
+    driver="Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
+    far_end="Calient switch, device side of its REST",
     role="switch",
-    far_end="calient-rest",
     resource="https://{host}",
     make="calient",
     ways=("http",),
     sides=lambda options: (0, 0),
-)
-CALIENT_FAR_END = Kind(
-    "Calient S-series switch, device side of its TL1",
-    "testbed_drivers.switches.calient_far_end:CalientFarEnd",
-    options=CalientOptions,
-)
-CALIENT_REST_FAR_END = Kind(
-    "Calient switch, device side of its REST",
-    "testbed_drivers.switches.calient_rest_far_end:CalientRestFarEnd",
-    options=CalientRestOptions,
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.plugins import Kind
 from testbed.units import Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.transports.options import Timeouts
 
 
@@ -31,18 +31,14 @@ class PhotonicMeshOptions(Timeouts):
     settle_max: Seconds = 2.0
 
 
-PHOTONIC_MESH = Kind(
-    "programmable photonic mesh, one line of cells over TCP (experimental)",
+PHOTONIC_MESH, PHOTONIC_MESH_FAR_END = described(
+    "photonic-mesh",
     "testbed_drivers.switches.photonic_mesh:PhotonicMesh",
-    options=PhotonicMeshOptions,
+    PhotonicMeshOptions,
+    driver="programmable photonic mesh, one line of cells over TCP (experimental)",
+    far_end="programmable photonic mesh, device side of its one line",
     role="switch",
-    far_end="photonic-mesh",
     whole=True,
     ways=("tcp",),
     sides=lambda options: (len(options.ingress), len(options.egress)),
-)
-PHOTONIC_MESH_FAR_END = Kind(
-    "programmable photonic mesh, device side of its one line",
-    "testbed_drivers.switches.photonic_mesh_far_end:PhotonicMeshFarEnd",
-    options=PhotonicMeshOptions,
 )

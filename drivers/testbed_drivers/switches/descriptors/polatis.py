@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import PowerLevel, Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.transports.options import LineOptions, Timeouts
 
@@ -88,12 +88,13 @@ def ports_on_one_side(size: tuple[int, int] | None) -> int:
     return size[0] if size and not size[1] else 0
 
 
-POLATIS = Kind(
-    "Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
+POLATIS, POLATIS_FAR_END = described(
+    "polatis",
     "testbed_drivers.switches.polatis:Polatis",
-    options=PolatisOptions,
+    PolatisOptions,
+    driver="Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
+    far_end="Polatis switch, device side of its SCPI",
     role="switch",
-    far_end="polatis",
     resource="TCPIP::{host}::5025::SOCKET",
     make="polatis",
     ways=("tcp", "serial", "visa"),
@@ -101,14 +102,13 @@ POLATIS = Kind(
     reciprocal=True,
     one_side=lambda options: ports_on_one_side(options.size),
 )
-
-
-POLATIS_TL1 = Kind(
-    "Polatis / HUBER+SUHNER piezo switch, TL1 over TCP",
+POLATIS_TL1, POLATIS_TL1_FAR_END = described(
+    "polatis-tl1",
     "testbed_drivers.switches.polatis_tl1:PolatisTl1",
-    options=PolatisTl1Options,
+    PolatisTl1Options,
+    driver="Polatis / HUBER+SUHNER piezo switch, TL1 over TCP",
+    far_end="Polatis switch, device side of its TL1",
     role="switch",
-    far_end="polatis-tl1",
     resource="TCPIP::{host}::3082::SOCKET",
     make="polatis",
     ways=("tcp",),
@@ -116,32 +116,16 @@ POLATIS_TL1 = Kind(
     sides=lambda options: options.size or (0, 0),
     reciprocal=True,
 )
-POLATIS_RESTCONF = Kind(
-    "Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
+POLATIS_RESTCONF, POLATIS_RESTCONF_FAR_END = described(
+    "polatis-restconf",
     "testbed_drivers.switches.polatis_restconf:PolatisRestconf",
-    options=PolatisRestconfOptions,
+    PolatisRestconfOptions,
+    driver="Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
+    far_end="Polatis switch, device side of its RESTCONF",
     role="switch",
-    far_end="polatis-restconf",
     resource="http://{host}:8008",
     make="polatis",
     ways=("http",),
     sides=lambda options: options.size or (0, 0),
     reciprocal=True,
-)
-POLATIS_FAR_END = Kind(
-    "Polatis switch, device side of its SCPI",
-    "testbed_drivers.switches.polatis_far_end:PolatisFarEnd",
-    options=PolatisOptions,
-)
-
-
-POLATIS_TL1_FAR_END = Kind(
-    "Polatis switch, device side of its TL1",
-    "testbed_drivers.switches.polatis_tl1_far_end:PolatisTl1FarEnd",
-    options=PolatisTl1Options,
-)
-POLATIS_RESTCONF_FAR_END = Kind(
-    "Polatis switch, device side of its RESTCONF",
-    "testbed_drivers.switches.polatis_restconf_far_end:PolatisRestconfFarEnd",
-    options=PolatisRestconfOptions,
 )

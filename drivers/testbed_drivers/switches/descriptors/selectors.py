@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.plugins import Kind
 from testbed.units import Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.transports.options import LineOptions
 
 
@@ -67,100 +67,76 @@ class AgiltronOptions(LineOptions):
     settle_max: Seconds = 0.1
 
 
-DICON = Kind(
-    "DiCon 1×N MEMS module on a serial line (experimental)",
+DICON, DICON_FAR_END = described(
+    "dicon",
     "testbed_drivers.switches.dicon:Dicon",
-    options=DiconOptions,
+    DiconOptions,
+    driver="DiCon 1×N MEMS module on a serial line (experimental)",
+    far_end="DiCon 1×N module, device side of its lines",
     role="switch",
-    far_end="dicon",
     ways=("serial", "visa"),
     sides=lambda options: (1, 0),
     reciprocal=True,
 )
-DICON_FAR_END = Kind(
-    "DiCon 1×N module, device side of its lines",
-    "testbed_drivers.switches.dicon_far_end:DiconFarEnd",
-    options=DiconOptions,
-)
-DICON_MXS = Kind(
-    "DiCon MXS-9100 matrix switch, SCPI over TCP or serial (experimental)",
+DICON_MXS, DICON_MXS_FAR_END = described(
+    "dicon-mxs",
     "testbed_drivers.switches.dicon_mxs:DiconMxs",
-    options=DiconMxsOptions,
+    DiconMxsOptions,
+    driver="DiCon MXS-9100 matrix switch, SCPI over TCP or serial (experimental)",
+    far_end="DiCon MXS-9100, device side of its SCPI",
     role="switch",
-    far_end="dicon-mxs",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: options.size,
     reciprocal=True,
 )
-DICON_MXS_FAR_END = Kind(
-    "DiCon MXS-9100, device side of its SCPI",
-    "testbed_drivers.switches.dicon_mxs_far_end:DiconMxsFarEnd",
-    options=DiconMxsOptions,
-)
-SANTEC = Kind(
-    "one 1×N module of a Santec (JGR) OSX or SX1, SCPI over TCP",
+SANTEC, SANTEC_FAR_END = described(
+    "santec",
     "testbed_drivers.switches.santec:Santec",
-    options=SantecOptions,
+    SantecOptions,
+    driver="one 1×N module of a Santec (JGR) OSX or SX1, SCPI over TCP",
+    far_end="Santec OSX with one module, device side of its SCPI",
     role="switch",
-    far_end="santec",
     whole=True,
     element=lambda options: f"module {options.module}",
     ways=("tcp",),
     sides=lambda options: (1, 0),
     reciprocal=True,
 )
-SANTEC_FAR_END = Kind(
-    "Santec OSX with one module, device side of its SCPI",
-    "testbed_drivers.switches.santec_far_end:SantecFarEnd",
-    options=SantecOptions,
-)
-THORLABS = Kind(
-    "Thorlabs OSW12 (1×2) or OSW22 (2×2) on a serial line",
+THORLABS, THORLABS_FAR_END = described(
+    "thorlabs",
     "testbed_drivers.switches.thorlabs:Thorlabs",
-    options=ThorlabsOptions,
+    ThorlabsOptions,
+    driver="Thorlabs OSW12 (1×2) or OSW22 (2×2) on a serial line",
+    far_end="Thorlabs OSW switch, device side of its lines",
     role="switch",
-    far_end="thorlabs",
     whole=True,
     ways=("serial", "visa"),
     anonymous=True,
     sides=lambda options: (1 if options.model == "OSW12" else 2, 2),
     reciprocal=True,
 )
-THORLABS_FAR_END = Kind(
-    "Thorlabs OSW switch, device side of its lines",
-    "testbed_drivers.switches.thorlabs_far_end:ThorlabsFarEnd",
-    options=ThorlabsOptions,
-)
-MZI = Kind(
-    "generic 2×2 bar/cross element, our own SCPI over TCP or serial",
+MZI, MZI_FAR_END = described(
+    "mzi",
     "testbed_drivers.switches.mzi:Mzi",
-    options=MziOptions,
+    MziOptions,
+    driver="generic 2×2 bar/cross element, our own SCPI over TCP or serial",
+    far_end="2×2 interferometers, device side of our own SCPI",
     role="switch",
-    far_end="mzi",
     whole=True,
     element=lambda options: f"element {options.element}",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: (2, 2),
 )
-MZI_FAR_END = Kind(
-    "2×2 interferometers, device side of our own SCPI",
-    "testbed_drivers.switches.mzi_far_end:MziFarEnd",
-    options=MziOptions,
-)
-AGILTRON = Kind(
-    "Agiltron FF 1×N switch on a serial line",
+AGILTRON, AGILTRON_FAR_END = described(
+    "agiltron",
     "testbed_drivers.switches.agiltron:Agiltron",
-    options=AgiltronOptions,
+    AgiltronOptions,
+    driver="Agiltron FF 1×N switch on a serial line",
+    far_end="Agiltron FF switch, device side of its frames",
     role="switch",
-    far_end="agiltron",
     whole=True,
     ways=("serial", "visa"),
     anonymous=True,
     sides=lambda options: (1, options.channels),
     reciprocal=True,
-)
-AGILTRON_FAR_END = Kind(
-    "Agiltron FF switch, device side of its frames",
-    "testbed_drivers.switches.agiltron_far_end:AgiltronFarEnd",
-    options=AgiltronOptions,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.plugins import Kind
 from testbed.secret import Secret
 from testbed.units import Seconds
+from testbed_drivers.descriptors import described
 from testbed_drivers.transports.options import Timeouts
 
 
@@ -26,17 +26,13 @@ class SonicOcsOptions(Timeouts):
     settle_max: Seconds = 5.0
 
 
-SONIC_OCS = Kind(
-    "optical circuit switch under SONiC, text of its command line over SSH (experimental)",
+SONIC_OCS, SONIC_OCS_FAR_END = described(
+    "sonic-ocs",
     "testbed_drivers.switches.sonic_ocs:SonicOcs",
-    options=SonicOcsOptions,
+    SonicOcsOptions,
+    driver="optical circuit switch under SONiC, text of its command line over SSH (experimental)",
+    far_end="optical circuit switch under SONiC, device side of its command line",
     role="switch",
-    far_end="sonic-ocs",
     ways=("ssh",),
     sides=lambda options: (0, 0),
-)
-SONIC_OCS_FAR_END = Kind(
-    "optical circuit switch under SONiC, device side of its command line",
-    "testbed_drivers.switches.sonic_ocs_far_end:SonicOcsFarEnd",
-    options=SonicOcsOptions,
 )
