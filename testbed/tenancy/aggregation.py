@@ -53,15 +53,16 @@ class Sum:
     @classmethod
     def of(cls, client: str, values: Values, weight: int) -> Sum:
         """Return the sum of one client's update."""
-        return cls(values * weight, weight, frozenset((client,)))
+        with np.errstate(over="ignore"):  # whoever adds it looks whether it is finite
+            return cls(values * weight, weight, frozenset((client,)))
 
     def plus(self, other: Sum) -> Sum:
         """Return the sum of both, which must have no client in common."""
         if self.clients & other.clients:
             raise ValueError("a client would be counted twice")
-        return Sum(
-            self.values + other.values, self.weight + other.weight, self.clients | other.clients
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self.values + other.values
+        return Sum(values, self.weight + other.weight, self.clients | other.clients)
 
     @property
     def mean(self) -> Values:

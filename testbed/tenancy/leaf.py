@@ -86,7 +86,7 @@ def fill(
 
 def push(leaf: Leaf, update: Push, now: float) -> tuple[Answer, Leaf]:
     """Add a client's update to the sum of its round; a repetition is `OK` and adds nothing."""
-    if update.round != leaf.round:
+    if update.round != leaf.round or leaf.round == 0:
         return (STALE if update.round < leaf.round else MISS), leaf
     if update.client in leaf.counted:
         return OK, leaf

@@ -65,7 +65,7 @@ def add(root: Root, flush: Flush, now: float) -> tuple[Answer, Root]:
 
     A sum that shares a client with what is there cannot be taken apart and is refused as a whole.
     """
-    if flush.round != root.round:
+    if flush.round != root.round or root.round == 0:
         return (STALE if flush.round < root.round else MISS), root
     if (flush.leaf, flush.sequence) in root.taken:
         return OK, root
@@ -101,6 +101,6 @@ def result(root: Root, round: int, now: float) -> tuple[Answer, Sum | None]:
 
 def close(root: Root, round: int) -> tuple[Answer, Root]:
     """End a round with the updates that are there, as a job does when its time is over."""
-    if round != root.round:
+    if round != root.round or root.round == 0:
         return (STALE if round < root.round else MISS), root
     return OK, replace(root, is_closed=True)

@@ -47,7 +47,7 @@ class Network:
         answer, self.root = roots.put(self.root, round, demand, PUT, self.now)
         assert answer.code is Code.OK
         self.counted = set()
-        self.promised = {}
+        self.accepted = {}
 
     def ask_root(self, at):
         """A leaf fetches the present round from the root."""
@@ -75,8 +75,8 @@ class Network:
         if answer.code is Code.OK:
             assert round == self.leaves[at].round
             assert client in known
-            self.promised.setdefault((round, client), self.leaves[at].name)
-        if kind != "right" and (round, client) not in self.promised and client not in known:
+            self.accepted.setdefault((round, client), self.leaves[at].name)
+        if kind != "right" and (round, client) not in self.accepted and client not in known:
             assert answer.code is not Code.OK
 
     def update(self, client, round, kind):
@@ -113,9 +113,9 @@ class Network:
         dead = self.leaves[at].name
         self.on_the_way.extend(self.leaves[at].unacknowledged)
         self.leaves[at] = Leaf(f"leaf{at}.{self.lives}", MODEL)
-        self.promised = {
+        self.accepted = {
             key: name
-            for key, name in self.promised.items()
+            for key, name in self.accepted.items()
             if name != dead or key[1] in self.counted
         }
 
@@ -183,8 +183,8 @@ def play(seed):
     network.drain()
     network.check()
     if not was_complete and not network.seen["flush", Code.REFUSED, Refusal.DOUBLED]:
-        promised = {client for round, client in network.promised if round == network.root.round}
-        assert network.root.is_complete or promised <= network.counted
+        accepted = {client for round, client in network.accepted if round == network.root.round}
+        assert network.root.is_complete or accepted <= network.counted
     return network.seen
 
 
@@ -240,8 +240,7 @@ def test_a_weight_is_a_number_of_samples(weight):
 def test_a_sum_that_overflows_is_refused_and_what_was_there_stays():
     huge = Push("y", 1, 2, encode([np.zeros((2, 2)), np.full(1, 1.7e308)], MODEL))
     _, before = leaves.push(filled(), update(), 0.0)
-    with np.errstate(over="ignore"):
-        answer, after = leaves.push(before, huge, 0.0)
+    answer, after = leaves.push(before, huge, 0.0)
     assert (answer.reason, after) == (Refusal.NOT_FINITE, before)
 
 
@@ -258,6 +257,14 @@ def test_a_leaf_sends_its_sum_when_no_push_came_for_ten_seconds():
     answer, later = leaves.push(sent, update("x"), 20.0)  # a repetition after the flush
     assert (answer.code, later.total) == (Code.OK, None)
     assert leaves.acknowledge(sent, 0).unacknowledged == ()
+
+
+def test_before_the_first_round_there_is_nothing_to_add_to():
+    leaf, root = Leaf("leaf", MODEL), Root(MODEL)
+    assert leaves.push(leaf, update(round=0), 0.0)[0].code is Code.MISS
+    assert roots.add(root, flush("x", round=0), 0.0)[0].code is Code.MISS
+    assert roots.close(root, 0)[0].code is Code.MISS
+    assert roots.result(root, 0, 0.0)[0].code is Code.MISS
 
 
 def test_parameters_are_fetched_once_and_again_after_five_minutes():
