@@ -36,7 +36,7 @@ from testbed.schema import (
 )
 
 if TYPE_CHECKING:
-    from testbed.run.plan import Plan
+    from testbed.run.planning.plan import Plan
 
 SeedOption = Annotated[
     int | None,
@@ -140,8 +140,8 @@ def read(
     twin: str = "",
 ) -> Inputs:
     """Read both files with their overrides and make the plan; raise what is wrong with them."""
-    from testbed.run.planner import draw_seed, make_plan
-    from testbed.run.program_plan import refuse_a_twin
+    from testbed.run.planning.planner import draw_seed, make_plan
+    from testbed.run.planning.program_commands import refuse_a_twin
 
     path = found_file(name, EXPERIMENTS)
     ours, theirs = split_overrides(overrides)
@@ -166,7 +166,7 @@ def _check_cards(lab: Lab) -> None:
 def _check_claims(experiment: Experiment) -> None:
     """Refuse checks that cannot mean anything."""
     if experiment.checks:
-        from testbed.run.claims import check_claims
+        from testbed.run.planning.metric_checks import check_claims
 
         check_claims(experiment)
 

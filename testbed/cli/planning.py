@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from testbed.analysis.settings import Profile, Settings
 from testbed.plugins import kind
-from testbed.run.prediction import Physics
-from testbed.run.profiles import PROFILES, settings
+from testbed.run.planning.prediction import Physics
+from testbed.run.planning.profiles import PROFILES, settings
 from testbed.schema import Experiment, Lab
 
 

@@ -41,7 +41,7 @@ from testbed.twin.sandbox import Sandbox, is_gone
 if TYPE_CHECKING:
     from testbed.analysis.recovered import Recovered
     from testbed.events import Event, Subscriber
-    from testbed.run.dead_runs import DeadRun
+    from testbed.run.crash_recovery.crashed_runs import DeadRun
 
 _GONE = "the twin that it ran in is gone, and with it all that was changed there"
 
@@ -106,7 +106,7 @@ def _chosen(
 
     Return besides an exit code for each that is no readable run.
     """
-    from testbed.run.dead_runs import owing_runs
+    from testbed.run.crash_recovery.crashed_runs import owing_runs
 
     if results != RESULTS and not is_directory(results):
         raise UsageError(f"{results} is no directory", hint="name it with --results")
@@ -148,7 +148,7 @@ def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory
 
 def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[DeadRun], list[int]]:
     """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
-    from testbed.run.dead_runs import DeadRun
+    from testbed.run.crash_recovery.crashed_runs import DeadRun
 
     found, codes = [], []
     for place in places:
@@ -203,8 +203,8 @@ def _tried(dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], teller: Tel
 
 
 def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
+    from testbed.run.crash_recovery.recover import recover as replay
     from testbed.run.inbox import Inbox
-    from testbed.run.recover import recover as replay
 
     inbox = Inbox()
     try:
@@ -236,7 +236,7 @@ def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_
 
 def _write_off(dead: DeadRun, tell: Subscriber) -> int:
     """Settle what a run promised of a twin that is known to be gone."""
-    from testbed.run.recover import write_off
+    from testbed.run.crash_recovery.recover import write_off
 
     if not is_gone(dead.twin):
         raise LabError(

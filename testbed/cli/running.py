@@ -26,7 +26,7 @@ from testbed.cli.twins import TwinAround, check_rate, inside_twin, is_inside_twi
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
-from testbed.run.plan import Plan
+from testbed.run.planning.plan import Plan
 
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox

@@ -11,9 +11,9 @@ from testbed.cli.leases import leases_of
 from testbed.cli.record import open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
+from testbed.fabric.fibre_search import PortFinding
 from testbed.printable import as_it_is, printable
 from testbed.report.teller import Teller
-from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
 from testbed.run.tenure import Tenure
 from testbed.run.wiring import conduct

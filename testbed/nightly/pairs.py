@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.run.planner import draw_seed, make_plan
-from testbed.run.program_plan import refuse_a_twin
+from testbed.run.planning.planner import draw_seed, make_plan
+from testbed.run.planning.program_commands import refuse_a_twin
 from testbed.schema import Experiment, Lab, check_quarantine, load_experiment, load_lab
 
 ANY_LAB = "any lab"

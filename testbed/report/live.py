@@ -24,7 +24,7 @@ from testbed.report.console import CleanConsole
 from testbed.report.progress import Line, Progress
 from testbed.report.screen import STYLES, picture
 from testbed.report.teller import PATIENCE, Teller
-from testbed.run.plan import Plan
+from testbed.run.planning.plan import Plan
 
 _PER_SECOND = 4
 """Pictures; one takes about 1.2 ms to draw, in which the interpreter does nothing else."""

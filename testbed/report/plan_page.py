@@ -17,7 +17,7 @@ from testbed.report.foundations import (
     profile_rows,
     settings_lines,
 )
-from testbed.run.plan import (
+from testbed.run.planning.plan import (
     FaultPlan,
     Fences,
     Light,

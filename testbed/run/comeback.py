@@ -8,11 +8,11 @@ from __future__ import annotations
 from testbed.analysis.effect import Response
 from testbed.clock import Deadline, now
 from testbed.run.aftermath import Aftermath
-from testbed.run.far_end_plan import breaks
 from testbed.run.inbox import Inbox
 from testbed.run.job import RunningJob
 from testbed.run.pace import Pace
-from testbed.run.plan import FaultPlan
+from testbed.run.planning.fault_plans import breaks
+from testbed.run.planning.plan import FaultPlan
 from testbed.run.recovery import Recovery
 
 _PATIENCE = 100

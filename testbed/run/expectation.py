@@ -9,7 +9,7 @@ from testbed.collectives.cost import Links
 from testbed.jobs.words import Predicting, Stepping
 from testbed.plugins import kind
 from testbed.run.job import RunningJob
-from testbed.run.plan import FaultPlan
+from testbed.run.planning.plan import FaultPlan
 from testbed.schema import Arm
 
 

@@ -14,7 +14,7 @@ from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.run.cleanup import Promise
-from testbed.run.plan import FarEndFault
+from testbed.run.planning.plan import FarEndFault
 
 if TYPE_CHECKING:
     from testbed.run.trial import Around

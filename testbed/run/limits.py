@@ -11,7 +11,7 @@ from threading import Timer
 
 from testbed.errors import LabError
 from testbed.run.inbox import GRACE, Inbox
-from testbed.run.plan import Plan
+from testbed.run.planning.plan import Plan
 
 RESTORE_LIMIT = 15.0
 """Seconds that one step of the clean-up may take at most."""

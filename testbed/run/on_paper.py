@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from testbed.clock import Deadline
 from testbed.errors import EXIT_BUG, FileError, LabError, TestbedError
 from testbed.plugins import kind
-from testbed.run.plan import Plan, RunTrial
+from testbed.run.planning.plan import Plan, RunTrial
 from testbed.schema import Arm, Experiment
 
 if TYPE_CHECKING:

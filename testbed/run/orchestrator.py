@@ -23,7 +23,7 @@ from testbed.run.inbox import Inbox, Report
 from testbed.run.light_watch import LightWatch
 from testbed.run.limits import RESTORE_LIMIT, longest_restore, time_limit
 from testbed.run.load import Load
-from testbed.run.plan import (
+from testbed.run.planning.plan import (
     OpenHosts,
     OpenInstruments,
     Plan,

@@ -18,13 +18,13 @@ from testbed.record.lease_rules import Resource
 from testbed.run.chooser import Chooser
 from testbed.run.circuits import make_circuits
 from testbed.run.expectation import expected
-from testbed.run.far_end_plan import breaks
 from testbed.run.inbox import Report
 from testbed.run.job import SLOT, RunningJob
-from testbed.run.placement import Placement, place
-from testbed.run.plan import FaultPlan, RunTrial
-from testbed.run.prediction import LinkRate, Physics, predict
-from testbed.run.profiles import expectations, heartbeat, settings
+from testbed.run.planning.fault_plans import breaks
+from testbed.run.planning.placement import Placement, place
+from testbed.run.planning.plan import FaultPlan, RunTrial
+from testbed.run.planning.prediction import LinkRate, Physics, predict
+from testbed.run.planning.profiles import expectations, heartbeat, settings
 from testbed.run.recovery import Recovery
 from testbed.run.repointing import Requests
 from testbed.run.reports import record

@@ -21,12 +21,12 @@ from testbed.run.aftermath import Aftermath
 from testbed.run.chooser import Chooser
 from testbed.run.cleanup import Cleanup, Promise
 from testbed.run.comeback import Comeback
-from testbed.run.far_end_plan import breaks
 from testbed.run.far_ends import FarEndDoor, FarEndFaults
 from testbed.run.inbox import Inbox, Report
 from testbed.run.job import SLOT, RunningJob
 from testbed.run.pace import Pace
-from testbed.run.plan import FaultPlan, RunTrial
+from testbed.run.planning.fault_plans import breaks
+from testbed.run.planning.plan import FaultPlan, RunTrial
 from testbed.run.recovery import Recovery
 from testbed.run.reports import observation, record
 from testbed.run.standstill import Standstill

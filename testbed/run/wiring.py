@@ -26,11 +26,11 @@ from testbed.errors import (
     UnsafeError,
 )
 from testbed.fabric.circuits import Circuit, HostPort, Wiring
+from testbed.fabric.fibre_search import FibreSearch, PortFinding
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
-from testbed.run.fibre_search import FibreSearch, PortFinding
 from testbed.run.inbox import Inbox, Interrupted
 from testbed.run.tenure import Tenure
 from testbed.schema import Lab

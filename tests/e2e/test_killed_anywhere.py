@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from commandline import ROOT, SMALL_MODEL, CommandLine, Finished
 
-from testbed.run.dead_runs import owing_runs
+from testbed.run.crash_recovery.crashed_runs import owing_runs
 
 HERE = Path(__file__).parent / "inside"
 KILLED = 128 + signal.SIGKILL

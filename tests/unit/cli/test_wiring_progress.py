@@ -4,8 +4,8 @@ import threading
 
 from testbed.cli.wiring import _Screen
 from testbed.fabric.circuits import HostPort
+from testbed.fabric.fibre_search import PortFinding
 from testbed.record.log import EventLog
-from testbed.run.fibre_search import PortFinding
 
 
 def test_only_a_circuit_that_was_lit_is_shown_and_the_next_one_replaces_it(tmp_path, capsys):

@@ -13,7 +13,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Inbox
 from testbed.run.job import RunningJob
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 
 LAB = """\

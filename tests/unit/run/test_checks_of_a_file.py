@@ -8,7 +8,7 @@ from testbed.analysis.limits import misfit
 from testbed.analysis.meaning import METRICS, meaning
 from testbed.cli import run as command_line
 from testbed.errors import FileError
-from testbed.run.claims import check_claims
+from testbed.run.planning.metric_checks import check_claims
 from testbed.schema import Condition, load_experiment
 
 TRAIN = "kind: train, ranks: 4, spares: 1"

@@ -12,7 +12,7 @@ from testbed.run.aftermath import Aftermath
 from testbed.run.comeback import Comeback
 from testbed.run.inbox import Report
 from testbed.run.pace import Pace
-from testbed.run.plan import FaultPlan
+from testbed.run.planning.plan import FaultPlan
 from testbed.run.recovery import Recovery
 
 LONG = 300.0

@@ -14,7 +14,7 @@ from testbed.errors import UsageError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
-from testbed.run.dead_runs import DeadRun, owing_runs
+from testbed.run.crash_recovery.crashed_runs import DeadRun, owing_runs
 
 
 def directory(results, *promises, facts=None):

@@ -6,8 +6,8 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.plugins import kinds
-from testbed.run.plan import FarEndFault
-from testbed.run.planner import make_plan
+from testbed.run.planning.plan import FarEndFault
+from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from testbed.run.limits import RESTORE_LIMIT, longest_restore
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

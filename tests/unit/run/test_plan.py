@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
-from testbed.run.plan import (
+from testbed.run.planning.plan import (
     FarEndFault,
     FaultPlan,
     Light,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import FileError
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 
 FILES = Path(__file__).parents[2] / "e2e" / "attenuation"

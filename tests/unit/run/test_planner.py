@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from testbed.errors import UsageError
 from testbed.fabric.circuits import CrossConnect
 from testbed.report.plan_page import print_plan
-from testbed.run.plan import (
+from testbed.run.planning.plan import (
     OpenHosts,
     OpenInstruments,
     ProgramCircuits,
@@ -20,7 +20,7 @@ from testbed.run.plan import (
     RunTrial,
     StartJob,
 )
-from testbed.run.planner import draw_seed, make_plan
+from testbed.run.planning.planner import draw_seed, make_plan
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.run.prediction import LinkRate, Physics, predict
+from testbed.run.planning.prediction import LinkRate, Physics, predict
 
 PHYSICS = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.010)
 LINK = LinkRate(bits_per_second=400e6, credit=100_000)

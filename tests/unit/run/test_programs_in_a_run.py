@@ -9,8 +9,8 @@ from testbed.jobs.program_cards import CommandOptions, Pattern
 from testbed.jobs.programs import Command
 from testbed.run.inbox import Report
 from testbed.run.job import RunningJob
-from testbed.run.plan import StartJob
-from testbed.run.program_plan import refuse_a_twin
+from testbed.run.planning.plan import StartJob
+from testbed.run.planning.program_commands import refuse_a_twin
 from testbed.run.reports import record
 from testbed.schema import load_experiment
 

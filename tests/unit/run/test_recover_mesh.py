@@ -14,8 +14,8 @@ from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
+from testbed.run.crash_recovery.recover import recover
 from testbed.run.inbox import Inbox
-from testbed.run.recover import recover
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp

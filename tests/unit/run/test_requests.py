@@ -10,7 +10,7 @@ from testbed.clock import Deadline
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.run.inbox import Report
-from testbed.run.placement import place
+from testbed.run.planning.placement import place
 from testbed.run.repointing import Requests
 from testbed.schema import load_experiment, load_lab
 

@@ -16,7 +16,7 @@ import pytest
 from bad_files import BadFile, bad_files
 
 from testbed.errors import FileError
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
 from testbed.schema import CircuitList, Experiment, Lab, load, load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

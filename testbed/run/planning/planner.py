@@ -9,12 +9,12 @@ from testbed.control.fences import fences
 from testbed.control.words import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Matching, crossing
-from testbed.run.claims import check_claims
-from testbed.run.far_end_plan import far_end_faults, is_of_far_end
-from testbed.run.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.on_paper import is_on_paper
-from testbed.run.placement import Placement, place
-from testbed.run.plan import (
+from testbed.run.planning.fault_plans import far_end_faults, is_of_far_end
+from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
+from testbed.run.planning.metric_checks import check_claims
+from testbed.run.planning.placement import Placement, place
+from testbed.run.planning.plan import (
     Avoided,
     FaultPlan,
     Fences,
@@ -29,7 +29,7 @@ from testbed.run.plan import (
     Step,
     VerifyPaths,
 )
-from testbed.run.program_plan import command_lines
+from testbed.run.planning.program_commands import command_lines
 from testbed.schema import Arm, Experiment, Lab, avoided
 
 

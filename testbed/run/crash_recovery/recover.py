@@ -25,8 +25,8 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
+from testbed.run.crash_recovery.journal_entries import alone, needed, what
 from testbed.run.inbox import Inbox
-from testbed.run.promises import alone, needed, what
 from testbed.run.tuning import TwinDoor
 from testbed.schema import Lab
 

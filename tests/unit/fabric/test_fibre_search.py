@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.fabric.circuits import Circuit, Fibres, HostPort, Side, SwitchPort, cross_connects
-from testbed.run.fibre_search import FibreSearch
+from testbed.fabric.fibre_search import FibreSearch
 
 TX, RX, BOTH = ("tx",), ("rx",), ("tx", "rx")
 

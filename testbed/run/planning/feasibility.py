@@ -10,8 +10,8 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import nearest
-from testbed.run.far_end_plan import breaks, check_order, is_of_far_end
-from testbed.run.placement import Placement
+from testbed.run.planning.fault_plans import breaks, check_order, is_of_far_end
+from testbed.run.planning.placement import Placement
 from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
 
 _OF_A_PORT = ("attenuate",)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.run.prediction import LinkRate, Physics
+from testbed.run.planning.prediction import LinkRate, Physics
 from testbed.schema import Arm, Lab
 
 HEARTBEAT = 1.0
