@@ -81,7 +81,7 @@ def _conduct(
     """Carry the plan out and record it; return where."""
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
-    from testbed.run.tenure import Tenure
+    from testbed.run.run_leases import Tenure
 
     sys.setswitchinterval(_SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")

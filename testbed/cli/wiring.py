@@ -15,8 +15,8 @@ from testbed.fabric.fibre_search import PortFinding
 from testbed.printable import as_it_is, printable
 from testbed.report.teller import Teller
 from testbed.run.inbox import Inbox
-from testbed.run.tenure import Tenure
-from testbed.run.wiring import conduct
+from testbed.run.run_leases import Tenure
+from testbed.run.wiring_check import conduct
 from testbed.schema import Lab
 
 _CLEAR = "\x1b[K"

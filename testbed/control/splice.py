@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from testbed.control.cards import SpliceOptions
-from testbed.control.fences import Failure, fences
-from testbed.control.suspicion import Commands, Evidence, Seen
-from testbed.control.words import (
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.failure_detection import Commands, Evidence, Seen
+from testbed.control.fence_order import Failure, fences
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     CommandFailed,

@@ -8,8 +8,8 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.fabric.circuits import HostPort
-from testbed.faults.cards import AttenuateOptions
-from testbed.faults.words import Injected, Undo, Victim
+from testbed.faults.contracts import Injected, Undo, Victim
+from testbed.faults.descriptors import AttenuateOptions
 
 
 class Attenuate:

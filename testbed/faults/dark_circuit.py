@@ -8,7 +8,7 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Circuit
-from testbed.faults.words import Injected, Undo, Victim, carrier_witness
+from testbed.faults.contracts import Injected, Undo, Victim, carrier_witness
 
 
 class DarkCircuit:

@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.faults.words import Injected, Undo, Victim, carrier_witness
+from testbed.faults.contracts import Injected, Undo, Victim, carrier_witness
 
 
 class PowerCut:

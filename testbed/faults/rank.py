@@ -9,7 +9,7 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import HostError
-from testbed.faults.words import Injected, Undo, Victim
+from testbed.faults.contracts import Injected, Undo, Victim
 
 _WITNESS_LIMIT = 1.0
 

@@ -8,8 +8,8 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
 from testbed.errors import HostError
-from testbed.faults.cards import StragglerOptions
-from testbed.faults.words import Injected, Undo, Victim
+from testbed.faults.contracts import Injected, Undo, Victim
+from testbed.faults.descriptors import StragglerOptions
 
 _SEEN = 0.5
 """Share of the dose that another rank must have waited, or been earlier by, to be a witness."""

@@ -13,7 +13,7 @@ from testbed.collectives.forwarding import forwarded
 from testbed.collectives.own_pace import seconds_at_own_pace
 from testbed.collectives.repointing import Joint, Stage, changes, pair_of, ring_joints, stages
 from testbed.collectives.schedule import Schedule, to_json
-from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.collective_descriptors import CollectiveOptions
 
 Circuits = frozenset[Joint]
 

@@ -11,7 +11,7 @@ from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.cost import Links, cost, most_sent
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.jobs.circuit_collective import CircuitCollective
-from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.collective_descriptors import CollectiveOptions
 
 
 class Collective:

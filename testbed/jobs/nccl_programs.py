@@ -14,9 +14,9 @@ from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
 from testbed.analysis.samples import size_name
 from testbed.errors import LabError
-from testbed.jobs.program_cards import NcclTestsOptions
+from testbed.jobs.contracts import Reading, Said
+from testbed.jobs.program_descriptors import NcclTestsOptions
 from testbed.jobs.programs import ending
-from testbed.jobs.words import Reading, Said
 from testbed.schema import Host
 
 _CODES = {

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from testbed.errors import LabError
 from testbed.jobs import pattern_search
-from testbed.jobs.program_cards import Pattern
-from testbed.jobs.words import Reading
+from testbed.jobs.contracts import Reading
+from testbed.jobs.program_descriptors import Pattern
 
 SECONDS = 5
 """Of processor time for all patterns together."""

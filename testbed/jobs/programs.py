@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.meaning import Meaning
+from testbed.jobs.contracts import Reading, Said
 from testbed.jobs.patterns import readings
-from testbed.jobs.program_cards import CommandOptions, Pattern, TorchrunOptions
-from testbed.jobs.words import Reading, Said
+from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
 from testbed.schema import Host
 
 _NOT_STARTED = {126: "it may not be executed", 127: "it was not found"}

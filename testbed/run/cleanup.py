@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from testbed.clock import Deadline
 from testbed.errors import TestbedError, UnsafeError
 from testbed.record.log import EventLog
+from testbed.run.cancellable_wait import Waiting
 from testbed.run.inbox import Inbox, Interrupted
-from testbed.run.waiting import Waiting
 
 Action = Callable[[Deadline], None]
 

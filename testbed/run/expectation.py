@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.collectives.cost import Links
-from testbed.jobs.words import Predicting, Stepping
+from testbed.jobs.contracts import Predicting, Stepping
 from testbed.plugins import kind
-from testbed.run.job import RunningJob
 from testbed.run.planning.plan import FaultPlan
+from testbed.run.running_job import RunningJob
 from testbed.schema import Arm
 
 

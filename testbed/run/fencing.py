@@ -5,10 +5,10 @@ from __future__ import annotations
 from testbed.bench.bench import Bench
 from testbed.bench.permission import FENCE
 from testbed.clock import Deadline
-from testbed.control.words import Fence, Fenced, FenceFailed
+from testbed.control.protocol import Fence, Fenced, FenceFailed
 from testbed.errors import TestbedError
 from testbed.record.log import EventLog
-from testbed.run.job import SLOT
+from testbed.run.running_job import SLOT
 
 _LIMIT = 10.0
 _AGENT_LIMIT = 5.0

@@ -16,7 +16,7 @@ from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
 from testbed.clock import Deadline
-from testbed.control.words import Observation
+from testbed.control.protocol import Observation
 from testbed.errors import LabError, TestbedError
 
 _T = TypeVar("_T")

@@ -12,7 +12,7 @@ from testbed.run.planning.plan import Plan, RunTrial
 from testbed.schema import Arm, Experiment
 
 if TYPE_CHECKING:
-    from testbed.jobs.words import Model
+    from testbed.jobs.contracts import Model
     from testbed.record.log import EventLog
     from testbed.record.rundir import RunDirectory
     from testbed.run.inbox import Inbox

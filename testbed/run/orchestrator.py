@@ -17,12 +17,13 @@ from testbed.errors import EXIT_BUG, TestbedError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
+from testbed.run.agent_reports import record
 from testbed.run.circuits import make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Report
+from testbed.run.job_lifecycle import Stage
 from testbed.run.light_watch import LightWatch
-from testbed.run.limits import RESTORE_LIMIT, longest_restore, time_limit
-from testbed.run.load import Load
+from testbed.run.pause_detector import Standstill
 from testbed.run.planning.plan import (
     OpenHosts,
     OpenInstruments,
@@ -34,13 +35,12 @@ from testbed.run.planning.plan import (
     Step,
     VerifyPaths,
 )
+from testbed.run.processor_load import Load
 from testbed.run.receivers import Receivers
-from testbed.run.reports import record
-from testbed.run.stage import Stage
-from testbed.run.standstill import Standstill
-from testbed.run.tenure import Tenure
+from testbed.run.run_leases import Tenure
+from testbed.run.time_limits import RESTORE_LIMIT, longest_restore, time_limit
 from testbed.run.trial import Around
-from testbed.run.tuning import TwinDoor
+from testbed.run.twin_settings import TwinDoor
 from testbed.schema import Experiment, Lab
 
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import LabError
-from testbed.jobs.words import ProgramJob, Reading, Said
+from testbed.jobs.contracts import ProgramJob, Reading, Said
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
 from testbed.schema import Host

@@ -9,27 +9,27 @@ from typing import Any
 from testbed.analysis.steps import KINDS
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.control.words import AgentLost
+from testbed.control.protocol import AgentLost
 from testbed.errors import LabError
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
-from testbed.faults.words import Fault, Injected, Victim
+from testbed.faults.contracts import Fault, Injected, Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
-from testbed.run.aftermath import Aftermath
-from testbed.run.chooser import Chooser
+from testbed.run.agent_reports import observation, record
 from testbed.run.cleanup import Cleanup, Promise
-from testbed.run.comeback import Comeback
-from testbed.run.far_ends import FarEndDoor, FarEndFaults
+from testbed.run.collective_chooser import Chooser
+from testbed.run.far_end_faults import FarEndDoor, FarEndFaults
 from testbed.run.inbox import Inbox, Report
-from testbed.run.job import SLOT, RunningJob
-from testbed.run.pace import Pace
+from testbed.run.pause_detector import Standstill
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.plan import FaultPlan, RunTrial
-from testbed.run.recovery import Recovery
-from testbed.run.reports import observation, record
-from testbed.run.standstill import Standstill
+from testbed.run.policy_executor import Recovery
+from testbed.run.recovery_wait import Comeback
+from testbed.run.response_tracker import Aftermath
+from testbed.run.running_job import SLOT, RunningJob
+from testbed.run.step_pace import Pace
 from testbed.schema import Experiment
 
 Predict = Callable[[FaultPlan | None, RunningJob, float], Mapping[str, Any]]

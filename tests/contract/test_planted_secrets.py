@@ -16,14 +16,14 @@ from testbed.bench.sites import PowerSite, SwitchSite
 from testbed.cli.files import read
 from testbed.cli.record import open_record
 from testbed.errors import Rejected, TestbedError
-from testbed.jobs.program_cards import CommandOptions
+from testbed.jobs.program_descriptors import CommandOptions
 from testbed.jobs.programs import Command
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.report.plan_page import print_plan
+from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
 from testbed.run.programs import Programs
-from testbed.run.reports import record
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
 

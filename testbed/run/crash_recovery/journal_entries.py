@@ -10,7 +10,7 @@ from testbed.record.journal import Entry
 from testbed.record.lease_rules import Resource
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
-from testbed.run.tuning import SETTINGS
+from testbed.run.twin_settings import SETTINGS
 from testbed.schema import Lab
 
 

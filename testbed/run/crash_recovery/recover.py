@@ -27,7 +27,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.crash_recovery.journal_entries import alone, needed, what
 from testbed.run.inbox import Inbox
-from testbed.run.tuning import TwinDoor
+from testbed.run.twin_settings import TwinDoor
 from testbed.schema import Lab
 
 _TAKE_LIMIT = 20.0

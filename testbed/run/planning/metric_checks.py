@@ -130,7 +130,7 @@ def _yield(experiment: Experiment, arm: Arm) -> _Yield:
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
-    """Return the metrics that the model expects something of, as `run/stage.py` asks it."""
+    """Return the metrics that the model expects something of, as `run/job_lifecycle.py` asks it."""
     options = [job.options for job in spec.jobs.values()]
     if any(not hasattr(one, "measures") for one in options):
         return None

@@ -8,7 +8,7 @@ from itertools import permutations
 from testbed.errors import FileError
 from testbed.fabric.circuits import Circuit, HostPort, Matching, cross_connects
 from testbed.fabric.topology import between_ranks, ring, ring_link
-from testbed.jobs.words import Job, Repointing, Versatile
+from testbed.jobs.contracts import Job, Repointing, Versatile
 from testbed.plugins import kind, nearest
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
-from testbed.control.fences import fences
-from testbed.control.words import Means
+from testbed.control.fence_order import fences
+from testbed.control.protocol import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Matching, crossing
 from testbed.run.on_paper import is_on_paper

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.errors import FileError
-from testbed.jobs.words import ProgramJob
+from testbed.jobs.contracts import ProgramJob
 from testbed.plugins import kind
 from testbed.run.planning.placement import Placement
 from testbed.schema import Experiment, Lab

@@ -5,7 +5,7 @@ import pytest
 from testbed.analysis.clocks import Instant
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.cost import Links, cost, critical_delay
-from testbed.control.choice import WORTH, choose
+from testbed.control.collective_choice import WORTH, choose
 
 MIB = 1 << 20
 LINKS = Links(1e-3, 8 / 100e6)

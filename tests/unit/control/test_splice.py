@@ -3,9 +3,8 @@
 import pytest
 from splice_world import World
 
-from testbed.control.cards import SpliceOptions
-from testbed.control.splice import Splice
-from testbed.control.words import (
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     CommandFailed,
@@ -31,6 +30,7 @@ from testbed.control.words import (
     StepDone,
     ValuesCorrupt,
 )
+from testbed.control.splice import Splice
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.fabric.topology import ring
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from splice_world import World
 
-from testbed.control.words import Fence, GiveUp, Join, SetCircuits
+from testbed.control.protocol import Fence, GiveUp, Join, SetCircuits
 from testbed.fabric.topology import ring
 
 committed = st.fixed_dictionaries({f"h{n}": st.integers(7, 8) for n in range(6)})

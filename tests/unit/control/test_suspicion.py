@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.control.suspicion import Evidence
-from testbed.control.words import (
+from testbed.control.failure_detection import Evidence
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     HostAnswered,

@@ -9,7 +9,7 @@ from testbed.bench.needs import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.topology import ring
-from testbed.faults.words import Victim
+from testbed.faults.contracts import Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal, open_entries
 from testbed.record.lease_store import FileStore

@@ -9,8 +9,8 @@ from testbed.bench.host import Stopped
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
-from testbed.faults.cards import StragglerOptions
-from testbed.faults.words import Victim
+from testbed.faults.contracts import Victim
+from testbed.faults.descriptors import StragglerOptions
 
 TO_SUCCESSOR = Circuit.parse("h1.p1", "h2.p0")
 FROM_PREDECESSOR = Circuit.parse("h0.p1", "h1.p0")

@@ -5,8 +5,8 @@ import pytest
 from testbed.analysis.metrics import meaning
 from testbed.collectives.cost import Links
 from testbed.jobs.collective import Collective
-from testbed.jobs.collective_cards import CollectiveOptions
-from testbed.jobs.words import Predicting, Repointing
+from testbed.jobs.collective_descriptors import CollectiveOptions
+from testbed.jobs.contracts import Predicting, Repointing
 
 MIB = 1 << 20
 SMALL, LARGE = MIB // 4, 16 * MIB

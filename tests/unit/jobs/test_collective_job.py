@@ -7,8 +7,8 @@ from testbed.collectives.cost import Links
 from testbed.collectives.schedule import from_json
 from testbed.collectives.verify import verify
 from testbed.jobs.collective import Collective
-from testbed.jobs.collective_cards import CollectiveOptions
-from testbed.jobs.words import Predicting
+from testbed.jobs.collective_descriptors import CollectiveOptions
+from testbed.jobs.contracts import Predicting
 
 MIB = 1 << 20
 TWIN = Links(1e-3, 8 / 100e6)

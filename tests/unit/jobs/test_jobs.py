@@ -8,9 +8,9 @@ import pytest
 
 from testbed.collectives.cost import Links
 from testbed.errors import FileError
-from testbed.jobs.builtin import AllReduce, Train
-from testbed.jobs.cards import AllReduceOptions, TrainOptions
-from testbed.jobs.words import Stepping
+from testbed.jobs.contracts import Stepping
+from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
+from testbed.jobs.training import AllReduce, Train
 from testbed.plugins import kinds
 from testbed.schema import load_experiment
 

@@ -9,15 +9,15 @@ import pytest
 
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
+from testbed.jobs.contracts import ProgramJob, Said
 from testbed.jobs.nccl_programs import NcclTests
-from testbed.jobs.program_cards import (
+from testbed.jobs.program_descriptors import (
     CommandOptions,
     NcclTestsOptions,
     Pattern,
     TorchrunOptions,
 )
 from testbed.jobs.programs import Command, Torchrun
-from testbed.jobs.words import ProgramJob, Said
 from testbed.onhost.processes import MARK
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab

@@ -7,7 +7,7 @@ import select
 from rank_driver import PATIENCE
 
 from testbed.jobs.collective import Collective
-from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.collective_descriptors import CollectiveOptions
 from testbed.onhost.circuits import PASSES
 
 

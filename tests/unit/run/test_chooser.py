@@ -7,7 +7,7 @@ from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.cost import Links
 from testbed.events import Event
 from testbed.record.log import EventLog, read_events
-from testbed.run.chooser import Chooser
+from testbed.run.collective_chooser import Chooser
 
 RANKS = 8
 SIZE = 7 << 20

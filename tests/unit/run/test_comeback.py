@@ -4,16 +4,16 @@ import pytest
 
 from testbed.analysis.clocks import Clocks
 from testbed.clock import Deadline, now
-from testbed.control.cards import SpliceOptions
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.protocol import RankEnded
 from testbed.control.splice import Splice
-from testbed.control.words import RankEnded
 from testbed.events import Event
-from testbed.run.aftermath import Aftermath
-from testbed.run.comeback import Comeback
 from testbed.run.inbox import Report
-from testbed.run.pace import Pace
 from testbed.run.planning.plan import FaultPlan
-from testbed.run.recovery import Recovery
+from testbed.run.policy_executor import Recovery
+from testbed.run.recovery_wait import Comeback
+from testbed.run.response_tracker import Aftermath
+from testbed.run.step_pace import Pace
 
 LONG = 300.0
 """Seconds that no test takes, and a trial may."""

@@ -4,12 +4,12 @@ import pytest
 
 from testbed.bench.needs import needs, part_of
 from testbed.errors import BusyError
-from testbed.faults.far_end_cards import FarEndOptions
+from testbed.faults.far_end_descriptors import FarEndOptions
 from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.run.cleanup import Cleanup
-from testbed.run.far_ends import FarEndFaults
+from testbed.run.far_end_faults import FarEndFaults
 from testbed.run.planning.plan import FarEndFault
 from testbed.run.trial import Around
 

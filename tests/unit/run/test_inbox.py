@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.clock import Deadline, now
-from testbed.control.words import Fenced, HostSilent
+from testbed.control.protocol import Fenced, HostSilent
 from testbed.errors import HostError, LabError
 from testbed.run.inbox import Interrupted, Report
-from testbed.run.limits import time_limit
+from testbed.run.time_limits import time_limit
 
 LONG = 30.0
 """Seconds that nobody here may wait for."""

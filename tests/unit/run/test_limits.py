@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from testbed.run.limits import RESTORE_LIMIT, longest_restore
 from testbed.run.planning.planner import make_plan
+from testbed.run.time_limits import RESTORE_LIMIT, longest_restore
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.run.load import Load
+from testbed.run.processor_load import Load
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

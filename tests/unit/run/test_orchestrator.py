@@ -15,7 +15,7 @@ from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.orchestrator import Orchestrator
 from testbed.run.planning.planner import make_plan
-from testbed.run.tenure import Tenure
+from testbed.run.run_leases import Tenure
 from testbed.schema import load_experiment, load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp

@@ -5,7 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.run.pace import BACK, WINDOW, Pace
+from testbed.run.step_pace import BACK, WINDOW, Pace
 
 
 def word(generation, step, took=0.1):

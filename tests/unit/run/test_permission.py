@@ -10,9 +10,8 @@ import pytest
 from lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 
 from testbed.clock import Deadline
-from testbed.control.cards import SpliceOptions
-from testbed.control.splice import Splice
-from testbed.control.words import (
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     HeartbeatMissed,
@@ -20,14 +19,15 @@ from testbed.control.words import (
     RankLeft,
     StepDone,
 )
+from testbed.control.splice import Splice
 from testbed.errors import BusyError, InstrumentError, UnsafeError, UsageError
 from testbed.fabric.circuits import HostPort
 from testbed.fabric.topology import ring
-from testbed.jobs.builtin import Train
-from testbed.jobs.cards import TrainOptions
+from testbed.jobs.descriptors import TrainOptions
+from testbed.jobs.training import Train
 from testbed.run.inbox import Inbox
-from testbed.run.job import RunningJob, Seat
-from testbed.run.recovery import Recovery
+from testbed.run.policy_executor import Recovery
+from testbed.run.running_job import RunningJob, Seat
 
 FEW, ALL = (0, 2, 3, 19), 2000
 """Without one of the guards of outlets, processes and circuits, one of the few fails."""

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.bench.needs import needs
 from testbed.clock import Deadline
-from testbed.control.words import (
+from testbed.control.protocol import (
     CommandFailed,
     Decide,
     Fence,
@@ -25,8 +25,8 @@ from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
-from testbed.run.job import Seat
-from testbed.run.recovery import Recovery
+from testbed.run.policy_executor import Recovery
+from testbed.run.running_job import Seat
 
 NOTHING = frozenset()
 DECIDED = Decide("h0 is gone", "h0", "h2")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import FileError, LabError
-from testbed.jobs.program_cards import CommandOptions, Pattern
+from testbed.jobs.program_descriptors import CommandOptions, Pattern
 from testbed.jobs.programs import Command
+from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
-from testbed.run.job import RunningJob
 from testbed.run.planning.plan import StartJob
 from testbed.run.planning.program_commands import refuse_a_twin
-from testbed.run.reports import record
+from testbed.run.running_job import RunningJob
 from testbed.schema import load_experiment
 
 JOB = "main: {kind: train, ranks: 2, spares: 1, topology: ring}"
@@ -93,7 +93,7 @@ def end(job, host, **fields):
 
 
 def seat():
-    from testbed.run.job import Seat
+    from testbed.run.running_job import Seat
 
     return Seat("10.0.0.1", 4000)
 

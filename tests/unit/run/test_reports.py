@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.control.words import (
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     HeartbeatMissed,
@@ -15,8 +15,8 @@ from testbed.control.words import (
 from testbed.events import KINDS
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import read_events
+from testbed.run.agent_reports import observation, record
 from testbed.run.inbox import Report
-from testbed.run.reports import observation, record
 
 STEP = {"event": "step", "mono": 5.0, "generation": 1, "step": 7, "verified": True}
 WORDS = {

@@ -9,9 +9,9 @@ import pytest
 from testbed.clock import Deadline
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
+from testbed.run.circuit_requests import Requests
 from testbed.run.inbox import Report
 from testbed.run.planning.placement import place
-from testbed.run.repointing import Requests
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

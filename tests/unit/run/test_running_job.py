@@ -5,7 +5,7 @@ import pytest
 from testbed.clock import Deadline, now
 from testbed.errors import HostError
 from testbed.run.inbox import Report
-from testbed.run.job import Seat
+from testbed.run.running_job import Seat
 
 READY = {"event": "ready", "address": "10.0.0.1", "port": 4242, "state_bytes": 1000}
 

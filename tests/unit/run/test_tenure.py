@@ -15,7 +15,7 @@ from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
-from testbed.run.tenure import Tenure
+from testbed.run.run_leases import Tenure
 
 LONG = 30.0
 

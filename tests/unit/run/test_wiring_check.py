@@ -17,8 +17,8 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Interrupted
-from testbed.run.tenure import Tenure
-from testbed.run.wiring import FRAMES, WiringCheck, conduct
+from testbed.run.run_leases import Tenure
+from testbed.run.wiring_check import FRAMES, WiringCheck, conduct
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp

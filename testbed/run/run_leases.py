@@ -19,7 +19,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox
-from testbed.run.limits import RESTORE_LIMIT
+from testbed.run.time_limits import RESTORE_LIMIT
 
 _TAKE_LIMIT = 20.0
 _T = TypeVar("_T")

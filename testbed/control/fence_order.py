@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from testbed.control.words import Means
+from testbed.control.protocol import Means
 
 Failure = Literal["rank", "dead", "unreachable", "off"]
 """A rank ended or stands still, and its host's agent is there; a host is dark and does not answer;

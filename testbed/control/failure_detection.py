@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from testbed.control.fences import Failure
-from testbed.control.words import (
+from testbed.control.fence_order import Failure
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     Command,

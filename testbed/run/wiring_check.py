@@ -32,7 +32,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Interrupted
-from testbed.run.tenure import Tenure
+from testbed.run.run_leases import Tenure
 from testbed.schema import Lab
 
 FRAMES = 200

@@ -12,24 +12,24 @@ from testbed.clock import Deadline, now
 from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
-from testbed.jobs.words import Predicting, Repointing, Stepping
+from testbed.jobs.contracts import Predicting, Repointing, Stepping
 from testbed.plugins import kind
 from testbed.record.lease_rules import Resource
-from testbed.run.chooser import Chooser
+from testbed.run.agent_reports import record
+from testbed.run.circuit_requests import Requests
 from testbed.run.circuits import make_circuits
+from testbed.run.collective_chooser import Chooser
 from testbed.run.expectation import expected
 from testbed.run.inbox import Report
-from testbed.run.job import SLOT, RunningJob
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.plan import FaultPlan, RunTrial
 from testbed.run.planning.prediction import LinkRate, Physics, predict
 from testbed.run.planning.profiles import expectations, heartbeat, settings
-from testbed.run.recovery import Recovery
-from testbed.run.repointing import Requests
-from testbed.run.reports import record
+from testbed.run.policy_executor import Recovery
+from testbed.run.running_job import SLOT, RunningJob
 from testbed.run.trial import Around, Predict, Trial
-from testbed.run.tuning import Tuning, TwinDoor
+from testbed.run.twin_settings import Tuning, TwinDoor
 from testbed.schema import Arm, Experiment, Lab
 from testbed.units import RATE
 

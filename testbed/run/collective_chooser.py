@@ -9,7 +9,7 @@ from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.steps import finished_steps, step_time
 from testbed.collectives.cost import Links
 from testbed.collectives.schedule import Schedule
-from testbed.control.choice import WINDOW, Choice, choose
+from testbed.control.collective_choice import WINDOW, Choice, choose
 from testbed.events import Event
 from testbed.record.log import EventLog
 

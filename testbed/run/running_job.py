@@ -10,10 +10,10 @@ from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError
-from testbed.jobs.words import Job, ProgramJob
+from testbed.jobs.contracts import Job, ProgramJob
+from testbed.run.circuit_requests import Requests
 from testbed.run.inbox import Inbox, Report
 from testbed.run.programs import Programs
-from testbed.run.repointing import Requests
 from testbed.schema import FabricKind
 
 SLOT = 0

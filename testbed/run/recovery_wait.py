@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from testbed.analysis.effect import Response
 from testbed.clock import Deadline, now
-from testbed.run.aftermath import Aftermath
 from testbed.run.inbox import Inbox
-from testbed.run.job import RunningJob
-from testbed.run.pace import Pace
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.plan import FaultPlan
-from testbed.run.recovery import Recovery
+from testbed.run.policy_executor import Recovery
+from testbed.run.response_tracker import Aftermath
+from testbed.run.running_job import RunningJob
+from testbed.run.step_pace import Pace
 
 _PATIENCE = 100
 """Steps after a recovery within which throughput comes back, or counts as lost for good."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from testbed.jobs.cards import AllReduceOptions, TrainOptions
+from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
 
 if TYPE_CHECKING:
     from testbed.collectives.cost import Links

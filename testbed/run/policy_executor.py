@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
-from testbed.control.words import (
+from testbed.control.protocol import (
     CommandFailed,
     Decide,
     Fence,
@@ -35,7 +35,7 @@ from testbed.record.log import EventLog
 from testbed.run.circuits import verify_links
 from testbed.run.fencing import Fencing
 from testbed.run.inbox import Inbox
-from testbed.run.job import RunningJob
+from testbed.run.running_job import RunningJob
 
 _LOOK_LIMIT = 5.0
 _CHANGE_LIMIT = 10.0

@@ -152,12 +152,12 @@ def _check_counts(options: TrainOptions | AllReduceOptions, *names: str, least: 
 
 TRAIN = Kind(
     "data-parallel training of a small causal language model, in NumPy",
-    "testbed.jobs.builtin:Train",
+    "testbed.jobs.training:Train",
     options=TrainOptions,
 )
 ALLREDUCE = Kind(
     "AllReduce over message sizes: algbw and busbw, every value verified",
-    "testbed.jobs.builtin:AllReduce",
+    "testbed.jobs.training:AllReduce",
     options=AllReduceOptions,
 )
 COLLECTIVE_MODEL = Kind(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from testbed.jobs.cards import Topology
+from testbed.jobs.descriptors import Topology
 from testbed.plugins import Kind, nearest
 from testbed.units import DIMENSIONS, Bytes
 

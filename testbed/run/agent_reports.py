@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.control.words import (
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     HeartbeatMissed,
@@ -20,7 +20,7 @@ from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
 from testbed.run.inbox import Report
-from testbed.run.job import RunningJob
+from testbed.run.running_job import RunningJob
 
 _FROM_RANK = {
     "ready": "rank.ready",

@@ -16,7 +16,7 @@ from testbed.errors import BusyError, LabError
 from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
 from testbed.run.cleanup import Cleanup
-from testbed.run.far_ends import FarEndDoor
+from testbed.run.far_end_faults import FarEndDoor
 from testbed.run.receivers import ReceiverReport
 from testbed.schema import Lab
 
