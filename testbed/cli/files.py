@@ -166,9 +166,9 @@ def _check_cards(lab: Lab) -> None:
 def _check_claims(experiment: Experiment) -> None:
     """Refuse checks that cannot mean anything."""
     if experiment.checks:
-        from testbed.run.planning.metric_checks import check_claims
+        from testbed.run.planning.metric_checks import check_metrics
 
-        check_claims(experiment)
+        check_metrics(experiment)
 
 
 def _today() -> date:

@@ -41,7 +41,7 @@ from testbed.twin.sandbox import Sandbox, is_gone
 if TYPE_CHECKING:
     from testbed.analysis.recovered import Recovered
     from testbed.events import Event, Subscriber
-    from testbed.run.crash_recovery.crashed_runs import DeadRun
+    from testbed.run.crash_recovery.crashed_runs import CrashedRun
 
 _GONE = "the twin that it ran in is gone, and with it all that was changed there"
 
@@ -86,7 +86,7 @@ def recover(
 class _Outcome:
     """What came of one run."""
 
-    dead: DeadRun
+    dead: CrashedRun
     code: int
     done: Recovered | None = None
     """What was done now; None when nothing was."""
@@ -101,12 +101,12 @@ class _Outcome:
 
 def _chosen(
     names: list[str], lab: str, results: Path, teller: Teller
-) -> tuple[list[DeadRun], list[int]]:
+) -> tuple[list[CrashedRun], list[int]]:
     """Return the runs that are meant: those named, or all that are over and owe something.
 
     Return besides an exit code for each that is no readable run.
     """
-    from testbed.run.crash_recovery.crashed_runs import owing_runs
+    from testbed.run.crash_recovery.crashed_runs import runs_to_recover
 
     if results != RESULTS and not is_directory(results):
         raise UsageError(f"{results} is no directory", hint="name it with --results")
@@ -115,7 +115,7 @@ def _chosen(
     if not names:  # one that recovered a run may have been killed before it gave all back
         leases.end_what_is_over()
     leased = [_where_it_is(run, results) for run in leases.dead_runs()]
-    places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
+    places = [_named(name, results, leased) for name in names] or runs_to_recover(results, leased)
     found, unreadable = _readable(places, teller)
     wanted = [dead for dead in found if not _is_elsewhere(dead, known)]
     if names and len(wanted) < len(found):
@@ -127,7 +127,7 @@ def _chosen(
     return wanted, unreadable
 
 
-def _is_elsewhere(dead: DeadRun, known: Lab | None) -> bool:
+def _is_elsewhere(dead: CrashedRun, known: Lab | None) -> bool:
     """Tell whether a run was on another lab than the one named, or outside this twin."""
     here = os.environ.get(IDENTITY_VARIABLE, dead.twin)
     return (known is not None and dead.lab_name != known.lab) or dead.twin != here
@@ -146,9 +146,9 @@ def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory
     return next((run for run in leased if run.id == name), None) or find_run(results, name)
 
 
-def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[DeadRun], list[int]]:
+def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[CrashedRun], list[int]]:
     """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
-    from testbed.run.crash_recovery.crashed_runs import DeadRun
+    from testbed.run.crash_recovery.crashed_runs import CrashedRun
 
     found, codes = [], []
     for place in places:
@@ -160,20 +160,20 @@ def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[Dead
                     hint="name the directory that it was moved to with --results, or see to the "
                     "lab by hand and give back what `testbed who` shows with `unlock --force`",
                 )
-            found.append(DeadRun.read(place))
+            found.append(CrashedRun.read(place))
         except UsageError as error:
             teller.tell(f"testbed: {masked(str(error))}\n")
             codes.append(EXIT_UNSAFE)
     return found, codes
 
 
-def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[_Outcome]:
+def _recover_all(chosen: list[CrashedRun], results: Path, teller: Teller) -> list[_Outcome]:
     """Recover each run where it was: on the lab's hardware, or in its twin."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
     up = {} if here else {t.sandbox.identity: t.sandbox for t in registry.standing()}
     outcomes = []
-    inside: dict[str, list[DeadRun]] = {}
+    inside: dict[str, list[CrashedRun]] = {}
     for dead in chosen:
         if dead.is_on_twin and dead.twin != here:
             inside.setdefault(dead.twin, []).append(dead)
@@ -187,7 +187,9 @@ def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[_
     return outcomes
 
 
-def _tried(dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], teller: Teller) -> _Outcome:
+def _tried(
+    dead: CrashedRun, act: Callable[[CrashedRun, Subscriber], int], teller: Teller
+) -> _Outcome:
     """Recover one run; whatever is wrong with it keeps no other from being recovered."""
     before = len(_recoveries(dead))
     try:
@@ -202,7 +204,7 @@ def _tried(dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], teller: Tel
     return _Outcome(dead, code, done[-1] if done else None, problem)
 
 
-def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
+def _recover_here(dead: CrashedRun, tell: Subscriber) -> int:
     from testbed.run.crash_recovery.recover import recover as replay
     from testbed.run.inbox import Inbox
 
@@ -219,7 +221,7 @@ def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
     return code
 
 
-def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_Outcome]:
+def _recover_inside(box: Sandbox, group: list[CrashedRun], results: Path) -> list[_Outcome]:
     """Recover runs inside their twin; what came of it is in their records."""
     before = [len(_recoveries(dead)) for dead in group]
     paths = [str(dead.directory.path.resolve()) for dead in group]
@@ -234,7 +236,7 @@ def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_
     return outcomes
 
 
-def _write_off(dead: DeadRun, tell: Subscriber) -> int:
+def _write_off(dead: CrashedRun, tell: Subscriber) -> int:
     """Settle what a run promised of a twin that is known to be gone."""
     from testbed.run.crash_recovery.recover import write_off
 
@@ -260,7 +262,7 @@ def _tell(teller: Teller, event: Event) -> None:
         teller.tell(f"  taking back {event.subject}\n")
 
 
-def _recoveries(dead: DeadRun) -> list[Recovered]:
+def _recoveries(dead: CrashedRun) -> list[Recovered]:
     from testbed.analysis.recovered import recoveries
 
     try:

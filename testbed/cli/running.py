@@ -81,7 +81,7 @@ def _conduct(
     """Carry the plan out and record it; return where."""
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
-    from testbed.run.run_leases import Tenure
+    from testbed.run.run_leases import RunLeases
 
     sys.setswitchinterval(_SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
@@ -94,7 +94,7 @@ def _conduct(
         log,
         inbox,
         TwinAround() if on_twin else None,
-        Tenure(leases, directory, reason, log, inbox, patience),
+        RunLeases(leases, directory, reason, log, inbox, patience),
     )
     with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)

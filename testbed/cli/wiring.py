@@ -15,8 +15,8 @@ from testbed.fabric.fibre_search import PortFinding
 from testbed.printable import as_it_is, printable
 from testbed.report.teller import Teller
 from testbed.run.inbox import Inbox
-from testbed.run.run_leases import Tenure
-from testbed.run.wiring_check import conduct
+from testbed.run.run_leases import RunLeases
+from testbed.run.wiring_check import run_wiring_check
 from testbed.schema import Lab
 
 _CLEAR = "\x1b[K"
@@ -33,11 +33,11 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     if sys.stderr.isatty() and not json:
         log.subscribe(screen.say_what_is_lit)
     inbox = Inbox()
-    tenure = Tenure(leases_of(lab), directory, "doctor --wiring", log, inbox)
+    run_leases = RunLeases(leases_of(lab), directory, "doctor --wiring", log, inbox)
     tell = _quiet if json else screen.tell
     try:
         with noting_signals(inbox.interrupt):
-            findings, left = conduct(lab, directory, log, inbox, tenure, tell)
+            findings, left = run_wiring_check(lab, directory, log, inbox, run_leases, tell)
     finally:
         screen.catch_up()
     log.close()

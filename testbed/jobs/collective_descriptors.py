@@ -14,7 +14,7 @@ Library = Literal["gloo", "nccl"]
 """What torch.distributed can be told to carry bytes with; each has an AllReduce of its own."""
 
 Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar", "gloo", "nccl"]
-Ways = Literal["auto", "re-point", "forward", "both"]
+CircuitUse = Literal["auto", "re-point", "forward", "both"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CollectiveOptions:
     """The rank that stragglar and direct expect last; without it, the last rank."""
     executor: Literal["sockets"] | Library = "sockets"
     """What runs the schedules; the libraries run them as point-to-point operations."""
-    circuits: Ways = "auto"
+    circuits: CircuitUse = "auto"
     """On a circuit switch, what to do where no circuit leads: re-point the switch between rounds,
     forward from rank to rank, both in turn, or whichever the model expects to be faster."""
 

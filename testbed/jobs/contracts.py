@@ -31,7 +31,7 @@ class Job(Protocol):
 
 
 @runtime_checkable
-class Predicting(Protocol):
+class PredictableJob(Protocol):
     """A job that the cost model knows; it is a `Job` besides."""
 
     def predict(self, links: Links, late: Mapping[int, float]) -> Mapping[str, float]:
@@ -39,7 +39,7 @@ class Predicting(Protocol):
 
 
 @runtime_checkable
-class Stepping(Protocol):
+class StepJob(Protocol):
     """A job of steps that end with an AllReduce; it is a `Job` besides."""
 
     chooses: Schedule | None
@@ -58,7 +58,7 @@ class Stepping(Protocol):
 
 
 @runtime_checkable
-class Versatile(Protocol):
+class FabricDependentJob(Protocol):
     """A job that is another one on a circuit switch than on a packet switch."""
 
     def on_circuits(self) -> Job:
@@ -66,8 +66,8 @@ class Versatile(Protocol):
 
 
 @runtime_checkable
-class Repointing(Protocol):
-    """A job whose ranks ask for circuits while it runs; it is a `Predicting` job besides."""
+class CircuitRequestingJob(Protocol):
+    """A job whose ranks ask for circuits while it runs; it is a `PredictableJob` job besides."""
 
     circuits: Sequence[Sequence[Joint]]
     """All that they ask for, by number; 0 are those that it begins with."""
@@ -84,7 +84,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ProgramOutput:
     """What the program of one rank has printed, and what it wrote to its report."""
 
     host: str
@@ -124,5 +124,5 @@ class ProgramJob(Protocol):
     def verdict(self, code: int) -> str:
         """Return why an exit code (negative for a signal) is none of success, or nothing."""
 
-    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+    def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield what was measured; raise LabError when what was said cannot be read."""

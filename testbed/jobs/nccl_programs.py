@@ -14,7 +14,7 @@ from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
 from testbed.analysis.samples import size_name
 from testbed.errors import LabError
-from testbed.jobs.contracts import Reading, Said
+from testbed.jobs.contracts import ProgramOutput, Reading
 from testbed.jobs.program_descriptors import NcclTestsOptions
 from testbed.jobs.programs import ending
 from testbed.schema import Host
@@ -78,7 +78,7 @@ class NcclTests:
             return f"it ended with code {code}: {_CODES[code]}"
         return ending(code) if code else ""
 
-    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+    def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield time, algbw and busbw of every size, of the slowest host where each has its own.
 
         Raise UnreadableOutput for what is no output of theirs, LabError for values that are wrong.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.meaning import Meaning
-from testbed.jobs.contracts import Reading, Said
+from testbed.jobs.contracts import ProgramOutput, Reading
 from testbed.jobs.patterns import readings
 from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
 from testbed.schema import Host
@@ -19,7 +19,7 @@ _NOT_STARTED = {126: "it may not be executed", 127: "it was not found"}
 """What shells, and launchers after them, mean by these codes."""
 
 
-class _Printing:
+class _PatternProgram:
     """A program whose metrics are read from its standard output by patterns."""
 
     spares = 0
@@ -48,12 +48,12 @@ class _Printing:
         """Return why an exit code is none of success, or an empty string."""
         return ending(code) if code else ""
 
-    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+    def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield every metric that a pattern found."""
         yield from readings(self._patterns, [one.stdout for one in said])
 
 
-class Command(_Printing):
+class Command(_PatternProgram):
     """Any program, the same on every host; which rank it is stands in its environment."""
 
     def __init__(self, options: CommandOptions) -> None:
@@ -65,7 +65,7 @@ class Command(_Printing):
         return tuple(self._command for _ in hosts)
 
 
-class Torchrun(_Printing):
+class Torchrun(_PatternProgram):
     """A script under torchrun, whose agents meet on the management network."""
 
     def __init__(self, options: TorchrunOptions) -> None:

@@ -9,7 +9,7 @@ from threading import Lock
 from testbed.errors import LabError
 
 
-class Waiting:
+class CancellableWait:
     """What one thread waits for before it changes anything, and another may give up."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _LIMIT = 10.0
 Tell = Callable[[int, Mapping[str, Any]], object]
 
 
-class Requests:
+class CircuitRequests:
     """What the ranks of one job ask for; `circuits` are all that they may ask for, by number."""
 
     def __init__(

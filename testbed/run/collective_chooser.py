@@ -17,7 +17,7 @@ Reports = Mapping[int, Event]
 """What each rank said of one step."""
 
 
-class Chooser:
+class CollectiveChooser:
     """Watch the steps of a job that begins with a schedule; tell its ranks what suits them better.
 
     Its gradients have `size` bytes. `tell` brings choices, numbered from 1 on, to all ranks, who

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from testbed.collectives.cost import Links
-from testbed.jobs.contracts import Predicting, Stepping
+from testbed.jobs.contracts import PredictableJob, StepJob
 from testbed.plugins import kind
 from testbed.run.planning.plan import FaultPlan
 from testbed.run.running_job import RunningJob
@@ -28,9 +28,9 @@ def expected(
         if seconds is None:
             return {}
         late[fault.rank] = seconds
-    if isinstance(job.job, Predicting):
+    if isinstance(job.job, PredictableJob):
         values = job.job.predict(links, late)
-    elif isinstance(job.job, Stepping) and late and step:
+    elif isinstance(job.job, StepJob) and late and step:
         values = job.job.predict_steps(links, late, step, job.state_bytes)
     else:
         values = {}

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.plugins import kind
-from testbed.run.cleanup import Promise
+from testbed.run.cleanup import CleanupStep
 from testbed.run.planning.plan import FarEndFault
 
 if TYPE_CHECKING:
-    from testbed.run.trial import Around
+    from testbed.run.trial import RunContext
 
 _T = TypeVar("_T")
 
 _LIMIT = 10.0
 
 
-class FarEndDoor(Protocol):
+class FarEndControl(Protocol):
     """The twin's own way to its far ends, outside every wire."""
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
@@ -42,37 +42,37 @@ class _Armed:
     fault: FarEndFault
     name: str
     struck_before: int
-    undo: Promise
+    undo: CleanupStep
 
 
 class FarEndFaults:
     """Those of one trial; `begin` each, then `end` them all."""
 
-    def __init__(self, around: Around) -> None:
-        self._around = around
-        self._log = around.log
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._log = context.log
         self._armed: list[_Armed] = []
 
     @property
-    def _door(self) -> FarEndDoor:
-        if self._around.far_ends is None:
+    def _door(self) -> FarEndControl:
+        if self._context.far_ends is None:
             raise UsageError("hardware misbehaves by itself only", hint="run it with --twin")
-        return self._around.far_ends
+        return self._context.far_ends
 
     def begin(self, fault: FarEndFault, options: Any) -> None:
         """Let a far end misbehave from now on; its undo is journalled first."""
         name = kind("faults", fault.kind).far_end
-        door, guard = self._door, self._around.bench.guard
+        door, guard = self._door, self._context.bench.guard
         self._asked(lambda: guard.check(fault.switch, ()))
         before = self._asked(lambda: door.struck(fault.switch, name))
-        entry = self._around.journal.promise("far-end-fault", switch=fault.switch, fault=name)
+        entry = self._context.journal.promise("far-end-fault", switch=fault.switch, fault=name)
 
         def undo(_: Deadline) -> None:
             guard.check(fault.switch, ())
             door.clear(fault.switch, name)
-            self._around.journal.settle(entry)
+            self._context.journal.settle(entry)
 
-        promise = self._around.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
+        promise = self._context.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
         self._armed.append(_Armed(fault, name, before, promise))
         scope = asdict(options)
 
@@ -89,7 +89,7 @@ class FarEndFaults:
         while self._armed:
             armed = self._armed.pop()
             count = self._strikes_of(armed)
-            self._around.cleanup.keep(armed.undo)
+            self._context.cleanup.run_now(armed.undo)
             fault = armed.fault
             self._log.append("far-end.clear", fault.switch, fault=fault.kind, struck=count)
             have_struck = have_struck and count > 0
@@ -100,5 +100,5 @@ class FarEndFaults:
         return self._asked(lambda: self._door.struck(switch, armed.name)) - armed.struck_before
 
     def _asked(self, question: Callable[[], _T]) -> _T:
-        inbox = self._around.inbox
+        inbox = self._context.inbox
         return inbox.result(inbox.submit(question), Deadline.after(_LIMIT), "asking the twin")

@@ -12,13 +12,13 @@ from testbed.clock import Deadline, now
 from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError
 from testbed.fabric.circuits import Matching
-from testbed.jobs.contracts import Predicting, Repointing, Stepping
+from testbed.jobs.contracts import CircuitRequestingJob, PredictableJob, StepJob
 from testbed.plugins import kind
 from testbed.record.lease_rules import Resource
 from testbed.run.agent_reports import record
-from testbed.run.circuit_requests import Requests
+from testbed.run.circuit_requests import CircuitRequests
 from testbed.run.circuits import make_circuits
-from testbed.run.collective_chooser import Chooser
+from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.expectation import expected
 from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks
@@ -28,8 +28,8 @@ from testbed.run.planning.prediction import LinkRate, Physics, predict
 from testbed.run.planning.profiles import expectations, heartbeat, settings
 from testbed.run.policy_executor import Recovery
 from testbed.run.running_job import SLOT, RunningJob
-from testbed.run.trial import Around, Predict, Trial
-from testbed.run.twin_settings import Tuning, TwinDoor
+from testbed.run.trial import Predict, RunContext, Trial
+from testbed.run.twin_settings import Tuning, TwinControl
 from testbed.schema import Arm, Experiment, Lab
 from testbed.units import RATE
 
@@ -52,17 +52,17 @@ class Stage:
         self,
         experiment: Experiment,
         lab: Lab,
-        around: Around,
+        context: RunContext,
         seed: int,
-        twin: TwinDoor | None,
+        twin: TwinControl | None,
     ) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
         self._lab = lab
-        self._around = around
+        self._context = context
         self._seed = seed
         self._tuning: Tuning | None = None
         if twin:
-            self._tuning = Tuning(twin, around.bench.guard, around.journal, around.cleanup)
+            self._tuning = Tuning(twin, context.bench.guard, context.journal, context.cleanup)
         first = place(experiment.arms()[0].experiment, lab)
         self.hosts = (*first.hosts, *first.spares)
         self.first_circuits: Matching = first.circuits
@@ -81,11 +81,11 @@ class Stage:
 
     def start_first_job(self) -> None:
         """Start the job of the first arm, whose circuits are programmed already."""
-        self._around.standstill.longest()  # what was before is nobody's
+        self._context.pauses.longest()  # what was before is nobody's
         arm = next(iter(self._arms.values()))
         if self._tuning:
             self._tuning.follow(arm.of(self._lab))
-        self._around.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
+        self._context.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
 
     def play(self, plan: RunTrial, *, last: bool) -> None:
@@ -98,7 +98,7 @@ class Stage:
         recovery = self._recovery(arm, job)
         predict, chooser = self._predictor(arm), self._chooser(job)
         self._note_settings(arm)
-        trial = Trial(plan, arm.experiment, job, recovery, predict, self._around, chooser)
+        trial = Trial(plan, arm.experiment, job, recovery, predict, self._context, chooser)
         trial.run()
         if not last:
             boot = arm.experiment.limits.boot
@@ -114,7 +114,7 @@ class Stage:
             return self._job
         self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
         placement = place(arm.experiment, self._lab)
-        bench, log = self._around.bench, self._around.log
+        bench, log = self._context.bench, self._context.log
         if placement.fabric == "circuit":
             self._wait(
                 "making the circuits",
@@ -125,10 +125,10 @@ class Stage:
 
     def _start(self, arm: Arm, placement: Placement) -> RunningJob:
         """Start the ranks, connect them and probe the links."""
-        around = self._around
+        context = self._context
         job = RunningJob(
-            around.bench,
-            around.inbox,
+            context.bench,
+            context.inbox,
             placement.job,
             self._seed,
             heartbeat(arm),
@@ -137,14 +137,14 @@ class Stage:
             placement.fabric,
         )
         if placement.asked:
-            job.requests = Requests(around.bench, around.log, placement.asked, job.tell)
+            job.requests = CircuitRequests(context.bench, context.log, placement.asked, job.tell)
         self._job = job
         probes: list[Mapping[str, Any]] = []
-        around.inbox.handler = lambda item: self._hear(item, job, probes)
+        context.inbox.handler = lambda item: self._hear(item, job, probes)
         self._time_a_start(job)
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
-        ready = around.inbox.wait(
+        ready = context.inbox.wait(
             lambda: len(probes) == len(job.hosts) or bool(job.failure), Deadline.after(_JOIN_LIMIT)
         )
         if job.failure or not ready:
@@ -152,7 +152,7 @@ class Stage:
         self._link, self._cost = _slowest(probes), _usual(probes)
         job.changes = _changes(probes)
         self._made_for = self._makings(arm, job)
-        if isinstance(job.job, Repointing) and (choices := job.job.choices(self._cost)):
+        if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(self._cost)):
             for rank in range(len(job.hosts)):
                 job.tell(rank, {"do": "choose", "number": 1, "schedules": choices})
         self._note_slow_links(arm)
@@ -162,7 +162,7 @@ class Stage:
         """Write down what the numbers of the trial rest on."""
         on_twin = self._tuning is not None
         found = settings(arm, self._lab, self._physics(arm), self._link, on_twin=on_twin)
-        self._around.log.append("settings", arm.name, **found)
+        self._context.log.append("settings", arm.name, **found)
 
     def _note_slow_links(self, arm: Arm) -> None:
         """Say so when this machine is too busy to carry what its twin's ports should."""
@@ -173,7 +173,7 @@ class Stage:
                 f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
                 "this machine is too busy, and its own slowness is in every number"
             )
-            self._around.log.append("health", "links", text=text)
+            self._context.log.append("health", "links", text=text)
 
     def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
         """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
@@ -190,16 +190,16 @@ class Stage:
             self._end_spare(job, host)
 
     def _end_spare(self, job: RunningJob, host: str) -> None:
-        spare = self._around.bench.hosts[host]
+        spare = self._context.bench.hosts[host]
         self._wait(
             f"ending the rank on {host}", lambda limit: spare.end_rank(SLOT, limit), _RANKS_LIMIT
         )
-        job.seats.pop(host, None)
+        job.processes.pop(host, None)
 
     def _hear(self, item: Any, job: RunningJob, probes: list[Mapping[str, Any]]) -> None:
         if not isinstance(item, Report):
             return
-        record(item, job.rank_of(item.host), self._around.log)
+        record(item, job.rank_of(item.host), self._context.log)
         job.hear(item)
         said = item.message.get("said", {})
         if said.get("event") == "probe":
@@ -213,9 +213,9 @@ class Stage:
         standby = getattr(policy and policy.options, "standby", "cold")
         warm = job.spares[:1] if standby == "warm" else ()
         for host in job.spares:
-            if host in warm and host not in job.seats:
+            if host in warm and host not in job.processes:
                 job.start_one(host, Deadline.after(_RANKS_LIMIT))
-            elif host not in warm and host in job.seats:
+            elif host not in warm and host in job.processes:
                 self._end_spare(job, host)
         for host in warm:
             job.await_ready(host, Deadline.after(_RANKS_LIMIT))
@@ -225,14 +225,14 @@ class Stage:
         if spec is None:
             return None
         policy = kind("policies", spec.kind).load()(spec.options)
-        around = self._around
-        return Recovery(policy, around.bench, job, around.inbox, around.log)
+        context = self._context
+        return Recovery(policy, context.bench, job, context.inbox, context.log)
 
-    def _chooser(self, job: RunningJob) -> Chooser | None:
-        if not isinstance(job.job, Stepping) or job.job.chooses is None:
+    def _chooser(self, job: RunningJob) -> CollectiveChooser | None:
+        if not isinstance(job.job, StepJob) or job.job.chooses is None:
             return None
         size = job.job.gradient_bytes(job.state_bytes)
-        return Chooser(job.job.chooses, size, self._cost, self._around.log, job.choose)
+        return CollectiveChooser(job.job.chooses, size, self._cost, self._context.log, job.choose)
 
     def _predictor(self, arm: Arm) -> Predict:
         policy = arm.experiment.policy
@@ -240,7 +240,7 @@ class Stage:
         physics = self._physics(arm)
 
         def terms(fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
-            if isinstance(job.job, Predicting) or fault is None or not breaks(fault.kind):
+            if isinstance(job.job, PredictableJob) or fault is None or not breaks(fault.kind):
                 return expected(job, arm, fault, self._cost, step)
             under = partial(
                 predict,
@@ -262,21 +262,21 @@ class Stage:
         if self._tuning:
             twin = arm.of(self._lab).twin
             return Physics(
-                twin.loss_of_signal, self._tuning.settle(self._around.bench.switches), twin.link_up
+                twin.loss_of_signal, self._tuning.settle(self._context.bench.switches), twin.link_up
             )
-        switches = self._around.bench.switches.values()
+        switches = self._context.bench.switches.values()
         return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)
 
     def _clear_up(self, job: RunningJob, boot: float, *, goes_on: bool) -> None:
         """Bring every host back, and end a job that is broken or over."""
-        bench = self._around.bench
+        bench = self._context.bench
         # The trial's policy must not take what follows for failures.
-        self._around.inbox.handler = lambda item: self._hear(item, job, [])
+        self._context.inbox.handler = lambda item: self._hear(item, job, [])
         self._wait("asking the hosts", self._drop_silent_hosts, _ANSWER_LIMIT)
         self._wait("giving power back", bench.power.give_all, _POWER_LIMIT)
         for host in self.hosts:
             if host not in bench.hosts:
-                job.seats.pop(host, None)
+                job.processes.pop(host, None)
                 self._wait(f"opening {host}", partial(bench.reopen_host, host), boot)
         job.spares = tuple(host for host in self.hosts if host not in job.hosts)
         if not goes_on:
@@ -285,27 +285,27 @@ class Stage:
 
     def _drop_silent_hosts(self, deadline: Deadline) -> None:
         """Forget the agents that do not answer; their hosts are opened anew, if they are there."""
-        bench = self._around.bench
+        bench = self._context.bench
 
         def ask(name: str) -> None:
             try:
                 bench.hosts[name].link.ask("alive", deadline)
             except HostError as error:
                 text = f"its agent is given up after the trial: {error}"
-                self._around.log.append("note", name, text=text)
+                self._context.log.append("note", name, text=text)
                 bench.drop_host(name)
 
         side_by_side(ask, list(bench.hosts))
 
     def _end_all_ranks(self, deadline: Deadline) -> None:
         """Kill every rank and prove it gone; those of a host without power are."""
-        bench = self._around.bench
+        bench = self._context.bench
         bench.drop_cut_hosts()
         side_by_side(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
 
     def _end_ranks_or_drop(self, deadline: Deadline) -> None:
         """Kill every rank; a host that cannot prove it is asked by a new agent in the end."""
-        bench = self._around.bench
+        bench = self._context.bench
         bench.drop_cut_hosts()
 
         def end(name: str) -> None:
@@ -313,7 +313,7 @@ class Stage:
                 bench.hosts[name].end_rank(SLOT, deadline)
             except HostError as error:
                 text = f"its ranks are ended with its agent: {error}"
-                self._around.log.append("note", name, text=text)
+                self._context.log.append("note", name, text=text)
                 bench.drop_host(name)
 
         side_by_side(end, list(bench.hosts))
@@ -321,7 +321,7 @@ class Stage:
     def _wait(self, what: str, action: Callable[[Deadline], _T], limit: float) -> _T:
         """Do something that blocks in a worker, so that a signal ends the wait at once."""
         deadline = Deadline.after(limit)
-        inbox = self._around.inbox
+        inbox = self._context.inbox
         return inbox.result(inbox.submit(lambda: action(deadline)), deadline, what)
 
 

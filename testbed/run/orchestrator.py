@@ -23,7 +23,7 @@ from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Report
 from testbed.run.job_lifecycle import Stage
 from testbed.run.light_watch import LightWatch
-from testbed.run.pause_detector import Standstill
+from testbed.run.pause_detector import PauseDetector
 from testbed.run.planning.plan import (
     OpenHosts,
     OpenInstruments,
@@ -37,10 +37,10 @@ from testbed.run.planning.plan import (
 )
 from testbed.run.processor_load import Load
 from testbed.run.receivers import Receivers
-from testbed.run.run_leases import Tenure
+from testbed.run.run_leases import RunLeases
 from testbed.run.time_limits import RESTORE_LIMIT, longest_restore, time_limit
-from testbed.run.trial import Around
-from testbed.run.twin_settings import TwinDoor
+from testbed.run.trial import RunContext
+from testbed.run.twin_settings import TwinControl
 from testbed.schema import Experiment, Lab
 
 _T = TypeVar("_T")
@@ -61,8 +61,8 @@ class Orchestrator:
         run: RunDirectory,
         log: EventLog,
         inbox: Inbox,
-        twin: TwinDoor | None,
-        tenure: Tenure,
+        twin: TwinControl | None,
+        run_leases: RunLeases,
     ) -> None:
         self._plan = plan
         self._experiment = experiment
@@ -72,13 +72,13 @@ class Orchestrator:
         self._journal = Journal(run.journal)
         self._bench = Bench(lab, run, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
-        self._standstill = Standstill(log)
+        self._pauses = PauseDetector(log)
         self._load = Load(on_twin=twin is not None)
-        around = Around(
-            self._bench, inbox, self._journal, log, self._cleanup, self._standstill, twin
+        context = RunContext(
+            self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin
         )
-        self._stage = Stage(experiment, lab, around, plan.seed, twin)
-        self._tenure = tenure
+        self._stage = Stage(experiment, lab, context, plan.seed, twin)
+        self._run_leases = run_leases
         self._time: Timer | None = None
         self._light: LightWatch | None = None
         self._receivers = Receivers(lab, twin, log)
@@ -109,7 +109,7 @@ class Orchestrator:
 
     def _pause(self) -> str:
         """Return in words what every limit may have been missed for."""
-        pause = self._standstill.longest()
+        pause = self._pauses.longest()
         return f"; this process stood still for {pause:.1f} s meanwhile" if pause else ""
 
     def _do(self, step: Step) -> None:
@@ -166,10 +166,10 @@ class Orchestrator:
 
     def _lease(self, step: OpenInstruments) -> None:
         """Have all that the run needs before anything is opened; its time begins after that."""
-        self._cleanup.push("leases", self._tenure.end, RESTORE_LIMIT)
+        self._cleanup.push("leases", self._run_leases.give_back, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
         settings = self._stage.settings(self._run_directory.id)
-        self._tenure.begin(self._bench, self._stage.hosts, optics, settings)
+        self._run_leases.take(self._bench, self._stage.hosts, optics, settings)
         seconds, restore = self._experiment.limits.run, longest_restore(self._plan)
         self._time = time_limit(seconds, self._inbox)
         text = f"ends within {seconds:g} s, and {restore:.0f} s more to take everything back"
@@ -177,7 +177,7 @@ class Orchestrator:
 
     def _lease_what_answered(self) -> None:
         """Have what answered by what it is; a wait for it is no part of the run's own limit."""
-        if self._tenure.widen(self._bench) > _SOON and self._time:
+        if self._run_leases.take_identified(self._bench) > _SOON and self._time:
             self._time.cancel()
             self._time = time_limit(self._experiment.limits.run, self._inbox)
 
@@ -243,11 +243,11 @@ class Orchestrator:
             self._time.cancel()
         if self._light:
             self._light.end()
-        self._tenure.prepare_end(self._cleanup)
+        self._run_leases.before_cleanup(self._cleanup)
         self._cleanup.run()
         with suppress(TestbedError):  # what it raises is in the log, or the twin is gone
             self._receivers.note()
-        self._standstill.end()
+        self._pauses.end()
         self._load.end()
         self._journal.close()
         self._inbox.close()

@@ -19,7 +19,7 @@ LEAST = 1.0
 _LOOK = 0.1
 
 
-class Standstill:
+class PauseDetector:
     """A watch over this process, from now until `end`; its thread does nothing but look."""
 
     def __init__(self, log: EventLog) -> None:

@@ -198,12 +198,12 @@ class Recovery:
         if (
             job.hosts[rank] in self._fencing.hosts
         ):  # a spare that failed at its links still has its rank
-            job.seats.pop(job.hosts[rank], None)
+            job.processes.pop(job.hosts[rank], None)
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)
-        if host in job.seats and job.seats[host].is_ready:
+        if host in job.processes and job.processes[host].is_ready:
             self._inbox.observe(SpareReady(host))
-        elif host not in job.seats:
+        elif host not in job.processes:
             self._in_worker(lambda: self._start_spare(host))
 
     def _start_spare(self, host: str) -> Observation | None:

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import LabError
-from testbed.jobs.contracts import ProgramJob, Reading, Said
+from testbed.jobs.contracts import ProgramJob, ProgramOutput, Reading
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
 from testbed.schema import Host
@@ -124,7 +124,7 @@ class Programs:
     def readings(self) -> Iterator[Reading]:
         """Yield what was measured; raise LabError when what was said cannot be read."""
         said = [
-            Said(self._hosts[rank], program.text("stdout"), program.text("report"))
+            ProgramOutput(self._hosts[rank], program.text("stdout"), program.text("report"))
             for rank, program in self._programs.items()
             if program.said["stdout"] or program.code is not None
         ]

@@ -11,9 +11,9 @@ from testbed.run.inbox import Inbox
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.plan import FaultPlan
 from testbed.run.policy_executor import Recovery
-from testbed.run.response_tracker import Aftermath
+from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
-from testbed.run.step_pace import Pace
+from testbed.run.step_pace import StepPace
 
 _PATIENCE = 100
 """Steps after a recovery within which throughput comes back, or counts as lost for good."""
@@ -22,11 +22,11 @@ _BITE = 1.0
 """Seconds that a fault which stays is given to show: an attenuator moves slowly."""
 
 
-class Comeback:
+class RecoveryWait:
     """The job of one trial after its fault."""
 
     def __init__(
-        self, job: RunningJob, recovery: Recovery | None, pace: Pace, inbox: Inbox
+        self, job: RunningJob, recovery: Recovery | None, pace: StepPace, inbox: Inbox
     ) -> None:
         self._job = job
         self._recovery = recovery
@@ -42,30 +42,32 @@ class Comeback:
         of_recovery = self._recovery.failure if self._recovery else ""
         return of_recovery or of_programs or self._job.failure
 
-    def wait(self, plan: FaultPlan, aftermath: Aftermath, limit: float, deadline: Deadline) -> str:
+    def wait(
+        self, plan: FaultPlan, responses: ResponseTracker, limit: float, deadline: Deadline
+    ) -> str:
         """Wait until the policy has repaired the job, or it has shown that it goes on without."""
         shows_at = now() + (_BITE if plan.hold is None else 0.0)
 
         def settled() -> bool:
-            is_over = self._is_repaired or (now() >= shows_at and self._has_responded(aftermath))
+            is_over = self._is_repaired or (now() >= shows_at and self._has_responded(responses))
             return is_over or self._job.has_ended or bool(self.broken)
 
         if not self._inbox.wait(settled, deadline):
             return f"not recovered within {limit:g} s"
-        if not self._has_responded(aftermath) and breaks(plan.kind):
+        if not self._has_responded(responses) and breaks(plan.kind):
             return self.broken or "the job ended before it made a step after the fault"
-        self.response = "recovered" if self._is_repaired else aftermath.response
+        self.response = "recovered" if self._is_repaired else responses.response
         return self.broken
 
     @property
     def _is_repaired(self) -> bool:
         return self._recovery is not None and self._recovery.is_over
 
-    def _has_responded(self, aftermath: Aftermath) -> bool:
+    def _has_responded(self, responses: ResponseTracker) -> bool:
         """Tell whether the job came back or never went; no repair may be under way."""
         if self._recovery and (self._recovery.happened or self._recovery.is_under_way):
             return self._recovery.is_over
-        return aftermath.response != "not recovered"
+        return responses.response != "not recovered"
 
     def wait_for_throughput(self, step_time: float, deadline: Deadline) -> str:
         """Wait until the job is as fast as before; the record says when it is not after long."""

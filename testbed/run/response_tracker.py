@@ -16,7 +16,7 @@ _KEPT = 500
 _MARKING = ("trial.begin", "fault.inject", "fault.undo", "fault.receipt", "symptom")
 
 
-class Aftermath:
+class ResponseTracker:
     """The events of one trial that tell whether its job has come back."""
 
     def __init__(self, ranks: int, clocks: Clocks) -> None:

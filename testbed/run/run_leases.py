@@ -27,7 +27,7 @@ _TRY = 0.5
 """Seconds between two tries of a run that waits."""
 
 
-class Tenure:
+class RunLeases:
     """The leases of one run; it waits at most `patience` seconds for them."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Tenure:
         self._patience_ends = Deadline.after(0.0)
         self._lease: Lease | None = None
 
-    def begin(
+    def take(
         self,
         bench: Bench,
         hosts: Iterable[str],
@@ -74,7 +74,7 @@ class Tenure:
         bench.hold(lease)
         self._log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
 
-    def widen(self, bench: Bench) -> float:
+    def take_identified(self, bench: Bench) -> float:
         """Lease what has answered by what it is, too; return the seconds that this had to wait.
 
         Raise BusyError when somebody else has it under another name for longer than this run's
@@ -84,7 +84,7 @@ class Tenure:
         self._won(bench.lease_what_answered)
         return now() - began
 
-    def prepare_end(self, cleanup: Cleanup) -> None:
+    def before_cleanup(self, cleanup: Cleanup) -> None:
         """Let a loss no longer end the run; what was lost is taken again first, if it is free."""
         if self._lease is None:
             return
@@ -99,7 +99,7 @@ class Tenure:
         text = "what was lost belongs to somebody else now and is not touched any more"
         self._log.append("note", "leases", text=text)
 
-    def end(self, _: Deadline) -> None:
+    def give_back(self, _: Deadline) -> None:
         """Give all back, unless something is still changed: then `recover` must come first."""
         if self._lease is None:
             return

@@ -11,7 +11,7 @@ from testbed.clock import Deadline
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError
 from testbed.jobs.contracts import Job, ProgramJob
-from testbed.run.circuit_requests import Requests
+from testbed.run.circuit_requests import CircuitRequests
 from testbed.run.inbox import Inbox, Report
 from testbed.run.programs import Programs
 from testbed.schema import FabricKind
@@ -25,7 +25,7 @@ _GRACE = 5.0
 
 
 @dataclass(slots=True)
-class Seat:
+class RankProcess:
     """A rank's process on a host: where it listens once it is ready, and how far it is."""
 
     address: str = ""
@@ -55,7 +55,7 @@ class RunningJob:
     spares: tuple[str, ...]
     fabric: FabricKind = "circuit"
     generation: int = 0
-    seats: dict[str, Seat] = field(default_factory=dict)
+    processes: dict[str, RankProcess] = field(default_factory=dict)
     done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """By rank, its last word when the job has ended."""
     failed: dict[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class RunningJob:
     """Why the job cannot go on, when it cannot."""
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
-    requests: Requests | None = None
+    requests: CircuitRequests | None = None
     """What the ranks ask the switch for, where they do."""
     changes: list[float] = field(default_factory=list)
     """The seconds of each change of circuits that they have timed."""
@@ -91,7 +91,7 @@ class RunningJob:
         self.failed.pop(host, None)
         self.bench.guard.host(host)
         bench_host.start_rank(SLOT, deadline)
-        self.seats[host] = Seat()
+        self.processes[host] = RankProcess()
         ports = bench_host.spec.ports_on(self.fabric)
         message = {
             "do": "configure",
@@ -122,8 +122,13 @@ class RunningJob:
         """Tell every rank to form a generation and go on after `committed` steps."""
         self.generation = generation
         members = [
-            {"rank": rank, "address": seat.address, "port": seat.port, "second": seat.second}
-            for rank, seat in enumerate(self.seats[host] for host in self.hosts)
+            {
+                "rank": rank,
+                "address": process.address,
+                "port": process.port,
+                "second": process.second,
+            }
+            for rank, process in enumerate(self.processes[host] for host in self.hosts)
         ]
         for rank, host in enumerate(self.hosts):
             message = {
@@ -165,23 +170,23 @@ class RunningJob:
         said = report.message.get("said", {})
         event = report.message["event"]
         if event == "exit":
-            self.seats.pop(report.host, None)
+            self.processes.pop(report.host, None)
             self.failed.setdefault(report.host, f"it ended with code {report.message['code']}")
-        elif event == "rank" and report.host in self.seats:
-            self._hear_rank(self.seats[report.host], report.host, said)
+        elif event == "rank" and report.host in self.processes:
+            self._hear_rank(self.processes[report.host], report.host, said)
 
-    def _hear_rank(self, seat: Seat, host: str, said: Mapping[str, Any]) -> None:
+    def _hear_rank(self, process: RankProcess, host: str, said: Mapping[str, Any]) -> None:
         rank = self.rank_of(host)
         match said["event"]:
             case "ready":
-                seat.address, seat.port = said["address"], said["port"]
-                seat.second = said.get("second")
-                seat.state_bytes = said["state_bytes"]
+                process.address, process.port = said["address"], said["port"]
+                process.second = said.get("second")
+                process.state_bytes = said["state_bytes"]
             case "left":
-                seat.committed = said["committed"]
+                process.committed = said["committed"]
             case "step" | "sample":
-                seat.committed = said["step"] + 1
-                seat.generation = said["generation"]
+                process.committed = said["step"] + 1
+                process.generation = said["generation"]
             case "done" if rank is not None:
                 self.done[rank] = said
             case "failed":
@@ -193,7 +198,7 @@ class RunningJob:
             case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
                 self.programs.hear(rank, said)
 
-    def _serve(self, requests: Requests, rank: int, said: Mapping[str, Any]) -> None:
+    def _serve(self, requests: CircuitRequests, rank: int, said: Mapping[str, Any]) -> None:
         """Have circuits made that all ranks concerned have asked for, in a worker."""
 
         def meet() -> None:
@@ -213,7 +218,9 @@ class RunningJob:
     @property
     def completed(self) -> int:
         """Return the number of steps that every rank has committed."""
-        return min(self.seats[h].committed or 0 if h in self.seats else 0 for h in self.hosts)
+        return min(
+            self.processes[h].committed or 0 if h in self.processes else 0 for h in self.hosts
+        )
 
     @property
     def has_ended(self) -> bool:
@@ -223,11 +230,11 @@ class RunningJob:
     @property
     def state_bytes(self) -> int:
         """Return the size of one rank's state."""
-        return max((seat.state_bytes for seat in self.seats.values()), default=0)
+        return max((process.state_bytes for process in self.processes.values()), default=0)
 
     def _await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
         def late() -> list[str]:
-            return [host for host in hosts if not self.seats.get(host, Seat()).is_ready]
+            return [host for host in hosts if not self.processes.get(host, RankProcess()).is_ready]
 
         def settled() -> bool:
             return not late() or any(host in self.failed for host in hosts)

@@ -23,7 +23,7 @@ _KEPT = 1000
 """Steps of a generation whose ends are kept: a job may run for days."""
 
 
-class Pace:
+class StepPace:
     """When each step was finished by the last rank, on this machine's clock."""
 
     def __init__(self, ranks: int) -> None:

@@ -18,18 +18,18 @@ from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.run.agent_reports import observation, record
-from testbed.run.cleanup import Cleanup, Promise
-from testbed.run.collective_chooser import Chooser
-from testbed.run.far_end_faults import FarEndDoor, FarEndFaults
+from testbed.run.cleanup import Cleanup, CleanupStep
+from testbed.run.collective_chooser import CollectiveChooser
+from testbed.run.far_end_faults import FarEndControl, FarEndFaults
 from testbed.run.inbox import Inbox, Report
-from testbed.run.pause_detector import Standstill
+from testbed.run.pause_detector import PauseDetector
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.plan import FaultPlan, RunTrial
 from testbed.run.policy_executor import Recovery
-from testbed.run.recovery_wait import Comeback
-from testbed.run.response_tracker import Aftermath
+from testbed.run.recovery_wait import RecoveryWait
+from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import SLOT, RunningJob
-from testbed.run.step_pace import Pace
+from testbed.run.step_pace import StepPace
 from testbed.schema import Experiment
 
 Predict = Callable[[FaultPlan | None, RunningJob, float], Mapping[str, Any]]
@@ -43,7 +43,7 @@ _RECEIPT_LIMIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RunContext:
     """What every trial of a run works with."""
 
     bench: Bench
@@ -51,8 +51,8 @@ class Around:
     journal: Journal
     log: EventLog
     cleanup: Cleanup
-    standstill: Standstill
-    far_ends: FarEndDoor | None = None
+    pauses: PauseDetector
+    far_ends: FarEndControl | None = None
     """None on hardware."""
 
 
@@ -66,8 +66,8 @@ class Trial:
         job: RunningJob,
         recovery: Recovery | None,
         predict: Predict,
-        around: Around,
-        chooser: Chooser | None = None,
+        context: RunContext,
+        chooser: CollectiveChooser | None = None,
     ) -> None:
         self._plan = plan
         self._experiment = experiment
@@ -75,18 +75,18 @@ class Trial:
         self._recovery = recovery
         self._predict = predict
         self._chooser = chooser
-        self._around = around
-        self._inbox, self._log = around.inbox, around.log
-        self._pace = Pace(len(job.hosts))
+        self._context = context
+        self._inbox, self._log = context.inbox, context.log
+        self._pace = StepPace(len(job.hosts))
         # A job with an end was started for this trial, and may have made steps since.
         self._begun = job.completed if job.job.endless else 0
-        self._far_ends = FarEndFaults(around)
+        self._far_ends = FarEndFaults(context)
         self._fault: Fault | None = None
         self._victim: Victim | None = None
         self._receipt = ""
-        self._clocks = around.bench.clocks.known
-        self._aftermath = Aftermath(len(job.hosts), self._clocks)
-        self._comeback = Comeback(job, recovery, self._pace, self._inbox)
+        self._clocks = context.bench.clocks.known
+        self._responses = ResponseTracker(len(job.hosts), self._clocks)
+        self._recovery_wait = RecoveryWait(job, recovery, self._pace, self._inbox)
         self.failure = ""
         """Why the job is not well after the trial, when it is not."""
         self.pause = 0.0
@@ -100,8 +100,8 @@ class Trial:
         if self._chooser:
             self._chooser.set_clocks(self._clocks)
         self._measure_clocks()
-        self._aftermath = Aftermath(len(self._job.hosts), self._clocks)
-        self._aftermath.hear(begun)
+        self._responses = ResponseTracker(len(self._job.hosts), self._clocks)
+        self._responses.hear(begun)
         self._upset_far_ends(deadline)
         if self._plan.fault is None:
             self._note_prediction(None, 0.0)
@@ -112,18 +112,18 @@ class Trial:
         have_struck = self._far_ends.end()
         self._measure_clocks()
         if not self.failure:
-            self.failure = self._comeback.wait_for_calm(deadline)
+            self.failure = self._recovery_wait.wait_for_calm(deadline)
         self._note_end(have_struck and (self._plan.fault is None or bool(self._receipt)))
 
     def _note_end(self, is_valid: bool) -> None:
         """Write what the trial came to; one not watched throughout is none."""
         reasons = [self.failure] if self.failure else []
-        self.pause = max(self.pause, self._around.standstill.longest())
+        self.pause = max(self.pause, self._context.pauses.longest())
         if self.pause:
             is_valid = False
             reasons.insert(0, f"the orchestrator itself stood still for {self.pause:.1f} s")
         well, why = not self.failure, "; ".join(reasons)
-        response = self._comeback.response if well else None
+        response = self._recovery_wait.response if well else None
         data: dict[str, Any] = {"recovered": well, "response": response, "reason": why}
         self._log.append("trial.end", self._plan.arm, valid=is_valid, **data)
 
@@ -146,9 +146,9 @@ class Trial:
             self._take_back(undo, victim)
         if breaks(plan.kind) or plan.hold is not None:
             limit = self._experiment.limits.trial
-            self.failure = self._comeback.wait(plan, self._aftermath, limit, deadline)
-            if not self.failure and self._comeback.response == "recovered":
-                self.failure = self._comeback.wait_for_throughput(step_time, deadline)
+            self.failure = self._recovery_wait.wait(plan, self._responses, limit, deadline)
+            if not self.failure and self._recovery_wait.response == "recovered":
+                self.failure = self._recovery_wait.wait_for_throughput(step_time, deadline)
         else:  # it stays until the job has ended
             self._await_end_of_job(deadline)
         self._await_receipt()
@@ -156,16 +156,16 @@ class Trial:
             self._take_back(undo, victim)
         self._await_end_of_job(deadline)
 
-    def _take_back(self, undo: Promise, victim: Victim) -> None:
+    def _take_back(self, undo: CleanupStep, victim: Victim) -> None:
         """End the fault and verify it; the record has the interval in which it ended."""
         assert self._plan.fault is not None
         sent = now()
-        self._around.cleanup.keep(undo)
+        self._context.cleanup.run_now(undo)
         interval = {"sent": self._log.at(sent), "done": self._log.at(now())}
         undone = self._log.append(
             "fault.undo", victim.host, fault=self._plan.fault.kind, **interval
         )
-        self._aftermath.hear(undone)
+        self._responses.hear(undone)
 
     def _await_end_of_job(self, deadline: Deadline) -> None:
         if not self.failure and not self._job.job.endless:
@@ -177,7 +177,7 @@ class Trial:
 
     def _aimed(self, plan: FaultPlan) -> Victim | None:
         """Return who is hit: whoever has the rank now, or the rank that is now at the port."""
-        circuits = self._around.bench.fabric.circuits
+        circuits = self._context.bench.fabric.circuits
         if not plan.port:
             return Victim(plan.rank, self._job.hosts[plan.rank], SLOT, circuits)
         host = HostPort.parse(plan.port).host
@@ -201,19 +201,19 @@ class Trial:
 
         def there() -> bool:
             job = self._job
-            return job.completed >= target or job.has_ended or bool(self._comeback.broken)
+            return job.completed >= target or job.has_ended or bool(self._recovery_wait.broken)
 
         if not self._inbox.wait(there, deadline):
             limit = self._experiment.limits.trial
             self.failure = f"the job did not reach step {target} within the trial's {limit:g} s"
         elif self._job.completed < target:
-            self.failure = self._comeback.broken or f"the job ended before step {target}"
+            self.failure = self._recovery_wait.broken or f"the job ended before step {target}"
         else:
-            self.failure = self._comeback.broken
+            self.failure = self._recovery_wait.broken
         return self._pace.step_time(self._job.generation)
 
-    def _promise_undo(self, name: str, fault: Fault, victim: Victim) -> Promise:
-        bench, journal = self._around.bench, self._around.journal
+    def _promise_undo(self, name: str, fault: Fault, victim: Victim) -> CleanupStep:
+        bench, journal = self._context.bench, self._context.journal
         undo = fault.promise(bench, victim)
         entry = journal.promise(undo.kind, **undo.arguments) if undo else None
 
@@ -222,7 +222,7 @@ class Trial:
             if entry is not None:
                 journal.settle(entry)
 
-        return self._around.cleanup.push(f"{name} of {victim.host}", take_back, _UNDO_LIMIT)
+        return self._context.cleanup.push(f"{name} of {victim.host}", take_back, _UNDO_LIMIT)
 
     def _inject(self, fault: Fault, victim: Victim, deadline: Deadline) -> None:
         # From here on, and no earlier: what is noticed and repaired counts as this fault's doing.
@@ -230,7 +230,7 @@ class Trial:
         if self._recovery:
             self._recovery.await_fault()
         assert self._plan.fault is not None
-        kind_, bench = self._plan.fault.kind, self._around.bench
+        kind_, bench = self._plan.fault.kind, self._context.bench
 
         def inject() -> Injected:
             bench.guard.fault(kind_, victim.host)
@@ -240,13 +240,13 @@ class Trial:
         injected = self._inbox.result(future, deadline, f"injecting into {victim.host}")
         stamps = self._stamps(injected)
         event = self._log.append("fault.inject", victim.host, rank=victim.rank, **stamps)
-        self._aftermath.hear(event)
+        self._responses.hear(event)
         if injected.witness and not self._receipt:
             self._receipt = injected.witness
             when: dict[str, Any] = {}
             if injected.seen is not None:
                 when = {"host": injected.clock, "mono": injected.seen}
-            self._aftermath.hear(self._log.append("fault.receipt", injected.witness, **when))
+            self._responses.hear(self._log.append("fault.receipt", injected.witness, **when))
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
         assert self._plan.fault is not None
@@ -263,10 +263,12 @@ class Trial:
 
     def _await_end(self, deadline: Deadline) -> None:
         job = self._job
-        if not self._inbox.wait(lambda: job.has_ended or bool(self._comeback.broken), deadline):
+        if not self._inbox.wait(
+            lambda: job.has_ended or bool(self._recovery_wait.broken), deadline
+        ):
             self.failure = f"the job did not end within {self._experiment.limits.trial:g} s"
         else:
-            self.failure = self._comeback.broken
+            self.failure = self._recovery_wait.broken
 
     def _read_programs(self, deadline: Deadline) -> None:
         """Write down what the programs of the job have measured, however they ended."""
@@ -286,7 +288,7 @@ class Trial:
         rank = self._job.rank_of(report.host)
         event = record(report, rank, self._log)
         if event:
-            self._aftermath.hear(event)
+            self._responses.hear(event)
         if self._chooser and event and event.kind == "step":
             self._chooser.hear(event)
         seen = observation(report, self._job)
@@ -313,15 +315,15 @@ class Trial:
             mono = report.message.get("said", report.message)["mono"]
             data = {"host": report.host, "mono": mono}
             seen = self._log.append("fault.receipt", self._receipt, at=report.received, **data)
-            self._aftermath.hear(seen)
+            self._responses.hear(seen)
 
     def _measure_clocks(self) -> None:
         deadline = Deadline.after(_CLOCK_LIMIT)
-        measured = self._inbox.submit(lambda: self._around.bench.measure_clocks(deadline))
+        measured = self._inbox.submit(lambda: self._context.bench.measure_clocks(deadline))
         try:
             self._inbox.result(measured, deadline, "measuring the clocks")
         except LabError:
             # A pause of this process voids the trial; clocks are measured all along besides.
-            self.pause = max(self.pause, self._around.standstill.longest())
+            self.pause = max(self.pause, self._context.pauses.longest())
             if not self.pause:
                 raise

@@ -16,7 +16,7 @@ from testbed.errors import BusyError, LabError
 from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
 from testbed.run.cleanup import Cleanup
-from testbed.run.far_end_faults import FarEndDoor
+from testbed.run.far_end_faults import FarEndControl
 from testbed.run.receivers import ReceiverReport
 from testbed.schema import Lab
 
@@ -29,7 +29,7 @@ SETTINGS = Resource("settings", name="settings of the twin")
 _LIMIT = 10.0
 
 
-class TwinDoor(FarEndDoor, ReceiverReport, Protocol):
+class TwinControl(FarEndControl, ReceiverReport, Protocol):
     """The twin's own door, as far as a run inside the twin uses it."""
 
     def settings_of(self, lab: Lab) -> Settings:
@@ -45,7 +45,7 @@ class TwinDoor(FarEndDoor, ReceiverReport, Protocol):
 class Tuning:
     """What a run has tuned its twin to; as it was before at the end, or after `recover`."""
 
-    def __init__(self, twin: TwinDoor, guard: Guard, journal: Journal, cleanup: Cleanup) -> None:
+    def __init__(self, twin: TwinControl, guard: Guard, journal: Journal, cleanup: Cleanup) -> None:
         self._twin = twin
         self._guard = guard
         self._journal = journal

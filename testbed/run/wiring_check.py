@@ -32,7 +32,7 @@ from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Inbox, Interrupted
-from testbed.run.run_leases import Tenure
+from testbed.run.run_leases import RunLeases
 from testbed.schema import Lab
 
 FRAMES = 200
@@ -162,12 +162,12 @@ class WiringCheck:
         self._tell(finding)
 
 
-def conduct(
+def run_wiring_check(
     lab: Lab,
     run: RunDirectory,
     log: EventLog,
     inbox: Inbox,
-    tenure: Tenure,
+    run_leases: RunLeases,
     tell: Callable[[PortFinding], None],
 ) -> tuple[list[PortFinding], list[str]]:
     """Open a lab, check its wiring and give everything back; return findings and what is left.
@@ -180,12 +180,12 @@ def conduct(
     findings: list[PortFinding] = []
     problem: Exception | None = None
     try:
-        cleanup.push("leases", tenure.end, _CHANGE_LIMIT)
-        tenure.begin(bench, sorted({port.host for port in lab.wiring()}))
+        cleanup.push("leases", run_leases.give_back, _CHANGE_LIMIT)
+        run_leases.take(bench, sorted({port.host for port in lab.wiring()}))
         findings = _checked(bench, journal, log, inbox, cleanup, tell)
     except Exception as error:  # whatever it is, it must not keep the circuit lit
         problem = error
-    tenure.prepare_end(cleanup)
+    run_leases.before_cleanup(cleanup)
     cleanup.run()
     journal.close()
     inbox.close()

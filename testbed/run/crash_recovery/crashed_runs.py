@@ -17,7 +17,7 @@ _OBEYED = ("run.json", "lab.yaml", "journal.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
-class DeadRun:
+class CrashedRun:
     """A run as its own directory tells of it; the files that it was started with may be gone."""
 
     directory: RunDirectory
@@ -25,7 +25,7 @@ class DeadRun:
     """Its `run.json`."""
 
     @classmethod
-    def read(cls, directory: RunDirectory) -> DeadRun:
+    def read(cls, directory: RunDirectory) -> CrashedRun:
         """Return the run of a directory; raise UsageError when it is none, or not this user's."""
         directory = RunDirectory(directory.path.resolve())  # a link may soon lead elsewhere
         for name in ("", *_OBEYED):
@@ -90,7 +90,7 @@ def _refuse_a_strangers(run: RunDirectory, path: Path) -> None:
     raise UsageError(f"{run.id} is not recovered: {why}", hint=hint)
 
 
-def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:
+def runs_to_recover(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:
     """Yield the runs that are over and have left something changed.
 
     They are looked for below `results`, and among those that `leased` something and died; of one
@@ -98,11 +98,11 @@ def owing_runs(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[R
     """
     found = {directory.path.resolve(): directory for directory in (*runs(results), *leased)}
     for directory in found.values():
-        if _owes(directory):
+        if _has_open_entries(directory):
             yield directory
 
 
-def _owes(directory: RunDirectory) -> bool:
+def _has_open_entries(directory: RunDirectory) -> bool:
     try:
         if not directory.path.exists():
             return True

@@ -27,7 +27,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.crash_recovery.journal_entries import alone, needed, what
 from testbed.run.inbox import Inbox
-from testbed.run.twin_settings import TwinDoor
+from testbed.run.twin_settings import TwinControl
 from testbed.schema import Lab
 
 _TAKE_LIMIT = 20.0
@@ -43,7 +43,7 @@ def recover(
     lab: Lab,
     leases: Leases,
     inbox: Inbox,
-    twin: TwinDoor | None = None,
+    twin: TwinControl | None = None,
     subscriber: Subscriber = lambda event: None,
 ) -> int:
     """Bring back what a run changed and verify it; return the exit code, which its log says too.
@@ -62,7 +62,7 @@ def recover(
             log.subscribe(subscriber)
             lease = _taken_over(run, leases, needed(lab, promises), inbox)
             try:
-                return _Replay(lab, run, journal, log, inbox, twin).run(lease)
+                return JournalReplay(lab, run, journal, log, inbox, twin).run(lease)
             finally:
                 lease.end(run.journal)
     finally:
@@ -124,7 +124,7 @@ def _beginning(promises: list[Entry]) -> dict[str, Any]:
     return {"utc": utc(), "promises": [what(promise) for promise in promises]}
 
 
-class _Replay:
+class JournalReplay:
     """One run's promises, kept."""
 
     def __init__(
@@ -134,7 +134,7 @@ class _Replay:
         journal: Journal,
         log: EventLog,
         inbox: Inbox,
-        twin: TwinDoor | None,
+        twin: TwinControl | None,
     ) -> None:
         self._lab = lab
         self._run = run
@@ -254,7 +254,7 @@ class _Replay:
         self._bench.attenuation.restore_all(deadline)
 
     @property
-    def _door(self) -> TwinDoor:
+    def _door(self) -> TwinControl:
         if self._twin is None:
             raise UnsafeError("the twin of that is not here", hint="name it with --twin")
         return self._twin

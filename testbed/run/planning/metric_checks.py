@@ -27,7 +27,7 @@ _OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
 
 
 @dataclass(frozen=True, slots=True)
-class _Yield:
+class _ArmMetrics:
     """What the trials of an arm measure: each metric that it may have a check on."""
 
     arm: str
@@ -71,21 +71,21 @@ class _Yield:
         return f"nothing predicts {metric!r} in the trials of {self.arm}", there
 
 
-def check_claims(experiment: Experiment) -> None:
+def check_metrics(experiment: Experiment) -> None:
     """Refuse checks on metrics that no trial of their arm has, and limits that say nothing of them.
 
     Raise SchemaError with every problem.
     """
-    yields = {arm.name: _yield(experiment, arm) for arm in experiment.arms()}
-    if found := list(_problems(experiment, yields)):
+    metrics = {arm.name: _metrics_of(experiment, arm) for arm in experiment.arms()}
+    if found := list(_problems(experiment, metrics)):
         raise schema_error(experiment.source, found)
 
 
-def _problems(experiment: Experiment, yields: Mapping[str, _Yield]) -> Iterator[Problem]:
+def _problems(experiment: Experiment, metrics: Mapping[str, _ArmMetrics]) -> Iterator[Problem]:
     names = experiment.arm_names()
     for key, statistics in experiment.checks.items():
         arm, _, metric = key.rpartition(".")
-        mine = yields[names[arm]]
+        mine = metrics[names[arm]]
         message, hint = mine.problem(metric)
         if message:
             yield Problem(("checks", key), message, hint, at_key=True)
@@ -94,14 +94,14 @@ def _problems(experiment: Experiment, yields: Mapping[str, _Yield]) -> Iterator[
             said, hint = "", ""
             if not isinstance(condition, Condition):
                 other, _, name = condition.rpartition(".")
-                said = _mismatch(metric, mine, name, yields[names[other]])
+                said = _mismatch(metric, mine, name, metrics[names[other]])
             elif not (said := misfit(metric, mine.meaning(metric), statistic, condition)):
                 said, hint = mine.unpredicted(metric) if statistic == NEAR else ("", "")
             if said:
                 yield Problem(("checks", key, statistic), said, hint)
 
 
-def _mismatch(metric: str, mine: _Yield, other: str, theirs: _Yield) -> str:
+def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -> str:
     """Return why two metrics cannot be the same, or nothing where they may be."""
     message, hint = theirs.problem(other)
     if message:
@@ -110,7 +110,7 @@ def _mismatch(metric: str, mine: _Yield, other: str, theirs: _Yield) -> str:
     return "" if units[0] == units[1] else f"{metric} and {other} are not in one unit"
 
 
-def _yield(experiment: Experiment, arm: Arm) -> _Yield:
+def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     """Return what the trials of an arm measure."""
     spec = arm.experiment
     fault = next(iter(spec.faults), None)
@@ -126,7 +126,7 @@ def _yield(experiment: Experiment, arm: Arm) -> _Yield:
     predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
     any_size = any(_has_any_size(job.options) for job in spec.jobs.values())
     job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
-    return _Yield(arm.name, known, predicted, any_size, job, has_fault, has_policy, has_delay)
+    return _ArmMetrics(arm.name, known, predicted, any_size, job, has_fault, has_policy, has_delay)
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:

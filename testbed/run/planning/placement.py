@@ -8,7 +8,7 @@ from itertools import permutations
 from testbed.errors import FileError
 from testbed.fabric.circuits import Circuit, HostPort, Matching, cross_connects
 from testbed.fabric.topology import between_ranks, ring, ring_link
-from testbed.jobs.contracts import Job, Repointing, Versatile
+from testbed.jobs.contracts import CircuitRequestingJob, FabricDependentJob, Job
 from testbed.plugins import kind, nearest
 from testbed.schema import Experiment, FabricKind, Lab, avoided
 
@@ -68,13 +68,15 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
                 "a packet switch has no circuits to re-point or to forward over",
             )
         return Placement(name, job, spec.kind, ranks, spares, frozenset(), "packet")
-    if isinstance(job, Versatile):
+    if isinstance(job, FabricDependentJob):
         try:
             job = job.on_circuits()
         except ValueError as error:
             raise FileError(experiment.source.where("jobs", name), str(error)) from None
     circuits = _circuits(experiment, lab, name, hosts, job)
-    asked = _asked(experiment, lab, name, ranks, job) if isinstance(job, Repointing) else ()
+    asked = (
+        _asked(experiment, lab, name, ranks, job) if isinstance(job, CircuitRequestingJob) else ()
+    )
     return Placement(name, job, spec.kind, ranks, spares, circuits, asked=asked)
 
 
@@ -187,7 +189,7 @@ def _circuits(
 
 
 def _asked(
-    experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: Repointing
+    experiment: Experiment, lab: Lab, name: str, ranks: tuple[str, ...], job: CircuitRequestingJob
 ) -> tuple[Matching, ...]:
     """Return the circuits that a job's ranks will ask for, having checked that all can be made."""
     if experiment.policy is not None:

@@ -12,7 +12,7 @@ from testbed.fabric.circuits import Matching, crossing
 from testbed.run.on_paper import is_on_paper
 from testbed.run.planning.fault_plans import far_end_faults, is_of_far_end
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
-from testbed.run.planning.metric_checks import check_claims
+from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.plan import (
     Avoided,
@@ -40,7 +40,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     """
     arms, count = experiment.arms(), repeat or experiment.trials
     on_paper = is_on_paper(experiment)
-    check_claims(experiment)
+    check_metrics(experiment)
     if on_paper:
         trials = tuple(RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count))
         return Plan(experiment.experiment, lab.lab, seed, trials)

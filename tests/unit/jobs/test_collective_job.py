@@ -8,7 +8,7 @@ from testbed.collectives.schedule import from_json
 from testbed.collectives.verify import verify
 from testbed.jobs.collective import Collective
 from testbed.jobs.collective_descriptors import CollectiveOptions
-from testbed.jobs.contracts import Predicting
+from testbed.jobs.contracts import PredictableJob
 
 MIB = 1 << 20
 TWIN = Links(1e-3, 8 / 100e6)
@@ -33,7 +33,7 @@ def test_ranks_are_told_schedules_that_are_right():
     ("delay", "speedup"), [(0.0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
 )
 def test_the_model_expects_the_figures_of_the_paper(delay, speedup):
-    assert isinstance(job(), Predicting)
+    assert isinstance(job(), PredictableJob)
     expected = job().predict(TWIN, {7: delay} if delay else {})
     assert expected["speedup"] == pytest.approx(speedup, abs=0.006)
     assert all(meaning(metric) for metric in expected)

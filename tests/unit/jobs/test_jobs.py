@@ -8,7 +8,7 @@ import pytest
 
 from testbed.collectives.cost import Links
 from testbed.errors import FileError
-from testbed.jobs.contracts import Stepping
+from testbed.jobs.contracts import StepJob
 from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
 from testbed.jobs.training import AllReduce, Train
 from testbed.plugins import kinds
@@ -144,7 +144,7 @@ def test_what_a_straggler_costs_a_step_depends_on_what_goes_on_without_it():
 
     def slower(collective, delay):
         job = Train(TrainOptions(ranks=8, collective=collective))
-        assert isinstance(job, Stepping)
+        assert isinstance(job, StepJob)
         return job.predict_steps(links, {7: delay}, 2.0, state)["straggling_step_time"] - 2.0
 
     assert slower("ring", 0.3) == pytest.approx(0.3)

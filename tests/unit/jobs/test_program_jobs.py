@@ -9,7 +9,7 @@ import pytest
 
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
-from testbed.jobs.contracts import ProgramJob, Said
+from testbed.jobs.contracts import ProgramJob, ProgramOutput
 from testbed.jobs.nccl_programs import NcclTests
 from testbed.jobs.program_descriptors import (
     CommandOptions,
@@ -47,7 +47,7 @@ def output(name):
 
 def read(job, *texts):
     """Return what a job read, by metric."""
-    said = [Said(f"h{number}", text) for number, text in enumerate(texts)]
+    said = [ProgramOutput(f"h{number}", text) for number, text in enumerate(texts)]
     return {reading.metric: reading for reading in job.readings(said)}
 
 
@@ -262,7 +262,7 @@ def test_the_slowest_host_counts_where_each_has_its_own():
 
 
 def test_a_report_is_read_instead_of_the_table():
-    said = [Said("h0", "", output("nccl-v3.json"))]
+    said = [ProgramOutput("h0", "", output("nccl-v3.json"))]
     found = {one.metric for one in nccl(report="json").readings(said)}
     assert {"busbw_1mib", "busbw_64mib_in_place"} <= found
 
@@ -350,7 +350,7 @@ def test_a_report_keeps_no_secret_of_its_environment():
 
 
 def read_rows(text):
-    return list(nccl(report="json").readings([Said("h0", "", text)]))
+    return list(nccl(report="json").readings([ProgramOutput("h0", "", text)]))
 
 
 def test_a_report_cut_off_anywhere_in_its_environment_keeps_no_secret():

@@ -165,7 +165,7 @@ def test_a_step_that_is_done_early_is_not_done_again(house):
     house.promise("circuits")
     fault = house.promise("power-cut of h1")
     house.promise("ranks")
-    house.cleanup.keep(fault)
+    house.cleanup.run_now(fault)
     assert house.done == ["power-cut of h1"]
     house.cleanup.run()
     assert house.done == ["power-cut of h1", "ranks", "circuits"]
@@ -175,7 +175,7 @@ def test_an_early_step_that_fails_is_unsafe_and_stays_in_the_account(house):
     house.promise("circuits")
     fault = house.promise("power-cut of h1", error=UnsafeError("outlet pdu.2 is still off"))
     with pytest.raises(UnsafeError, match=r"power-cut of h1 failed: outlet pdu\.2 is still off"):
-        house.cleanup.keep(fault)
+        house.cleanup.run_now(fault)
     house.cleanup.run()
     assert house.done == ["power-cut of h1", "circuits"]
     assert house.cleanup.failures == ["power-cut of h1: outlet pdu.2 is still off"]
@@ -184,7 +184,7 @@ def test_an_early_step_that_fails_is_unsafe_and_stays_in_the_account(house):
 def test_a_signal_during_an_early_step_counts_once_it_is_done(house):
     fault = house.promise("rank-freeze of h1", signals=[signal.SIGINT])
     with pytest.raises(Interrupted, match="SIGINT"):
-        house.cleanup.keep(fault)
+        house.cleanup.run_now(fault)
     assert house.done == ["rank-freeze of h1"]
     house.cleanup.run()
     assert house.done == ["rank-freeze of h1"]
@@ -194,7 +194,7 @@ def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, f
     fault = house.promise("power-cut of h1")
     with full_disk():
         with pytest.raises(LabError, match="writing the event log failed"):
-            house.cleanup.keep(fault)
+            house.cleanup.run_now(fault)
         house.cleanup.run()
     assert house.done == ["power-cut of h1"]
     assert house.cleanup.failures == []

@@ -46,7 +46,7 @@ def experiment(tmp_path, text=MODEL):
     return load_experiment(path)
 
 
-def conduct(tmp_path, wanted, lab, *signals, repeat=None):
+def run_wiring_check(tmp_path, wanted, lab, *signals, repeat=None):
     plan = make_plan(wanted, lab, seed=1, repeat=repeat)
     run = RunDirectory.create(tmp_path, "paper")
     log = EventLog(run.events)
@@ -60,7 +60,7 @@ def conduct(tmp_path, wanted, lab, *signals, repeat=None):
 
 
 def test_a_model_needs_no_hosts_and_gives_metrics_and_checks(tmp_path, lab):
-    summary = conduct(tmp_path, experiment(tmp_path), lab)
+    summary = run_wiring_check(tmp_path, experiment(tmp_path), lab)
     assert (summary.outcome, summary.exit_code, summary.cleanup) == ("passed", 0, "verified")
     assert summary.label == "model"
     assert [check.verdict for check in summary.checks] == ["passed"] * 4
@@ -72,17 +72,17 @@ def test_a_model_needs_no_hosts_and_gives_metrics_and_checks(tmp_path, lab):
 
 def test_a_model_that_misses_its_check_fails(tmp_path, lab):
     wanted = experiment(tmp_path, MODEL.replace("< 0.95", "> 0.95"))
-    assert conduct(tmp_path, wanted, lab).outcome == "failed"
+    assert run_wiring_check(tmp_path, wanted, lab).outcome == "failed"
 
 
 def test_every_repetition_of_a_model_says_the_same(tmp_path, lab):
-    summary = conduct(tmp_path, experiment(tmp_path), lab, repeat=3)
+    summary = run_wiring_check(tmp_path, experiment(tmp_path), lab, repeat=3)
     assert len(summary.trials) == 6
     assert len(set(summary.metrics["late.total_time"].values)) == 1
 
 
 def test_a_signal_ends_a_model(tmp_path, lab):
-    summary = conduct(tmp_path, experiment(tmp_path), lab, signal.SIGTERM)
+    summary = run_wiring_check(tmp_path, experiment(tmp_path), lab, signal.SIGTERM)
     assert (summary.outcome, summary.exit_code) == ("aborted", 128 + signal.SIGTERM)
     assert summary.trials == []
 
@@ -93,7 +93,7 @@ def test_an_algorithm_without_a_straggler_has_no_critical_delay(tmp_path, lab):
     )
     text = text.replace('  late.speedup: {min: "> 1.15", max: "< 1.25"}\n', "")
     text = text.replace("< 0.95", "> 1")
-    summary = conduct(tmp_path, experiment(tmp_path, text), lab)
+    summary = run_wiring_check(tmp_path, experiment(tmp_path, text), lab)
     assert summary.outcome == "passed"
     assert "late.critical_delay" not in summary.metrics
 

@@ -27,7 +27,7 @@ from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.run.inbox import Inbox
 from testbed.run.policy_executor import Recovery
-from testbed.run.running_job import RunningJob, Seat
+from testbed.run.running_job import RankProcess, RunningJob
 
 FEW, ALL = (0, 2, 3, 19), 2000
 """Without one of the guards of outlets, processes and circuits, one of the few fails."""
@@ -57,7 +57,7 @@ class Course:
         train = Train(TrainOptions(ranks=3, spares=2))
         self.job = RunningJob(self.bench, self.inbox, train, 7, 0.2, HOSTS[:3], HOSTS[3:])
         self.job.generation = 1
-        self.job.seats = {host: Seat("127.0.0.1", 1) for host in HOSTS}
+        self.job.processes = {host: RankProcess("127.0.0.1", 1) for host in HOSTS}
         policy = Splice(SpliceOptions(probe=PROBE))
         self.recovery = Recovery(policy, self.bench, self.job, self.inbox, log)
         self.inbox.handler = self.recovery.observe

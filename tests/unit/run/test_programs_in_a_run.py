@@ -88,18 +88,18 @@ def say(job, host, event, **fields):
 
 
 def end(job, host, **fields):
-    job.seats[host] = job.seats.get(host) or seat()
+    job.processes[host] = job.processes.get(host) or process()
     say(job, host, "program.end", **{"code": 0, "left": 0, "left_out": 0} | fields)
 
 
-def seat():
-    from testbed.run.running_job import Seat
+def process():
+    from testbed.run.running_job import RankProcess
 
-    return Seat("10.0.0.1", 4000)
+    return RankProcess("10.0.0.1", 4000)
 
 
 def output(job, host, text, stream="stdout"):
-    job.seats[host] = job.seats.get(host) or seat()
+    job.processes[host] = job.processes.get(host) or process()
     say(job, host, "output", stream=stream, text=text)
 
 
@@ -164,7 +164,7 @@ def test_why_a_program_failed_is_told_with_its_last_words(running, how, words):
 
 
 def test_a_program_that_is_not_there_fails_the_job(running):
-    running.seats["h0"] = seat()
+    running.processes["h0"] = process()
     say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
     assert running.programs.failure == (
         "the program 'run' on h0 could not be started: No such file or directory"
@@ -172,7 +172,7 @@ def test_a_program_that_is_not_there_fails_the_job(running):
 
 
 def test_a_program_that_was_lost_fails_the_job(running):
-    running.seats["h0"] = seat()
+    running.processes["h0"] = process()
     say(running, "h0", "program.end", pid=5, left_out=0)
     assert "was lost" in running.programs.failure
 

@@ -5,7 +5,7 @@ import pytest
 from testbed.clock import Deadline, now
 from testbed.errors import HostError
 from testbed.run.inbox import Report
-from testbed.run.running_job import Seat
+from testbed.run.running_job import RankProcess
 
 READY = {"event": "ready", "address": "10.0.0.1", "port": 4242, "state_bytes": 1000}
 
@@ -23,7 +23,7 @@ def seated(job):
     """A job whose processes were started and have said nothing yet."""
     job.inbox.handler = job.hear
     for host in (*job.hosts, *job.spares):
-        job.seats[host] = Seat()
+        job.processes[host] = RankProcess()
     return job
 
 
@@ -35,8 +35,8 @@ def tell(job, *reports):
 def test_a_process_is_ready_when_it_says_where_it_listens(seated):
     tell(seated, says("h2", **READY))
     seated.await_ready("h2", Deadline.after(10))
-    assert seated.seats["h2"].is_ready
-    assert not seated.seats["h0"].is_ready
+    assert seated.processes["h2"].is_ready
+    assert not seated.processes["h0"].is_ready
     assert seated.state_bytes == 1000
 
 
@@ -96,13 +96,13 @@ def test_a_rank_that_ended_has_completed_nothing_any_more(seated):
 def test_a_spare_does_not_hold_the_job_back(seated):
     for host in seated.hosts:
         seated.hear(says(host, event="step", step=4, generation=1))
-    assert seated.seats["h2"].committed is None
+    assert seated.processes["h2"].committed is None
     assert seated.completed == 5
 
 
 def test_a_rank_that_left_is_as_far_as_it_says(seated):
     seated.hear(says("h0", event="left", committed=7, generation=1))
-    assert seated.seats["h0"].committed == 7
+    assert seated.processes["h0"].committed == 7
 
 
 def test_the_job_has_ended_when_every_rank_says_so(seated):
@@ -115,4 +115,4 @@ def test_the_job_has_ended_when_every_rank_says_so(seated):
 
 def test_what_a_host_without_a_process_of_ours_says_is_not_kept(job):
     job.hear(says("h0", **READY))
-    assert job.seats == {}
+    assert job.processes == {}

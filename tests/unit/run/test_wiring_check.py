@@ -17,8 +17,8 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Interrupted
-from testbed.run.run_leases import Tenure
-from testbed.run.wiring_check import FRAMES, WiringCheck, conduct
+from testbed.run.run_leases import RunLeases
+from testbed.run.wiring_check import FRAMES, WiringCheck, run_wiring_check
 from testbed.schema import load_lab
 from testbed.twin.scheduler import WallScheduler
 from testbed.twin.wire import serve_tcp
@@ -71,8 +71,8 @@ class Rack:
         self.bench.hosts.update({name: Voice(name, self) for name in self.lab.hosts})
         return WiringCheck(self.bench, self.journal, self.log, self.told.append)
 
-    def tenure(self, inbox):
-        return Tenure(self.leases, self.run, "wiring", self.log, inbox)
+    def run_leases(self, inbox):
+        return RunLeases(self.leases, self.run, "wiring", self.log, inbox)
 
     def light(self):
         return dict(self.bench.switches["ocs"].state(soon()))
@@ -270,12 +270,12 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
     lab = (tmp_path / "lab.yaml").read_text().replace("ssh: 192.0.2.", "ssh: 127.0.0.1:1")
     (tmp_path / "lab.yaml").write_text(lab)
     with pytest.raises(HostError):
-        conduct(
+        run_wiring_check(
             load_lab(tmp_path / "lab.yaml"),
             rack.run,
             rack.log,
             inbox,
-            rack.tenure(inbox),
+            rack.run_leases(inbox),
             rack.told.append,
         )
     (end,) = rack.events("run.end")
@@ -285,6 +285,8 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
 def test_a_signal_ends_it_as_a_signal(rack, inbox):
     inbox.interrupt(2)
     with pytest.raises(Interrupted, match="ended by SIGINT"):
-        conduct(rack.lab, rack.run, rack.log, inbox, rack.tenure(inbox), rack.told.append)
+        run_wiring_check(
+            rack.lab, rack.run, rack.log, inbox, rack.run_leases(inbox), rack.told.append
+        )
     (end,) = rack.events("run.end")
     assert (end.data["exit_code"], end.data["cleanup"]) == (130, "verified")

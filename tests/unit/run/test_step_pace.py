@@ -5,7 +5,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.run.step_pace import BACK, WINDOW, Pace
+from testbed.run.step_pace import BACK, WINDOW, StepPace
 
 
 def word(generation, step, took=0.1):
@@ -14,14 +14,14 @@ def word(generation, step, took=0.1):
 
 def at(instants, generation=1, first=0, pace=None):
     """Return a pace of one rank whose steps ended at these instants."""
-    pace = pace or Pace(1)
+    pace = pace or StepPace(1)
     for step, instant in enumerate(instants, start=first):
         pace.hear(0, word(generation, step), instant)
     return pace
 
 
 def test_a_step_ends_when_its_last_rank_says_so():
-    pace = Pace(3)
+    pace = StepPace(3)
     for rank, received in ((2, 1.0), (0, 1.1), (1, 1.4)):
         assert pace.steps(1) == 0
         pace.hear(rank, word(1, 0), received)
@@ -29,7 +29,7 @@ def test_a_step_ends_when_its_last_rank_says_so():
 
 
 def test_a_rank_that_says_it_twice_counts_once():
-    pace = Pace(2)
+    pace = StepPace(2)
     pace.hear(0, word(1, 0), 1.0)
     pace.hear(0, word(1, 0), 1.1)
     assert pace.steps(1) == 0
@@ -37,7 +37,7 @@ def test_a_rank_that_says_it_twice_counts_once():
 
 @given(st.permutations([(rank, step) for rank in range(3) for step in range(4)]))
 def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
-    pace = Pace(3)
+    pace = StepPace(3)
     ends = []
     for instant, (rank, step) in enumerate(order):
         pace.hear(rank, word(1, step), float(instant))
@@ -47,7 +47,7 @@ def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
 
 
 def test_the_same_step_of_two_generations_is_two_steps():
-    pace = Pace(2)
+    pace = StepPace(2)
     pace.hear(0, word(1, 7), 1.0)
     pace.hear(1, word(2, 7), 2.0)
     assert (pace.steps(1), pace.steps(2)) == (0, 0)
@@ -63,8 +63,8 @@ def test_the_time_of_a_step_is_the_median_within_one_generation():
 
 
 def test_before_two_steps_are_finished_their_time_is_what_the_slowest_rank_took():
-    assert Pace(1).step_time(1) == 0.0
-    pace = Pace(2)
+    assert StepPace(1).step_time(1) == 0.0
+    pace = StepPace(2)
     pace.hear(0, word(1, 0, took=0.25), 3.0)
     assert pace.step_time(1) == 0.25
     pace.hear(1, word(1, 0, took=0.5), 3.0)
@@ -102,7 +102,7 @@ def test_where_nothing_is_known_from_before_five_steps_are_enough():
 
 def test_a_job_that_runs_for_days_takes_no_more_memory_than_one_of_an_hour():
     def size(steps):
-        pace = Pace(2)
+        pace = StepPace(2)
         for step in range(steps):
             pace.hear(0, word(step // 1000, step), float(step))
             if step % 1000 != 999:  # the last step of a generation is never finished

@@ -8,7 +8,7 @@ from testbed.analysis.limits import misfit
 from testbed.analysis.meaning import METRICS, meaning
 from testbed.cli import run as command_line
 from testbed.errors import FileError
-from testbed.run.planning.metric_checks import check_claims
+from testbed.run.planning.metric_checks import check_metrics
 from testbed.schema import Condition, load_experiment
 
 TRAIN = "kind: train, ranks: 4, spares: 1"
@@ -79,7 +79,7 @@ def refusals(tmp_path):
         text = "experiment: e\nquestion: What?\nneeds: {hosts: 6}\n"
         path.write_text(text + f"jobs: {{main: {{{job}}}}}\nchecks: {{{checks}}}\n{rest}")
         try:
-            check_claims(load_experiment(path))
+            check_metrics(load_experiment(path))
         except FileError as error:
             return [str(one).removeprefix(f"{path}:") for one in (error, *error.others)]
         return []

@@ -15,7 +15,7 @@ from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
-from testbed.run.run_leases import Tenure
+from testbed.run.run_leases import RunLeases
 
 LONG = 30.0
 
@@ -33,13 +33,13 @@ class House:
         self.run = RunDirectory.create(directory / "results", "first")
         Journal(self.run.journal).close()
 
-    def tenure(self, patience=0.0, run=None):
-        return Tenure(self.leases, run or self.run, "job", self.log, self.inbox, patience)
+    def run_leases(self, patience=0.0, run=None):
+        return RunLeases(self.leases, run or self.run, "job", self.log, self.inbox, patience)
 
-    def ended(self, tenure):
+    def ended(self, run_leases):
         """Come to the end of a run that has nothing to take back but its leases."""
         cleanup = Cleanup(self.inbox, self.log)
-        tenure.prepare_end(cleanup)
+        run_leases.before_cleanup(cleanup)
         cleanup.run()
         return cleanup.failures
 
@@ -60,8 +60,8 @@ def soon():
 
 
 def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(house):
-    tenure = house.tenure()
-    tenure.begin(house.bench, ["h0", "h1"])
+    run_leases = house.run_leases()
+    run_leases.take(house.bench, ["h0", "h1"])
     (taken,) = house.events("lease.taken")
     assert taken.data["resources"] == sorted(map(str, needs(house.bench.lab, ["h0", "h1"])))
     ports = house.bench.lab.wiring()
@@ -72,14 +72,14 @@ def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(hou
     house.bench.guard.check(mine.switch, [mine.number])
     with pytest.raises(BusyError, match="is not leased"):
         house.bench.guard.check(theirs.switch, [theirs.number])
-    tenure.end(soon())
+    run_leases.give_back(soon())
     assert house.leases.find() == []
 
 
 def test_without_patience_who_is_in_the_way_is_told_at_once(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"h1.*: held by .*: theirs"):
-        house.tenure().begin(house.bench, ["h0", "h1"])
+        house.run_leases().take(house.bench, ["h0", "h1"])
     assert house.events("lease.wait") == []
     others.release()
 
@@ -89,18 +89,18 @@ def test_who_waits_says_for_whom_and_goes_on_when_it_is_free(house):
     house.log.subscribe(lambda event: event.kind == "lease.wait" and told.set())
     told = threading.Event()
     threading.Thread(target=lambda: (told.wait(LONG), others.release())).start()
-    tenure = house.tenure(patience=float("inf"))
-    tenure.begin(house.bench, ["h0", "h1"])
+    run_leases = house.run_leases(patience=float("inf"))
+    run_leases.take(house.bench, ["h0", "h1"])
     (wait,) = house.events("lease.wait")
     assert "held by" in wait.data["holder"] and "theirs" in wait.data["holder"]
     assert house.events("lease.taken")
-    tenure.end(soon())
+    run_leases.give_back(soon())
 
 
 def test_patience_ends(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"theirs.* in vain"):
-        house.tenure(patience=1e-9).begin(house.bench, ["h1"])
+        house.run_leases(patience=1e-9).take(house.bench, ["h1"])
     others.release()
 
 
@@ -108,7 +108,7 @@ def test_a_signal_ends_the_wait(house):
     others = house.others("h1")
     house.log.subscribe(lambda event: event.kind == "lease.wait" and house.inbox.interrupt(15))
     with pytest.raises(Interrupted):
-        house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
+        house.run_leases(patience=float("inf")).take(house.bench, ["h1"])
     others.release()
 
 
@@ -117,41 +117,41 @@ def test_nobody_waits_for_the_dead(house):
     journal = Journal(run.journal)
     journal.promise("circuits", start={}, ports={}, made={})
     journal.close()
-    dead = house.tenure(run=run)
-    dead.begin(house.bench, ["h1"])
+    dead = house.run_leases(run=run)
+    dead.take(house.bench, ["h1"])
     left = rf"not all was taken back: circuits; type: testbed recover {run.path}"
     with pytest.raises(UnsafeError, match=left):
-        dead.end(soon())
+        dead.give_back(soon())
     with pytest.raises(Owed, match=f"testbed recover {run.path}"):
-        house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
+        house.run_leases(patience=float("inf")).take(house.bench, ["h1"])
     house.leases.release_run(run.id)
 
 
 def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_restore(house):
-    tenure = house.tenure()
-    tenure.begin(house.bench, ["h0"])
+    run_leases = house.run_leases()
+    run_leases.take(house.bench, ["h0"])
     fibres = next(f for port, f in house.bench.lab.wiring().items() if port.host == "h0")
     port = part_of(house.bench.lab, fibres.tx.switch, str(fibres.tx.number))
     house.leases.unlock(port, forced=True)
-    tenure._lease._renew()
+    run_leases._lease._renew()
     with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took"):
         house.inbox.pause(soon())
-    assert house.ended(tenure) == []
+    assert house.ended(run_leases) == []
     house.bench.guard.check(fibres.tx.switch, [fibres.tx.number])
-    tenure.end(soon())
+    run_leases.give_back(soon())
     assert house.leases.find() == []
 
 
 def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
-    tenure = house.tenure()
-    tenure.begin(house.bench, ["h0"])
+    run_leases = house.run_leases()
+    run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
     theirs = house.others("h0")
-    tenure._lease._renew()
-    assert house.ended(tenure) == []
+    run_leases._lease._renew()
+    assert house.ended(run_leases) == []
     assert "belongs to somebody else now" in house.events("note")[-1].data["text"]
     cleanup = Cleanup(house.inbox, house.log)
-    cleanup.push("leases", tenure.end, LONG)
+    cleanup.push("leases", run_leases.give_back, LONG)
     cleanup.run()
     assert cleanup.failures == []
     assert [found.claim.holder.reason for found in house.leases.find()] == ["theirs"]
@@ -159,41 +159,41 @@ def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
 
 
 def test_a_loss_that_cannot_be_recorded_keeps_nothing_from_being_taken_back(house, full_disk):
-    tenure = house.tenure()
-    tenure.begin(house.bench, ["h0"])
+    run_leases = house.run_leases()
+    run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
     theirs = house.others("h0")
-    tenure._lease._renew()
+    run_leases._lease._renew()
     with full_disk():
-        house.ended(tenure)
+        house.ended(run_leases)
     theirs.release()
 
 
 def test_a_store_that_is_frozen_does_not_keep_the_clean_up_from_beginning(house):
-    tenure = house.tenure()
-    tenure.begin(house.bench, ["h0"])
+    run_leases = house.run_leases()
+    run_leases.take(house.bench, ["h0"])
     cleanup = Cleanup(house.inbox, house.log)
     with house.store.frozen():
-        threading.Thread(target=tenure._lease._renew).start()
+        threading.Thread(target=run_leases._lease._renew).start()
         assert house.store.asked.wait(LONG)
-        end = threading.Thread(target=tenure.prepare_end, args=[cleanup])
+        end = threading.Thread(target=run_leases.before_cleanup, args=[cleanup])
         end.start()
         end.join(5.0)
         assert not end.is_alive()
     assert cleanup.failures == []
-    tenure.end(soon())
+    run_leases.give_back(soon())
 
 
 def test_signals_end_the_wait_for_what_was_lost(house):
-    tenure = house.tenure()
-    tenure.begin(house.bench, ["h0"])
+    run_leases = house.run_leases()
+    run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
-    tenure._lease._renew()
+    run_leases._lease._renew()
     with house.store.frozen():
         for _ in range(3):
             house.inbox.interrupt(2)
-        assert house.ended(tenure) == ["lost leases: left in the middle"]
-    tenure.end(soon())
+        assert house.ended(run_leases) == ["lost leases: left in the middle"]
+    run_leases.give_back(soon())
 
 
 class Named:
@@ -213,15 +213,15 @@ def test_who_finds_a_box_under_another_name_waits_for_it_too(house):
     told = threading.Event()
     threading.Thread(target=lambda: (told.wait(LONG), others.release())).start()
     ours = Named(house, "h0", "0c:42:a1:00:00:01").bench
-    tenure = house.tenure(patience=float("inf"))
-    tenure.begin(ours, ["h0"])
+    run_leases = house.run_leases(patience=float("inf"))
+    run_leases.take(ours, ["h0"])
     assert house.events("lease.wait") == []
-    assert tenure.widen(ours) > 0.0
+    assert run_leases.take_identified(ours) > 0.0
     (wait,) = house.events("lease.wait")
     assert wait.data["holder"].startswith("h1, known here as h0: held by")
     (found,) = house.leases.find()
     assert "hardware 0c:42:a1:00:00:01" in {r.box for r in found.claim.resources}
-    tenure.end(soon())
+    run_leases.give_back(soon())
 
 
 def test_without_patience_a_box_under_another_name_is_refused_and_nothing_more_is_had(house):
@@ -229,11 +229,11 @@ def test_without_patience_a_box_under_another_name_is_refused_and_nothing_more_i
     others = house.others("h1")
     others.widen(theirs.guard.answered.resources(others.resources))
     ours = Named(house, "h0", "0c:42:a1:00:00:01").bench
-    tenure = house.tenure()
-    tenure.begin(ours, ["h0"])
+    run_leases = house.run_leases()
+    run_leases.take(ours, ["h0"])
     with pytest.raises(BusyError, match=r"^h1, known here as h0: held by .*: theirs"):
-        tenure.widen(ours)
+        run_leases.take_identified(ours)
     with pytest.raises(BusyError, match=r"^h1, known here as h0"):
         ours.guard.host("h0")
-    tenure.end(soon())
+    run_leases.give_back(soon())
     others.release()

@@ -7,7 +7,7 @@ from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.cost import Links
 from testbed.events import Event
 from testbed.record.log import EventLog, read_events
-from testbed.run.collective_chooser import Chooser
+from testbed.run.collective_chooser import CollectiveChooser
 
 RANKS = 8
 SIZE = 7 << 20
@@ -25,7 +25,7 @@ class Watched:
         links = Links(1e-3, 8 / 100e6)
         ring = all_reduce("ring", RANKS)
         tell = lambda number, schedule: self.told.append((number, schedule))  # noqa: E731
-        self.chooser = Chooser(ring, SIZE, links, self._log, tell)
+        self.chooser = CollectiveChooser(ring, SIZE, links, self._log, tell)
         self.measure()
         self.step = 0
 

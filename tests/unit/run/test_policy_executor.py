@@ -26,7 +26,7 @@ from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
 from testbed.run.policy_executor import Recovery
-from testbed.run.running_job import Seat
+from testbed.run.running_job import RankProcess
 
 NOTHING = frozenset()
 DECIDED = Decide("h0 is gone", "h0", "h2")
@@ -91,20 +91,20 @@ def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
 
 
 def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
-    job.seats |= {"h0": Seat(port=1), "h2": Seat(port=2)}
+    job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(Fence(0, "h0", "network"))
     assert repair.outcome() == Fenced()
     repair.do(PrepareSpare(0, "h2"))
     assert (job.hosts, job.spares) == (("h2", "h1"), ())
-    assert "h0" not in job.seats
+    assert "h0" not in job.processes
     assert repair.outcome() == SpareReady("h2")
 
 
 def test_the_rank_of_a_spare_that_failed_is_not_forgotten(repair, job):
     """Nobody has ended it; a second one on its host would be refused."""
-    job.seats |= {"h0": Seat(port=1), "h2": Seat(port=2)}
+    job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(PrepareSpare(0, "h2"))
-    assert set(job.seats) == {"h0", "h2"}
+    assert set(job.processes) == {"h0", "h2"}
 
 
 def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):

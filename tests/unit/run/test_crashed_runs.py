@@ -14,7 +14,7 @@ from testbed.errors import UsageError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
-from testbed.run.crash_recovery.crashed_runs import DeadRun, owing_runs
+from testbed.run.crash_recovery.crashed_runs import CrashedRun, runs_to_recover
 
 
 def directory(results, *promises, facts=None):
@@ -30,7 +30,7 @@ def directory(results, *promises, facts=None):
 
 
 def owing(results, leased=()):
-    return {run.id for run in owing_runs(results, leased)}
+    return {run.id for run in runs_to_recover(results, leased)}
 
 
 def test_a_run_owes_what_it_promised_and_never_settled(tmp_path):
@@ -60,7 +60,7 @@ def test_a_run_that_died_elsewhere_is_known_by_its_leases(tmp_path):
     assert owing(tmp_path / "results") == set()
     gone = RunDirectory(tmp_path / "gone")  # what it changed is not known any more
     assert owing(tmp_path / "results", [run, gone]) == {run.id, "gone"}
-    assert len(list(owing_runs(tmp_path / "elsewhere", [run]))) == 1
+    assert len(list(runs_to_recover(tmp_path / "elsewhere", [run]))) == 1
 
 
 def test_the_lab_is_the_one_that_the_run_used_with_what_was_set_for_it(tmp_path, desk):
@@ -68,7 +68,7 @@ def test_the_lab_is_the_one_that_the_run_used_with_what_was_set_for_it(tmp_path,
         tmp_path, facts={"label": "model", "overrides": ["lab.twin.settle=80 ms", "trials=2"]}
     )
     run.write_text("lab.yaml", desk.lab)
-    assert DeadRun.read(run).lab().twin.settle == pytest.approx(0.08)
+    assert CrashedRun.read(run).lab().twin.settle == pytest.approx(0.08)
 
 
 NOBODY = 65534
@@ -86,23 +86,23 @@ def whole(tmp_path, desk):
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
 @pytest.mark.parametrize("name", OBEYED)
 def test_what_belongs_to_somebody_else_is_not_obeyed_and_it_is_said_who_can(whole, name):
-    assert DeadRun.read(whole).lab_name == "bench"
+    assert CrashedRun.read(whole).lab_name == "bench"
     os.chown(whole.path / name, NOBODY, -1)
     with pytest.raises(UsageError, match=rf"belongs to nobody.* run it as nobody: .*{whole.id}"):
-        DeadRun.read(whole)
+        CrashedRun.read(whole)
 
 
 @pytest.mark.parametrize("name", OBEYED)
 def test_what_everybody_may_write_to_is_not_obeyed(whole, name):
     (whole.path / name).chmod(0o777)
     with pytest.raises(UsageError, match=f"everybody may write to .*chmod -R o-w .*{whole.id}"):
-        DeadRun.read(whole)
+        CrashedRun.read(whole)
 
 
 def test_a_run_is_the_directory_that_was_looked_at_wherever_a_link_leads_later(whole, tmp_path):
     link = tmp_path / whole.id.upper()
     link.symlink_to(whole.path)
-    assert DeadRun.read(RunDirectory(link)).directory == RunDirectory(whole.path.resolve())
+    assert CrashedRun.read(RunDirectory(link)).directory == RunDirectory(whole.path.resolve())
 
 
 # --- the command -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from testbed.clock import Deadline
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
-from testbed.run.circuit_requests import Requests
+from testbed.run.circuit_requests import CircuitRequests
 from testbed.run.inbox import Report
 from testbed.run.planning.placement import place
 from testbed.schema import load_experiment, load_lab
@@ -45,7 +45,7 @@ def asks(number, of, circuits=1):
 
 
 def test_a_request_counts_when_all_concerned_have_made_it(bench, log):
-    requests = Requests(bench, log, (), lambda rank, message: None)
+    requests = CircuitRequests(bench, log, (), lambda rank, message: None)
     assert not requests.hear(0, asks(1, [0, 1]))
     assert not requests.hear(0, asks(2, [0, 2]))
     assert requests.hear(1, asks(1, [0, 1]))
@@ -55,10 +55,10 @@ def test_a_request_counts_when_all_concerned_have_made_it(bench, log):
 
 def test_a_request_that_cannot_be_met_breaks_the_job(job, log):
     """Here no switch is open."""
-    job.requests = Requests(job.bench, log, (frozenset(),), job.tell)
+    job.requests = CircuitRequests(job.bench, log, (frozenset(),), job.tell)
     job.inbox.handler = job.hear
     for host in ("h0", "h1"):
-        job.seats[host] = object()
+        job.processes[host] = object()
         report = Report(host, {"event": "rank", "slot": 0, "said": asks(1, [0, 1], 0)}, 0.0)
         job.inbox.listen(report.host, report.message, report.received)
     assert job.inbox.wait(lambda: bool(job.failure), Deadline.after(10))

@@ -11,9 +11,9 @@ from testbed.events import Event
 from testbed.run.inbox import Report
 from testbed.run.planning.plan import FaultPlan
 from testbed.run.policy_executor import Recovery
-from testbed.run.recovery_wait import Comeback
-from testbed.run.response_tracker import Aftermath
-from testbed.run.step_pace import Pace
+from testbed.run.recovery_wait import RecoveryWait
+from testbed.run.response_tracker import ResponseTracker
+from testbed.run.step_pace import StepPace
 
 LONG = 300.0
 """Seconds that no test takes, and a trial may."""
@@ -24,10 +24,10 @@ class Course:
 
     def __init__(self, job, inbox, recovery, kind="rank-freeze", hold=0.1):
         self.inbox = inbox
-        self.pace = Pace(2)
-        self.comeback = Comeback(job, recovery, self.pace, inbox)
+        self.pace = StepPace(2)
+        self.recovery_wait = RecoveryWait(job, recovery, self.pace, inbox)
         offsets = [self.event(0.0, "clock.offset", h, ahead=0.0, bound=0.0) for h in ("h0", "h1")]
-        self.aftermath = Aftermath(2, Clocks(offsets))
+        self.responses = ResponseTracker(2, Clocks(offsets))
         self.plan = FaultPlan(kind, 0, 8, 0.5, hold)
         self.hold = hold
 
@@ -36,7 +36,7 @@ class Course:
         return Event(0, t, kind, subject, 0, data)
 
     def tell(self, t, kind, subject="", **data):
-        self.aftermath.hear(self.event(t, kind, subject, **data))
+        self.responses.hear(self.event(t, kind, subject, **data))
 
     def steps(self, first, numbers, every=0.1, kind="step"):
         for count, number in enumerate(numbers):
@@ -56,7 +56,7 @@ class Course:
             self.tell(t + self.hold, "fault.undo", "h0", sent=t + self.hold, done=t + self.hold)
 
     def wait(self, seconds=LONG):
-        return self.comeback.wait(self.plan, self.aftermath, 60.0, Deadline.after(seconds))
+        return self.recovery_wait.wait(self.plan, self.responses, 60.0, Deadline.after(seconds))
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_what_no_policy_had_to_repair_is_over_with_the_first_whole_step(job, inb
     began = now()
     assert course.wait() == ""
     assert now() - began < LONG / 2
-    assert course.comeback.response == "ridden out"
+    assert course.recovery_wait.response == "ridden out"
 
 
 def test_steps_that_end_before_it_is_undone_end_no_trial(job, inbox):
@@ -99,7 +99,7 @@ def test_a_stall_is_a_recovery_also_where_a_policy_looked_on(job, inbox, spliced
     course.fault(3.45)
     course.steps(3.65, range(25, 28))
     assert course.wait() == ""
-    assert course.comeback.response == "recovered"
+    assert course.recovery_wait.response == "recovered"
 
 
 def test_a_repair_that_was_begun_is_waited_for(job, inbox, spliced):
@@ -117,7 +117,7 @@ def test_too_few_steps_before_the_fault_do_not_keep_the_trial_waiting(job, inbox
     course.fault(1.45)
     course.steps(1.5, range(5, 9))
     assert course.wait() == ""
-    assert course.comeback.response == "not known"
+    assert course.recovery_wait.response == "not known"
 
 
 def test_throughput_is_waited_for_a_hundred_steps_from_the_recovery_on(job, inbox):
@@ -135,6 +135,6 @@ def test_throughput_is_waited_for_a_hundred_steps_from_the_recovery_on(job, inbo
     inbox.handler = slow_step
     for number in range(150):
         inbox.listen("h0", {"event": "tick", "number": number}, 0.0)
-    assert course.comeback.wait_for_throughput(0.1, Deadline.after(LONG)) == ""
+    assert course.recovery_wait.wait_for_throughput(0.1, Deadline.after(LONG)) == ""
     assert len(heard) == 100
     assert isinstance(heard[0], Report)
