@@ -106,7 +106,7 @@ def _conduct(
 def _compute(inputs: Inputs, results: Path, inbox: Inbox) -> RunDirectory:
     """Compute the plan's model and record it; return where."""
     from testbed.report.live import LiveView
-    from testbed.run.on_paper import compute
+    from testbed.run.model_run import compute
 
     directory, log = open_record(results, inputs, "model")
     with LiveView(sys.stderr, inputs.plan) as view:
@@ -126,8 +126,8 @@ def _refuse_what_only_twins_do(inputs: Inputs) -> None:
     for trial in inputs.plan.trials:
         for fault in trial.far_end_faults:
             raise UsageError(
-                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and hardware "
-                "misbehaves by itself only",
+                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and "
+                "switch-* faults require a twin",
                 hint="run it with --twin",
             )
 

@@ -1,4 +1,4 @@
-"""A wait that a signal may end, in whatever thread it is: nothing was touched before it is over."""
+"""A wait in one thread that another may cancel: nothing is changed before it is over."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from testbed.errors import LabError
 
 
 class CancellableWait:
-    """What one thread waits for before it changes anything, and another may give up."""
+    """A wait of one thread, before it changes anything, that another may cancel."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._is_on = False
-        self._is_given_up = False
+        self._is_cancelled = False
 
     @contextmanager
-    def on(self) -> Iterator[None]:
-        """Wait inside; raise LabError at the end when that was given up meanwhile."""
+    def waiting(self) -> Iterator[None]:
+        """Wait inside; raise LabError at the end when that was cancelled meanwhile."""
         with self._lock:
-            self._is_on, self._is_given_up = True, False
+            self._is_on, self._is_cancelled = True, False
         try:
             yield
         finally:
             with self._lock:
                 self._is_on = False
-        if self._is_given_up:
-            raise LabError("nobody waits for that any more")
+        if self._is_cancelled:
+            raise LabError("a signal cancelled the wait for it")
 
-    def give_up(self) -> bool:
-        """Have nothing done after the wait under way; tell whether there is one."""
+    def cancel(self) -> bool:
+        """Cancel the wait under way; tell whether there is one."""
         with self._lock:
-            self._is_given_up = self._is_given_up or self._is_on
+            self._is_cancelled = self._is_cancelled or self._is_on
             return self._is_on

@@ -1,4 +1,4 @@
-"""Circuits that ranks ask for: made through the one door, proved from both ends, and said to them.
+"""Circuits that ranks ask for: made, verified from both ends, and announced to the ranks.
 
 A request counts when all ranks that it names have made it: each of them is through with what it
 had to send over the circuits that go.
@@ -33,10 +33,10 @@ class CircuitRequests:
         self._tell = tell
         self._asked: dict[tuple[int, int], set[int]] = {}
         self.failure = ""
-        """Why a request could not be met, when one could not."""
+        """Why a request could not be fulfilled, when one could not."""
 
-    def hear(self, rank: int, said: Mapping[str, Any]) -> bool:
-        """Take what a rank asks for; tell whether all whom it names have asked now."""
+    def add(self, rank: int, said: Mapping[str, Any]) -> bool:
+        """Take a rank's request; tell whether all ranks that it names have made it now."""
         key = (said["generation"], said["number"])
         asked = self._asked.setdefault(key, set())
         asked.add(rank)
@@ -45,8 +45,8 @@ class CircuitRequests:
         del self._asked[key]
         return True
 
-    def meet(self, said: Mapping[str, Any]) -> None:
-        """Make what was asked for and tell those who did; blocks. `failure` says what failed."""
+    def fulfil(self, said: Mapping[str, Any]) -> None:
+        """Make the circuits and tell the ranks that asked; blocks. `failure` says what failed."""
         began, wanted = now(), self._circuits[said["circuits"]]
         there = self._bench.fabric.circuits
         try:

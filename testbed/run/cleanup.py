@@ -39,8 +39,8 @@ class Cleanup:
         self._log = log
         self._entries: list[CleanupStep] = []
         self._is_hurrying = False
-        self.waiting = CancellableWait()
-        """What a step waits for before it touches anything: the first signal ends that wait."""
+        self.wait = CancellableWait()
+        """What a step waits for before it changes anything; the first signal cancels it."""
         self.failures: list[str] = []
         """What could not be taken back, in words."""
 
@@ -56,7 +56,7 @@ class Cleanup:
         A signal meanwhile does not cut it short; Interrupted is raised afterwards.
         """
         with self._inbox.unstoppable():
-            problem = self._recorded(step)
+            problem = self._do_recorded(step)
         self._entries.remove(step)
         if problem:
             raise UnsafeError(f"{step.what} failed: {problem}")
@@ -79,12 +79,12 @@ class Cleanup:
         self._heed_signals_from_before()
         while self._entries:
             entry = self._entries.pop()
-            self._recorded(entry)
+            self._do_recorded(entry)
             if len(self._inbox.signals) > 2:
                 self.failures += [f"{entry.what}: not done" for entry in reversed(self._entries)]
                 return
 
-    def _recorded(self, entry: CleanupStep) -> str:
+    def _do_recorded(self, entry: CleanupStep) -> str:
         self._log.append("cleanup.begin", entry.what)
         problem = self._do(entry)
         self._log.append("cleanup.end", entry.what, verified=not problem, problem=problem)
@@ -103,7 +103,7 @@ class Cleanup:
             except Interrupted:
                 if len(self._inbox.signals) > 2:
                     return "left in the middle"
-                if self.waiting.give_up():
+                if self.wait.cancel():
                     name = signal.Signals(self._inbox.signals[-1]).name
                     return f"{name} ended the wait for it; nothing of it was touched"
                 if len(self._inbox.signals) == 2:
@@ -119,7 +119,7 @@ class Cleanup:
                 return ""
 
     def _heed_signals_from_before(self) -> None:
-        with suppress(Interrupted):  # nobody was told of it yet: this is where
+        with suppress(Interrupted):  # it was not said yet; it is now
             self._inbox.check()
         if self._inbox.signals:
             self._say_what_signals_do()

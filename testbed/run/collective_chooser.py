@@ -14,14 +14,14 @@ from testbed.events import Event
 from testbed.record.log import EventLog
 
 Reports = Mapping[int, Event]
-"""What each rank said of one step."""
+"""By rank, its report of one step."""
 
 
 class CollectiveChooser:
-    """Watch the steps of a job that begins with a schedule; tell its ranks what suits them better.
+    """Watch the steps of a job that begins with a schedule; send its ranks one that is faster.
 
     Its gradients have `size` bytes. `tell` brings choices, numbered from 1 on, to all ranks, who
-    follow one once everybody has heard of it. Only steps after the last change count.
+    follow one once all have received it. Only steps after the last change count.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class CollectiveChooser:
         """Take what was measured of the hosts' clocks."""
         self._clocks = clocks
 
-    def hear(self, step: Event) -> None:
-        """Take one rank's word on one step; when the last rank has spoken, choose anew."""
+    def add_step(self, step: Event) -> None:
+        """Take one rank's report of one step; after that of the last rank, choose anew."""
         data = step.data
         if data["choice"] != self._number:
             return  # begun before the last change

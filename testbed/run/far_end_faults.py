@@ -1,4 +1,4 @@
-"""The faults of far ends in one trial: an unpleasant switch while something else breaks.
+"""The faults of far ends in one trial: a switch that misbehaves while something else breaks.
 
 They happen on the twin's side of the wire, so there are none on hardware, and no permission of the
 lab is needed. Each is proved by the far end's own count of how often it struck.
@@ -8,33 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.run.cleanup import CleanupStep
+from testbed.run.context import RunContext
 from testbed.run.planning.plan import FarEndFault
-
-if TYPE_CHECKING:
-    from testbed.run.trial import RunContext
+from testbed.run.twin_control import FarEndControl
 
 _T = TypeVar("_T")
 
 _LIMIT = 10.0
-
-
-class FarEndControl(Protocol):
-    """The twin's own way to its far ends, outside every wire."""
-
-    def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
-        """Let a far end misbehave as `name` says, within a scope."""
-
-    def clear(self, instrument: str, name: str) -> None:
-        """End a fault; harmless when there is none."""
-
-    def struck(self, instrument: str, name: str) -> int:
-        """Return how often a fault has struck since the twin started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +40,31 @@ class FarEndFaults:
         self._armed: list[_Armed] = []
 
     @property
-    def _door(self) -> FarEndControl:
+    def _control(self) -> FarEndControl:
         if self._context.far_ends is None:
-            raise UsageError("hardware misbehaves by itself only", hint="run it with --twin")
+            raise UsageError("switch-* faults require a twin", hint="run it with --twin")
         return self._context.far_ends
 
     def begin(self, fault: FarEndFault, options: Any) -> None:
         """Let a far end misbehave from now on; its undo is journalled first."""
         name = kind("faults", fault.kind).far_end
-        door, guard = self._door, self._context.bench.guard
+        control, guard = self._control, self._context.bench.guard
         self._asked(lambda: guard.check(fault.switch, ()))
-        before = self._asked(lambda: door.struck(fault.switch, name))
+        before = self._asked(lambda: control.struck(fault.switch, name))
         entry = self._context.journal.promise("far-end-fault", switch=fault.switch, fault=name)
 
         def undo(_: Deadline) -> None:
             guard.check(fault.switch, ())
-            door.clear(fault.switch, name)
+            control.clear(fault.switch, name)
             self._context.journal.settle(entry)
 
-        promise = self._context.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
-        self._armed.append(_Armed(fault, name, before, promise))
+        step = self._context.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
+        self._armed.append(_Armed(fault, name, before, step))
         scope = asdict(options)
 
         def begin() -> None:
             guard.check(fault.switch, ())
-            door.fault(fault.switch, name, scope)
+            control.fault(fault.switch, name, scope)
 
         self._asked(begin)
         self._log.append("far-end.fault", fault.switch, fault=fault.kind, scope=scope)
@@ -97,8 +83,8 @@ class FarEndFaults:
 
     def _strikes_of(self, armed: _Armed) -> int:
         switch = armed.fault.switch
-        return self._asked(lambda: self._door.struck(switch, armed.name)) - armed.struck_before
+        return self._asked(lambda: self._control.struck(switch, armed.name)) - armed.struck_before
 
     def _asked(self, question: Callable[[], _T]) -> _T:
-        inbox = self._context.inbox
-        return inbox.result(inbox.submit(question), Deadline.after(_LIMIT), "asking the twin")
+        limit = Deadline.after(_LIMIT)
+        return self._context.inbox.in_worker("asking the twin", lambda _: question(), limit)

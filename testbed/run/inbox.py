@@ -26,7 +26,7 @@ GRACE = 1.0
 
 
 class Interrupted(TestbedError):
-    """A person or the system asked the run to end; `number` is the signal."""
+    """A signal, `number`, asked the run to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -51,7 +51,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.handler: Handler = lambda item: None
-        """Hears every item, in the run's own thread, while it waits."""
+        """Takes every item, in the run's own thread, while it waits."""
         self.signals: list[int] = []
         """The signals that have come."""
         self._raised = 0
@@ -80,6 +80,22 @@ class Inbox:
         """Let the wait under way, or the next one, end with a problem."""
         self._stop = problem
         self._put(None)
+
+    @contextmanager
+    def handled_by(self, handler: Handler) -> Iterator[None]:
+        """Have another handler take every item for as long as this lasts."""
+        before, self.handler = self.handler, handler
+        try:
+            yield
+        finally:
+            self.handler = before
+
+    def in_worker(self, what: str, action: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+        """Do something that blocks in a worker, handling items meanwhile; return its result.
+
+        A signal ends the wait at once, whatever the worker does. Errors are those of `result`.
+        """
+        return self.result(self.submit(lambda: action(deadline)), deadline, what)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
         """Do something that blocks in a worker thread; its end wakes the wait under way.

@@ -1,52 +1,47 @@
-"""The job across trials: started, handed from trial to trial, built anew when it broke."""
+"""The life of a run's job: started, handed from trial to trial, replaced where an arm needs it."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from testbed.bench.bench import side_by_side
-from testbed.clock import Deadline, now
-from testbed.collectives.cost import Links
-from testbed.errors import HostError, LabError
+from testbed.clock import Deadline
+from testbed.errors import LabError
 from testbed.fabric.circuits import Matching
-from testbed.jobs.contracts import CircuitRequestingJob, PredictableJob, StepJob
+from testbed.jobs.contracts import CircuitRequestingJob, StepJob
 from testbed.plugins import kind
 from testbed.record.lease_rules import Resource
 from testbed.run.agent_reports import record
 from testbed.run.circuit_requests import CircuitRequests
 from testbed.run.circuits import make_circuits
 from testbed.run.collective_chooser import CollectiveChooser
-from testbed.run.expectation import expected
+from testbed.run.context import RunContext
+from testbed.run.expectation import Predictor
+from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Report
-from testbed.run.planning.fault_plans import breaks
+from testbed.run.link_probes import Probe, ProbedLinks
 from testbed.run.planning.placement import Placement, place
-from testbed.run.planning.plan import FaultPlan, RunTrial
-from testbed.run.planning.prediction import LinkRate, Physics, predict
-from testbed.run.planning.profiles import expectations, heartbeat, settings
-from testbed.run.policy_executor import Recovery
-from testbed.run.running_job import SLOT, RunningJob
-from testbed.run.trial import Predict, RunContext, Trial
-from testbed.run.twin_settings import Tuning, TwinControl
+from testbed.run.planning.plan import RunTrial
+from testbed.run.planning.prediction import Physics
+from testbed.run.planning.profiles import heartbeat, settings, standby
+from testbed.run.policy_executor import PolicyExecutor
+from testbed.run.running_job import RunningJob
+from testbed.run.spares import Spares
+from testbed.run.trial import Trial
+from testbed.run.twin_control import TwinControl
+from testbed.run.twin_settings import TwinSettings
 from testbed.schema import Arm, Experiment, Lab
 from testbed.units import RATE
 
 _JOIN_LIMIT = 30.0
-_RANKS_LIMIT = 10.0
-_POWER_LIMIT = 15.0
-_ANSWER_LIMIT = 1.0
 _PAYLOAD = 0.956
 """Share of a link's rate that TCP payload can have, in Ethernet frames of 1500 bytes."""
 
 _ENOUGH = 0.9
 
-_T = TypeVar("_T")
 
-
-class Stage:
-    """Where trials are played. `hosts` are all hosts that the plan uses."""
+class JobLifecycle:
+    """The job of a run from trial to trial. `hosts` are all hosts that the plan uses."""
 
     def __init__(
         self,
@@ -57,54 +52,65 @@ class Stage:
         twin: TwinControl | None,
     ) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
-        self._lab = lab
-        self._context = context
-        self._seed = seed
-        self._tuning: Tuning | None = None
-        if twin:
-            self._tuning = Tuning(twin, context.bench.guard, context.journal, context.cleanup)
+        self._lab, self._context, self._seed = lab, context, seed
+        self._settings = TwinSettings(twin, context) if twin else None
         first = place(experiment.arms()[0].experiment, lab)
-        self.hosts = (*first.hosts, *first.spares)
+        self.hosts = first.used
         self.first_circuits: Matching = first.circuits
+        self._spares = Spares(context.bench, context.inbox)
         self._job: RunningJob | None = None
         self._made_for: Any = None
-        self._link = LinkRate(1.0, 0.0)
-        self._cost = Links(0.0, 0.0)
-        self._start_seconds = 0.0
+        """What the job was started with; None once it is broken or over."""
+        self._probes: list[Probe] = []
+        self._links: ProbedLinks | None = None
 
-    def settings(self, run: str) -> frozenset[Resource]:
+    def needed_settings(self, run: str) -> frozenset[Resource]:
         """Return what of the twin's settings a run of all arms needs; nothing on hardware."""
-        if self._tuning is None:
+        if self._settings is None:
             return frozenset()
         labs = (arm.of(self._lab) for arm in self._arms.values())
-        return frozenset({self._tuning.needs(labs, run)})
+        return frozenset({self._settings.needs(labs, run)})
 
     def start_first_job(self) -> None:
         """Start the job of the first arm, whose circuits are programmed already."""
-        self._context.pauses.longest()  # what was before is nobody's
+        self._context.pauses.longest()  # pauses before the first trial are not its own
         arm = next(iter(self._arms.values()))
-        if self._tuning:
-            self._tuning.follow(arm.of(self._lab))
-        self._context.cleanup.push("ranks", self._end_ranks_or_drop, _RANKS_LIMIT)
+        self._apply_settings(arm)
+        end = partial(end_ranks_or_agents, self._context)
+        self._context.cleanup.push("ranks", end, RANKS_LIMIT)
         self._start(arm, place(arm.experiment, self._lab))
 
-    def play(self, plan: RunTrial, *, last: bool) -> None:
+    def run_trial(self, plan: RunTrial, *, last: bool) -> None:
         """Run one trial on a job that suits it; unless it is the last, make ready for the next."""
         arm = self._arms[plan.arm]
-        if self._tuning:
-            self._tuning.follow(arm.of(self._lab))
+        self._apply_settings(arm)
         job = self._suitable_job(arm)
-        self._prepare_spare(arm, job)
-        recovery = self._recovery(arm, job)
-        predict, chooser = self._predictor(arm), self._chooser(job)
-        self._note_settings(arm)
-        trial = Trial(plan, arm.experiment, job, recovery, predict, self._context, chooser)
+        self._spares.prepare(job, warm=standby(arm) == "warm")
+        executor, chooser = self._executor(arm, job), self._chooser(job)
+        predictor = self._predictor(arm)
+        self._note_settings(predictor)
+        trial = Trial(plan, arm.experiment, job, executor, predictor.terms, self._context, chooser)
         trial.run()
         if not last:
-            boot = arm.experiment.limits.boot
+            reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
+            job.spares = tuple(host for host in self.hosts if host not in job.hosts)
             # What a pause may have spoilt of the job's own measurements is measured anew.
-            is_well = not trial.failure and not trial.pause
-            self._clear_up(job, boot, goes_on=is_well and job.job.endless)
+            if trial.failure or trial.pause or not job.job.endless:
+                end_ranks(self._context)
+                self._made_for = None
+
+    def handle(self, item: object) -> None:
+        """Record what an agent reports, and let the job know; trials handle their own reports."""
+        if not isinstance(item, Report):
+            return
+        job = self._job
+        record(item, job.rank_of(item.host) if job else None, self._context.log)
+        if job is None:
+            return
+        job.handle(item)
+        said = item.message.get("said", {})
+        if said.get("event") == "probe":
+            self._probes.append(said)
 
     # --- the job ----------------------------------------------------------------------------
 
@@ -112,238 +118,98 @@ class Stage:
         """Return the running job when it is what the arm wants, else a new one."""
         if self._job is not None and self._made_for == self._makings(arm, self._job):
             return self._job
-        self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
+        end_ranks(self._context)
         placement = place(arm.experiment, self._lab)
-        bench, log = self._context.bench, self._context.log
+        bench, log, inbox = self._context.bench, self._context.log, self._context.inbox
         if placement.fabric == "circuit":
-            self._wait(
+            inbox.in_worker(
                 "making the circuits",
                 lambda limit: make_circuits(bench, placement.circuits, log, limit),
-                _JOIN_LIMIT,
+                Deadline.after(_JOIN_LIMIT),
             )
         return self._start(arm, placement)
 
     def _start(self, arm: Arm, placement: Placement) -> RunningJob:
         """Start the ranks, connect them and probe the links."""
-        context = self._context
+        bench, inbox, log = self._context.bench, self._context.inbox, self._context.log
         job = RunningJob(
-            context.bench,
-            context.inbox,
-            placement.job,
-            self._seed,
-            heartbeat(arm),
-            placement.hosts,
-            placement.spares,
-            placement.fabric,
+            *(bench, inbox, placement.job, self._seed, heartbeat(arm)),
+            *(placement.hosts, placement.spares, placement.fabric),
         )
         if placement.asked:
-            job.requests = CircuitRequests(context.bench, context.log, placement.asked, job.tell)
-        self._job = job
-        probes: list[Mapping[str, Any]] = []
-        context.inbox.handler = lambda item: self._hear(item, job, probes)
-        self._time_a_start(job)
+            job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
+        self._job, self._probes = job, []
+        self._spares.time_start(job)
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
-        ready = context.inbox.wait(
-            lambda: len(probes) == len(job.hosts) or bool(job.failure), Deadline.after(_JOIN_LIMIT)
+        ready = inbox.wait(
+            lambda: len(self._probes) == len(job.hosts) or bool(job.failure),
+            Deadline.after(_JOIN_LIMIT),
         )
         if job.failure or not ready:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
-        self._link, self._cost = _slowest(probes), _usual(probes)
-        job.changes = _changes(probes)
+        self._links = links = ProbedLinks.of(self._probes)
+        job.changes = links.changes
         self._made_for = self._makings(arm, job)
-        if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(self._cost)):
+        if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
             for rank in range(len(job.hosts)):
                 job.tell(rank, {"do": "choose", "number": 1, "schedules": choices})
-        self._note_slow_links(arm)
+        self._note_slow_links(arm, links)
         return job
-
-    def _note_settings(self, arm: Arm) -> None:
-        """Write down what the numbers of the trial rest on."""
-        on_twin = self._tuning is not None
-        found = settings(arm, self._lab, self._physics(arm), self._link, on_twin=on_twin)
-        self._context.log.append("settings", arm.name, **found)
-
-    def _note_slow_links(self, arm: Arm) -> None:
-        """Say so when this machine is too busy to carry what its twin's ports should."""
-        rate = arm.of(self._lab).twin.rate
-        if self._tuning and self._link.bits_per_second < _ENOUGH * _PAYLOAD * rate:
-            text = (
-                f"the slowest link delivers {RATE.format(self._link.bits_per_second)}, where "
-                f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
-                "this machine is too busy, and its own slowness is in every number"
-            )
-            self._context.log.append("health", "links", text=text)
 
     def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
         """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
         found = arm.of(self._lab).twin if job.changes else None
         return arm.experiment.jobs, heartbeat(arm), found
 
-    def _time_a_start(self, job: RunningJob) -> None:
-        """Start a rank on a spare host and end it again: how long a cold spare will take."""
-        for host in job.spares[:1]:
-            began = now()
-            job.start_one(host, Deadline.after(_JOIN_LIMIT))
-            job.await_ready(host, Deadline.after(_JOIN_LIMIT))
-            self._start_seconds = now() - began
-            self._end_spare(job, host)
+    def _note_slow_links(self, arm: Arm, links: ProbedLinks) -> None:
+        """Say so when this machine is too busy to carry what its twin's ports should."""
+        rate, delivered = arm.of(self._lab).twin.rate, links.slowest.bits_per_second
+        if self._settings and delivered < _ENOUGH * _PAYLOAD * rate:
+            text = (
+                f"the slowest link delivers {RATE.format(delivered)}, where "
+                f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
+                "this machine is too busy, and its own slowness is in every number"
+            )
+            self._context.log.append("health", "links", text=text)
 
-    def _end_spare(self, job: RunningJob, host: str) -> None:
-        spare = self._context.bench.hosts[host]
-        self._wait(
-            f"ending the rank on {host}", lambda limit: spare.end_rank(SLOT, limit), _RANKS_LIMIT
-        )
-        job.processes.pop(host, None)
+    # --- what a trial has besides the job ---------------------------------------------------
 
-    def _hear(self, item: Any, job: RunningJob, probes: list[Mapping[str, Any]]) -> None:
-        if not isinstance(item, Report):
-            return
-        record(item, job.rank_of(item.host), self._context.log)
-        job.hear(item)
-        said = item.message.get("said", {})
-        if said.get("event") == "probe":
-            probes.append(said)
-
-    # --- before and after a trial -----------------------------------------------------------
-
-    def _prepare_spare(self, arm: Arm, job: RunningJob) -> None:
-        """Have the first spare's rank running, or no spare's, as the policy says."""
-        policy = arm.experiment.policy
-        standby = getattr(policy and policy.options, "standby", "cold")
-        warm = job.spares[:1] if standby == "warm" else ()
-        for host in job.spares:
-            if host in warm and host not in job.processes:
-                job.start_one(host, Deadline.after(_RANKS_LIMIT))
-            elif host not in warm and host in job.processes:
-                self._end_spare(job, host)
-        for host in warm:
-            job.await_ready(host, Deadline.after(_RANKS_LIMIT))
-
-    def _recovery(self, arm: Arm, job: RunningJob) -> Recovery | None:
+    def _executor(self, arm: Arm, job: RunningJob) -> PolicyExecutor | None:
         spec = arm.experiment.policy
         if spec is None:
             return None
         policy = kind("policies", spec.kind).load()(spec.options)
-        context = self._context
-        return Recovery(policy, context.bench, job, context.inbox, context.log)
+        return PolicyExecutor(policy, job, self._context.log)
 
     def _chooser(self, job: RunningJob) -> CollectiveChooser | None:
         if not isinstance(job.job, StepJob) or job.job.chooses is None:
             return None
         size = job.job.gradient_bytes(job.state_bytes)
-        return CollectiveChooser(job.job.chooses, size, self._cost, self._context.log, job.choose)
+        assert self._links is not None
+        log = self._context.log
+        return CollectiveChooser(job.job.chooses, size, self._links.cost, log, job.choose)
 
-    def _predictor(self, arm: Arm) -> Predict:
-        policy = arm.experiment.policy
-        cold = getattr(policy and policy.options, "standby", "cold") == "cold"
-        physics = self._physics(arm)
+    def _predictor(self, arm: Arm) -> Predictor:
+        assert self._links is not None
+        start, on_twin = self._spares.start_seconds, self._settings is not None
+        return Predictor(arm, self._links, self._physics(arm), start, on_twin)
 
-        def terms(fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
-            if isinstance(job.job, PredictableJob) or fault is None or not breaks(fault.kind):
-                return expected(job, arm, fault, self._cost, step)
-            under = partial(
-                predict,
-                fault.kind,
-                heartbeat=job.heartbeat,
-                state_bytes=job.state_bytes,
-                link=self._link,
-                step=step,
-                start=self._start_seconds if cold else 0.0,
-                hold=fault.hold or 0.0,
-            )
-            elsewhere = list(expectations(physics, under)) if self._tuning else []
-            return {**under(physics), "profiles": elsewhere}
+    def _apply_settings(self, arm: Arm) -> None:
+        if self._settings:
+            self._settings.follow(arm.of(self._lab))
 
-        return terms
+    def _note_settings(self, predictor: Predictor) -> None:
+        """Write down what the numbers of the trial rest on."""
+        arm, physics, link = predictor.arm, predictor.physics, predictor.links.slowest
+        found = settings(arm, self._lab, physics, link, on_twin=predictor.on_twin)
+        self._context.log.append("settings", arm.name, **found)
 
     def _physics(self, arm: Arm) -> Physics:
         """Return the delays of the twin, or on hardware those that the switches declare."""
-        if self._tuning:
-            twin = arm.of(self._lab).twin
-            return Physics(
-                twin.loss_of_signal, self._tuning.settle(self._context.bench.switches), twin.link_up
-            )
-        switches = self._context.bench.switches.values()
-        return Physics(0.0, max((s.capabilities.settle for s in switches), default=0.0), 0.0)
-
-    def _clear_up(self, job: RunningJob, boot: float, *, goes_on: bool) -> None:
-        """Bring every host back, and end a job that is broken or over."""
-        bench = self._context.bench
-        # The trial's policy must not take what follows for failures.
-        self._context.inbox.handler = lambda item: self._hear(item, job, [])
-        self._wait("asking the hosts", self._drop_silent_hosts, _ANSWER_LIMIT)
-        self._wait("giving power back", bench.power.give_all, _POWER_LIMIT)
-        for host in self.hosts:
-            if host not in bench.hosts:
-                job.processes.pop(host, None)
-                self._wait(f"opening {host}", partial(bench.reopen_host, host), boot)
-        job.spares = tuple(host for host in self.hosts if host not in job.hosts)
-        if not goes_on:
-            self._wait("ending the ranks", self._end_all_ranks, _RANKS_LIMIT)
-            self._job = None
-
-    def _drop_silent_hosts(self, deadline: Deadline) -> None:
-        """Forget the agents that do not answer; their hosts are opened anew, if they are there."""
-        bench = self._context.bench
-
-        def ask(name: str) -> None:
-            try:
-                bench.hosts[name].link.ask("alive", deadline)
-            except HostError as error:
-                text = f"its agent is given up after the trial: {error}"
-                self._context.log.append("note", name, text=text)
-                bench.drop_host(name)
-
-        side_by_side(ask, list(bench.hosts))
-
-    def _end_all_ranks(self, deadline: Deadline) -> None:
-        """Kill every rank and prove it gone; those of a host without power are."""
-        bench = self._context.bench
-        bench.drop_cut_hosts()
-        side_by_side(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
-
-    def _end_ranks_or_drop(self, deadline: Deadline) -> None:
-        """Kill every rank; a host that cannot prove it is asked by a new agent in the end."""
-        bench = self._context.bench
-        bench.drop_cut_hosts()
-
-        def end(name: str) -> None:
-            try:
-                bench.hosts[name].end_rank(SLOT, deadline)
-            except HostError as error:
-                text = f"its ranks are ended with its agent: {error}"
-                self._context.log.append("note", name, text=text)
-                bench.drop_host(name)
-
-        side_by_side(end, list(bench.hosts))
-
-    def _wait(self, what: str, action: Callable[[Deadline], _T], limit: float) -> _T:
-        """Do something that blocks in a worker, so that a signal ends the wait at once."""
-        deadline = Deadline.after(limit)
-        inbox = self._context.inbox
-        return inbox.result(inbox.submit(lambda: action(deadline)), deadline, what)
-
-
-def _usual(probes: list[Mapping[str, Any]]) -> Links:
-    """Return what messages cost between neighbours, by the median of the probes."""
-    there_and_back = statistics.median(probe["short_seconds"] for probe in probes)
-    per_byte = [probe["long_seconds"] / probe["long_bytes"] for probe in probes]
-    changes = _changes(probes)
-    delta = statistics.median(changes) if changes else 0.0
-    credit = statistics.median(probe.get("credit", 0.0) for probe in probes)
-    return Links(there_and_back / 2, statistics.median(per_byte), delta, credit)
-
-
-def _changes(probes: list[Mapping[str, Any]]) -> list[float]:
-    """Return what each change of circuits that the ranks timed took, by the median of the ranks."""
-    timed = [probe.get("changes", []) for probe in probes]
-    return [statistics.median(one) for one in zip(*timed, strict=True)]
-
-
-def _slowest(probes: list[Mapping[str, Any]]) -> LinkRate:
-    """Return what the slowest link delivers, and the credit that its short messages showed."""
-    worst = max(probes, key=lambda probe: probe["long_seconds"] / probe["long_bytes"])
-    rate = worst["long_bytes"] * 8 / worst["long_seconds"]
-    credit = worst["short_bytes"] - worst["short_seconds"] * rate / 8
-    return LinkRate(rate, max(0.0, credit))
+        switches = self._context.bench.switches
+        if self._settings is None:
+            settle = max((s.capabilities.settle for s in switches.values()), default=0.0)
+            return Physics(0.0, settle, 0.0)
+        twin = arm.of(self._lab).twin
+        return Physics(twin.loss_of_signal, self._settings.settle(switches), twin.link_up)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Timer
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from testbed.analysis.load import BUSY
 from testbed.bench.bench import Bench
 from testbed.bench.opening import opening_seconds
 from testbed.clock import Deadline
-from testbed.errors import EXIT_BUG, TestbedError
+from testbed.errors import TestbedError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.agent_reports import record
 from testbed.run.circuits import make_circuits, verify_paths
 from testbed.run.cleanup import Cleanup
+from testbed.run.context import RunContext
 from testbed.run.inbox import Inbox, Report
-from testbed.run.job_lifecycle import Stage
+from testbed.run.job_lifecycle import JobLifecycle
 from testbed.run.light_watch import LightWatch
 from testbed.run.pause_detector import PauseDetector
 from testbed.run.planning.plan import (
@@ -37,13 +37,11 @@ from testbed.run.planning.plan import (
 )
 from testbed.run.processor_load import Load
 from testbed.run.receivers import Receivers
+from testbed.run.run_end import append_run_end
 from testbed.run.run_leases import RunLeases
 from testbed.run.time_limits import RESTORE_LIMIT, longest_restore, time_limit
-from testbed.run.trial import RunContext
-from testbed.run.twin_settings import TwinControl
+from testbed.run.twin_control import TwinControl
 from testbed.schema import Experiment, Lab
-
-_T = TypeVar("_T")
 
 _OPEN_LIMIT = 20.0
 _SOON = 0.5
@@ -74,10 +72,10 @@ class Orchestrator:
         self._cleanup = Cleanup(inbox, log)
         self._pauses = PauseDetector(log)
         self._load = Load(on_twin=twin is not None)
-        context = RunContext(
-            self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin
+        self._context = RunContext(
+            *(self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin)
         )
-        self._stage = Stage(experiment, lab, context, plan.seed, twin)
+        self._jobs = JobLifecycle(experiment, lab, self._context, plan.seed, twin)
         self._run_leases = run_leases
         self._time: Timer | None = None
         self._light: LightWatch | None = None
@@ -85,27 +83,18 @@ class Orchestrator:
 
     def run(self) -> None:
         """Do the steps, then restore; how it went is in the log's `run.end`."""
-        self._inbox.handler = self._record
-        error, code, trace = "", 0, ""
+        problem: Exception | None = None
+        pause = ""
         try:
-            for step in self._plan.steps:
-                self._do(step)
-        except TestbedError as problem:
-            error, code = f"{problem}{self._pause()}", problem.exit_code
-        except Exception as problem:
-            error, code = f"{type(problem).__name__}: {problem}", EXIT_BUG
-            trace = traceback.format_exc()
-        self._restore()
-        self._log.append(
-            "run.end",
-            error=error,
-            exit_code=code,
-            cleanup="failed" if self._cleanup.failures else "verified",
-            left=self._cleanup.failures,
-            signals=list(self._inbox.signals),
-        )
-        if trace:
-            self._run_directory.write_text("traceback.txt", trace)
+            with self._inbox.handled_by(self._jobs.handle):
+                for step in self._plan.steps:
+                    self._do(step)
+        except Exception as error:
+            problem, pause = error, self._pause()
+        with self._inbox.handled_by(self._record):
+            self._restore()
+        signals, left = self._inbox.signals, self._cleanup.failures
+        append_run_end(self._log, self._run_directory, problem, left, signals, besides=pause)
 
     def _pause(self) -> str:
         """Return in words what every limit may have been missed for."""
@@ -126,18 +115,18 @@ class Orchestrator:
                 self._program(step)
             case VerifyPaths(ports):
                 self._log.append("phase", "prepare")
-                self._wait(
+                self._inbox.in_worker(
                     "verifying the paths",
-                    lambda: verify_paths(self._bench, ports, self._log),
+                    lambda limit: verify_paths(self._bench, ports, self._log),
                     Deadline.after(_OPEN_LIMIT),
                 )
             case StartJob():
                 self._note_load()
-                self._stage.start_first_job()
+                self._jobs.start_first_job()
                 self._log.append("phase", "trials")
             case RunTrial():
                 self._check_circuits()
-                self._play(step)
+                self._run_trial(step)
             case Restore():
                 return
             case _:
@@ -154,11 +143,11 @@ class Orchestrator:
             )
             self._log.append("health", "this machine", text=text.replace("%", " %", 1))
 
-    def _play(self, trial: RunTrial) -> None:
+    def _run_trial(self, trial: RunTrial) -> None:
         """Run a trial, and note how busy others kept the machine meanwhile."""
         self._log.trial = trial.number
-        self._load.others()  # what was before is nobody's
-        self._stage.play(trial, last=trial == self._plan.trials[-1])
+        self._load.others()  # what others took before is not the trial's
+        self._jobs.run_trial(trial, last=trial == self._plan.trials[-1])
         if (others := self._load.others()) is not None:
             self._log.append("load", "this machine", others=round(others, 4))
         self._receivers.note()
@@ -168,8 +157,8 @@ class Orchestrator:
         """Have all that the run needs before anything is opened; its time begins after that."""
         self._cleanup.push("leases", self._run_leases.give_back, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
-        settings = self._stage.settings(self._run_directory.id)
-        self._run_leases.take(self._bench, self._stage.hosts, optics, settings)
+        settings = self._jobs.needed_settings(self._run_directory.id)
+        self._run_leases.take(self._bench, self._jobs.hosts, optics, settings)
         seconds, restore = self._experiment.limits.run, longest_restore(self._plan)
         self._time = time_limit(seconds, self._inbox)
         text = f"ends within {seconds:g} s, and {restore:.0f} s more to take everything back"
@@ -184,61 +173,58 @@ class Orchestrator:
     def _open_instruments(self, step: OpenInstruments) -> None:
         optics = (*step.attenuators, *step.meters)
         names = (*step.switches, *step.power, *optics)
-        bench = self._bench
-        deadline = Deadline.after(opening_seconds(bench.lab, names, _OPEN_LIMIT))
+        bench, in_worker = self._bench, self._inbox.in_worker
         self._cleanup.push("instruments", lambda _: bench.close_instruments(), RESTORE_LIMIT)
-        self._wait(
+        in_worker(
             "opening the instruments",
-            lambda: bench.open_instruments(step.switches, step.power, deadline, optics=optics),
-            deadline,
+            lambda limit: bench.open_instruments(step.switches, step.power, limit, optics=optics),
+            Deadline.after(opening_seconds(bench.lab, names, _OPEN_LIMIT)),
         )
         self._lease_what_answered()
         deadline = Deadline.after(_OPEN_LIMIT)
-        hosts = self._stage.hosts
+        hosts = self._jobs.hosts
         self._receivers.refuse_destroyed(hosts)
         bench.open_fabric(port for port in bench.lab.wiring() if port.host in hosts)
-        circuits = self._stage.first_circuits
-        self._wait("reading the switches", lambda: bench.fabric.adopt(circuits, deadline), deadline)
+        circuits = self._jobs.first_circuits
+        in_worker("reading the switches", partial(bench.fabric.adopt, circuits), deadline)
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
-        bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
+        bench, in_worker = self._bench, self._inbox.in_worker
         for name in hosts:  # a secret that is not there is told before anything is changed
             bench.lab.hosts[name].revealed_environment()
         self._cleanup.push("agents", bench.close_hosts, RESTORE_LIMIT)
         self._cleanup.push("power", bench.power.give_all, RESTORE_LIMIT)
         if bench.lab.attenuators:
             self._cleanup.push("attenuation", bench.attenuation.restore_all, RESTORE_LIMIT)
-        self._wait("starting the agents", lambda: bench.start_agents(hosts, deadline), deadline)
+        start = partial(bench.start_agents, hosts)
+        in_worker("starting the agents", start, Deadline.after(_OPEN_LIMIT))
         self._lease_what_answered()
         deadline = Deadline.after(_OPEN_LIMIT)
-        what = "setting up the networks of the hosts"
-        self._wait(what, lambda: bench.set_up_hosts(hosts, deadline), deadline)
-        what = "looking at the light of the hosts"
-        self._wait(what, lambda: bench.look_at_health(hosts, deadline), deadline)
+        set_up, look = partial(bench.set_up_hosts, hosts), partial(bench.look_at_health, hosts)
+        in_worker("setting up the networks of the hosts", set_up, deadline)
+        in_worker("looking at the light of the hosts", look, deadline)
 
     def _program(self, step: ProgramCircuits) -> None:
-        bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
-        wanted = frozenset(step.circuits)
+        bench, wanted = self._bench, frozenset(step.circuits)
         undo = self._keep_circuits if self._experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)
-        self._wait(
+        self._inbox.in_worker(
             "making the circuits",
-            lambda: make_circuits(bench, wanted, self._log, deadline),
-            deadline,
+            lambda limit: make_circuits(bench, wanted, self._log, limit),
+            Deadline.after(_OPEN_LIMIT),
         )
         self._light = LightWatch(bench.fabric, self._log, self._inbox.stop)
 
     def _check_circuits(self) -> None:
         """Stop the run when somebody else has moved our light since our last change."""
-        fabric, deadline = self._bench.fabric, Deadline.after(_OPEN_LIMIT)
-        self._wait("reading the switches", lambda: fabric.check(deadline), deadline)
+        limit = Deadline.after(_OPEN_LIMIT)
+        self._inbox.in_worker("reading the switches", self._bench.fabric.check, limit)
 
     def _keep_circuits(self, _: Deadline) -> None:
         self._bench.fabric.keep()
 
     def _restore(self) -> None:
         self._log.trial = None  # what still comes belongs to no trial
-        self._inbox.handler = self._record
         if self._time:
             self._time.cancel()
         if self._light:
@@ -251,10 +237,6 @@ class Orchestrator:
         self._load.end()
         self._journal.close()
         self._inbox.close()
-
-    def _wait(self, what: str, action: Callable[[], _T], deadline: Deadline) -> _T:
-        """Do something that blocks in a worker, so that a signal ends the wait at once."""
-        return self._inbox.result(self._inbox.submit(action), deadline, what)
 
     def _record(self, item: object) -> None:
         if isinstance(item, Report):

@@ -1,4 +1,4 @@
-"""Whether this process stood still: stopped, starved of its machine, or asleep with it.
+"""Pauses of this process: stopped, starved of its machine, or asleep with it.
 
 What happens in the lab meanwhile is neither seen nor answered here, and hosts give up whoever says
 nothing. A trial around such a pause would measure the pause.
@@ -28,7 +28,7 @@ class PauseDetector:
         self._seen = boot_time()
         self._longest = 0.0
         self._over = Event()
-        self._thread = Thread(target=self._watch, name="standstill", daemon=True)
+        self._thread = Thread(target=self._watch, name="pauses", daemon=True)
         self._thread.start()
 
     def longest(self) -> float:
@@ -48,7 +48,7 @@ class PauseDetector:
             self._look()
 
     def _look(self) -> None:
-        """Note how long nobody has looked, if it is long."""
+        """Note how long ago the last look was, if that is long."""
         with self._lock:
             at = boot_time()
             pause, self._seen = at - self._seen, at

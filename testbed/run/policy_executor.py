@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import assert_never
 
-from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.control.protocol import (
+    Command,
     CommandFailed,
     Decide,
     Fence,
@@ -34,7 +34,6 @@ from testbed.errors import HostError, InstrumentError, TestbedError
 from testbed.record.log import EventLog
 from testbed.run.circuits import verify_links
 from testbed.run.fencing import Fencing
-from testbed.run.inbox import Inbox
 from testbed.run.running_job import RunningJob
 
 _LOOK_LIMIT = 5.0
@@ -46,16 +45,14 @@ class _Superseded(Exception):
     """Other circuits are wanted by now."""
 
 
-class Recovery:
+class PolicyExecutor:
     """A policy at work on the running job of one trial."""
 
-    def __init__(
-        self, policy: Policy, bench: Bench, job: RunningJob, inbox: Inbox, log: EventLog
-    ) -> None:
+    def __init__(self, policy: Policy, job: RunningJob, log: EventLog) -> None:
         self._policy = policy
-        self._bench = bench
+        self._bench = bench = job.bench
+        self._inbox = job.inbox
         self._job = job
-        self._inbox = inbox
         self._log = log
         ports = bench.lab.ports()
         fences = {host: bench.lab.fences(host) for host in bench.lab.hosts}
@@ -88,9 +85,9 @@ class Recovery:
         """Let the policy see something, and do what it says."""
         self._state, commands = self._policy.step(self._state, observation)
         for command in commands:
-            self._obey(command)
+            self._carry_out(command)
 
-    def _obey(self, command: Any) -> None:
+    def _carry_out(self, command: Command) -> None:
         match command:
             case ProbeHost(host, limit):
                 self._in_worker(lambda: self._probe(host, limit))
@@ -110,6 +107,8 @@ class Recovery:
             case GiveUp(reason):
                 self.happened, self.failure = True, reason
                 self._log.append("recovery.failed", reason=reason)
+            case _:
+                assert_never(command)
 
     def _in_worker(self, action: Callable[[], Observation | None]) -> None:
         def work() -> None:
@@ -155,7 +154,7 @@ class Recovery:
         )
 
     def _set_circuits(self, wanted: SetCircuits) -> Observation | None:
-        """Make circuits; what comes of a command after which another was given is nobody's."""
+        """Make circuits; the outcome of a command is dropped once another was given."""
         deadline = Deadline.after(_CHANGE_LIMIT)
         try:
             verdicts = verify_links(
@@ -195,9 +194,8 @@ class Recovery:
 
     def _prepare_spare(self, rank: int, host: str) -> None:
         job = self._job
-        if (
-            job.hosts[rank] in self._fencing.hosts
-        ):  # a spare that failed at its links still has its rank
+        # A spare that failed at its links still has its rank.
+        if job.hosts[rank] in self._fencing.hosts:
             job.processes.pop(job.hosts[rank], None)
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)

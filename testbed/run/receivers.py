@@ -6,19 +6,13 @@ The twin knows what arrives at every receiver, whatever switches and plans say o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from testbed.errors import LabError
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
+from testbed.run.twin_control import ReceiverReport
 from testbed.schema import Lab
-
-
-class ReceiverReport(Protocol):
-    """What a twin answers about its receivers."""
-
-    def destroyed(self) -> list[Mapping[str, Any]]:
-        """Return those that were destroyed: `port`, `dbm`, and `at`, a monotonic instant."""
 
 
 class Receivers:

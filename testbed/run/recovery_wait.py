@@ -10,7 +10,7 @@ from testbed.clock import Deadline, now
 from testbed.run.inbox import Inbox
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.plan import FaultPlan
-from testbed.run.policy_executor import Recovery
+from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob
 from testbed.run.step_pace import StepPace
@@ -26,10 +26,10 @@ class RecoveryWait:
     """The job of one trial after its fault."""
 
     def __init__(
-        self, job: RunningJob, recovery: Recovery | None, pace: StepPace, inbox: Inbox
+        self, job: RunningJob, executor: PolicyExecutor | None, pace: StepPace, inbox: Inbox
     ) -> None:
         self._job = job
-        self._recovery = recovery
+        self._executor = executor
         self._pace = pace
         self._inbox = inbox
         self.response: Response | None = None
@@ -39,8 +39,8 @@ class RecoveryWait:
     def broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
         of_programs = self._job.programs.failure if self._job.programs else ""
-        of_recovery = self._recovery.failure if self._recovery else ""
-        return of_recovery or of_programs or self._job.failure
+        of_policy = self._executor.failure if self._executor else ""
+        return of_policy or of_programs or self._job.failure
 
     def wait(
         self, plan: FaultPlan, responses: ResponseTracker, limit: float, deadline: Deadline
@@ -61,12 +61,12 @@ class RecoveryWait:
 
     @property
     def _is_repaired(self) -> bool:
-        return self._recovery is not None and self._recovery.is_over
+        return self._executor is not None and self._executor.is_over
 
     def _has_responded(self, responses: ResponseTracker) -> bool:
         """Tell whether the job came back or never went; no repair may be under way."""
-        if self._recovery and (self._recovery.happened or self._recovery.is_under_way):
-            return self._recovery.is_over
+        if self._executor and (self._executor.happened or self._executor.is_under_way):
+            return self._executor.is_over
         return responses.response != "not recovered"
 
     def wait_for_throughput(self, step_time: float, deadline: Deadline) -> str:
@@ -84,12 +84,12 @@ class RecoveryWait:
 
     def wait_for_calm(self, deadline: Deadline) -> str:
         """Leave no recovery half done: the next trial's policy would know nothing of it."""
-        recovery = self._recovery
-        if recovery is None:
+        executor = self._executor
+        if executor is None:
             return ""
 
         def calm() -> bool:
-            return bool(self.broken) or self._job.has_ended or not recovery.is_under_way
+            return bool(self.broken) or self._job.has_ended or not executor.is_under_way
 
         if not self._inbox.wait(calm, deadline):
             return "a recovery that began after the fault's own did not come to its end"

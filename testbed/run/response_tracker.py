@@ -1,4 +1,4 @@
-"""What a fault does to the running job, judged as the record will be: by the hosts' own stamps."""
+"""How the running job responds to a fault, judged as in the record: by the hosts' own stamps."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class ResponseTracker:
         self._steps: deque[Step] = deque(maxlen=_KEPT)
         self._known: Response | None = None
 
-    def hear(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         """Take an event of the trial."""
         if event.kind in KINDS and event.data["rank"] is not None:
-            self._hear_step(event)
+            self._add_step(event)
         elif event.kind in _MARKING:
             self._events.append(event)
             self._known = None
 
-    def _hear_step(self, event: Event) -> None:
+    def _add_step(self, event: Event) -> None:
         key = (event.data["generation"], event.data["step"])
         reports = self._reports.setdefault(key, [])
         reports.append(event)

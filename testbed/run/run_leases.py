@@ -1,4 +1,4 @@
-"""How a run comes to what it needs of the lab, keeps it, and gives it back last of all."""
+"""The leases of a run: taken first, kept up, and given back last of all."""
 
 from __future__ import annotations
 
@@ -61,15 +61,17 @@ class RunLeases:
         From now on the loss of a lease ends the run.
         """
         self._patience_ends = Deadline.after(self._patience)
-        looking_up = self._inbox.submit(lambda: needs(bench.lab, hosts, whole) | besides)
-        limit = Deadline.after(_TAKE_LIMIT)
-        wanted = self._inbox.result(looking_up, limit, "looking up the names of the lab")
+        wanted = self._inbox.in_worker(
+            "looking up the names of the lab",
+            lambda _: needs(bench.lab, hosts, whole) | besides,
+            Deadline.after(_TAKE_LIMIT),
+        )
 
         def take() -> Lease:
             self._lease = self._leases.take(wanted, self._reason, self._run)
             return self._lease
 
-        lease = self._won(take)
+        lease = self._take_patiently(take)
         lease.when_lost(self._inbox.stop)
         bench.hold(lease)
         self._log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
@@ -81,7 +83,7 @@ class RunLeases:
         patience.
         """
         began = now()
-        self._won(bench.lease_what_answered)
+        self._take_patiently(bench.lease_what_answered)
         return now() - began
 
     def before_cleanup(self, cleanup: Cleanup) -> None:
@@ -112,19 +114,19 @@ class RunLeases:
             )
         self._lease.release()
 
-    def _won(self, take: Callable[[], _T]) -> _T:
+    def _take_patiently(self, take: Callable[[], _T]) -> _T:
         """Try to take something until it is free or this run's patience is over."""
         told, began, patience = "", now(), self._patience_ends
         while True:
             try:
-                taken = self._tried(take)
+                taken = self._try_once(take)
             except Owed:
                 raise
             except BusyError as busy:
                 if self._lease is not None and self._lease.is_lost:
                     raise
                 if patience.passed and self._patience > 0:
-                    raise _in_vain(busy, now() - began) from busy
+                    raise _after_waiting(busy, now() - began) from busy
                 if patience.passed:
                     raise
                 if (holder := str(busy.args[0])) != told:
@@ -136,12 +138,12 @@ class RunLeases:
                 return taken
             self._inbox.pause(patience.within(_TRY))
 
-    def _tried(self, take: Callable[[], _T]) -> _T:
+    def _try_once(self, take: Callable[[], _T]) -> _T:
         """Try once, in a worker, so that a signal ends the wait for a store that is slow."""
-        deadline = Deadline.after(_TAKE_LIMIT)
-        return self._inbox.result(self._inbox.submit(take), deadline, "taking the leases")
+        limit = Deadline.after(_TAKE_LIMIT)
+        return self._inbox.in_worker("taking the leases", lambda _: take(), limit)
 
 
-def _in_vain(busy: BusyError, seconds: float) -> BusyError:
+def _after_waiting(busy: BusyError, seconds: float) -> BusyError:
     """Return the error that says besides how long somebody has been waited for."""
     return BusyError(f"{busy.args[0]}; waited {seconds:.1f} s in vain", hint=busy.hint)

@@ -1,9 +1,10 @@
-"""The running job: which host is which rank, what its ranks said last, and what they are told."""
+"""The running job: which host has which rank, and what its ranks report and are sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from testbed.bench.bench import Bench
@@ -17,7 +18,7 @@ from testbed.run.programs import Programs
 from testbed.schema import FabricKind
 
 SLOT = 0
-"""One rank runs on each host."""
+"""Which of a host's processes a rank is: one runs on each host."""
 
 START_LIMIT = 30.0
 _GRACE = 5.0
@@ -57,7 +58,7 @@ class RunningJob:
     generation: int = 0
     processes: dict[str, RankProcess] = field(default_factory=dict)
     done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    """By rank, its last word when the job has ended."""
+    """By rank, its last report, once the job has ended."""
     failed: dict[str, str] = field(default_factory=dict)
     """By host, why the process that was started there last cannot take part."""
     failure: str = ""
@@ -65,12 +66,12 @@ class RunningJob:
     programs: Programs | None = None
     """What the ranks run, where that is ordinary programs."""
     requests: CircuitRequests | None = None
-    """What the ranks ask the switch for, where they do."""
-    changes: list[float] = field(default_factory=list)
-    """The seconds of each change of circuits that they have timed."""
+    """The circuits that the ranks ask for, where they do."""
+    changes: tuple[float, ...] = ()
+    """The seconds of each change of circuits that its ranks have timed."""
 
     def __post_init__(self) -> None:
-        """Be ready to hear programs."""
+        """Prepare for the reports of programs, where the ranks run those."""
         if isinstance(self.job, ProgramJob):
             self.programs = Programs(self.job, self.bench, self.hosts, self.fabric)
 
@@ -82,11 +83,11 @@ class RunningJob:
 
     def start_one(self, host: str, deadline: Deadline) -> None:
         """Start a process as `start_process` does, in a worker: what ends a wait ends this."""
-        started = self.inbox.submit(lambda: self.start_process(host, deadline))
-        self.inbox.result(started, deadline, f"starting a rank on {host}")
+        start = partial(self.start_process, host)
+        self.inbox.in_worker(f"starting a rank on {host}", start, deadline)
 
     def start_process(self, host: str, deadline: Deadline) -> None:
-        """Start a process on a host and tell it all but its rank; it says `ready` later."""
+        """Start a process on a host and configure it; it reports `ready` later."""
         bench_host = self.bench.hosts[host]
         self.failed.pop(host, None)
         self.bench.guard.host(host)
@@ -165,17 +166,17 @@ class RunningJob:
         """Return the rank that a host is, or None for a spare."""
         return self.hosts.index(host) if host in self.hosts else None
 
-    def hear(self, report: Report) -> None:
-        """Keep what a rank or its agent said about how far it is."""
+    def handle(self, report: Report) -> None:
+        """Keep what a rank or its agent reports of its progress."""
         said = report.message.get("said", {})
         event = report.message["event"]
         if event == "exit":
             self.processes.pop(report.host, None)
             self.failed.setdefault(report.host, f"it ended with code {report.message['code']}")
         elif event == "rank" and report.host in self.processes:
-            self._hear_rank(self.processes[report.host], report.host, said)
+            self._handle_rank(self.processes[report.host], report.host, said)
 
-    def _hear_rank(self, process: RankProcess, host: str, said: Mapping[str, Any]) -> None:
+    def _handle_rank(self, process: RankProcess, host: str, said: Mapping[str, Any]) -> None:
         rank = self.rank_of(host)
         match said["event"]:
             case "ready":
@@ -196,20 +197,20 @@ class RunningJob:
             case "circuits" if self.requests and rank is not None:
                 self._serve(self.requests, rank, said)
             case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
-                self.programs.hear(rank, said)
+                self.programs.handle(rank, said)
 
     def _serve(self, requests: CircuitRequests, rank: int, said: Mapping[str, Any]) -> None:
         """Have circuits made that all ranks concerned have asked for, in a worker."""
 
-        def meet() -> None:
+        def fulfil() -> None:
             try:
-                requests.meet(said)
+                requests.fulfil(said)
             except Exception as error:  # a bug must end the trial, not leave the ranks waiting
                 self.failure = f"{type(error).__name__}: {error}"
             self.failure = self.failure or requests.failure
 
-        if requests.hear(rank, said):
-            self.inbox.submit(meet)
+        if requests.add(rank, said):
+            self.inbox.submit(fulfil)
 
     def tell(self, rank: int, message: Mapping[str, Any]) -> None:
         """Pass a message on to a rank."""

@@ -33,8 +33,8 @@ class StepPace:
         self._counts: dict[int, int] = {}
         self._took: dict[int, tuple[int, float]] = {}
 
-    def hear(self, rank: int, said: Mapping[str, Any], received: float) -> None:
-        """Take one rank's word on one step."""
+    def add_step(self, rank: int, said: Mapping[str, Any], received: float) -> None:
+        """Take one rank's report of one step."""
         generation = said["generation"]
         self._took[rank] = (generation, said["end"] - said["begin"])
         key = (generation, said["step"])
@@ -47,7 +47,7 @@ class StepPace:
             self._counts[generation] = self.steps(generation) + 1
 
     def _forget_before(self, generation: int) -> None:
-        """Forget what nobody asks for any more: steps never finished, ends of long ago."""
+        """Forget what is not needed any more: steps never finished, ends of old generations."""
         for abandoned in [key for key in self._finished if key[0] < generation]:
             del self._finished[abandoned]
         for old in [known for known in self._ends if known < generation - 1]:

@@ -1,4 +1,4 @@
-"""The settings of the twin around a run, which its arms may change and which are put back.
+"""The settings of the twin that a run is in: its arms may change them, and they are put back.
 
 Whatever runs in a twin needs its settings to stay: each run leases a part of them that is its own,
 and a run that changes them leases them as a whole, so that it has no other beside it.
@@ -6,22 +6,15 @@ and a run that changes them leases them as a whole, so that it has no other besi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
 
-from testbed.bench.permission import Guard
 from testbed.clock import Deadline
 from testbed.errors import BusyError, LabError
-from testbed.record.journal import Journal
 from testbed.record.lease_rules import Resource
-from testbed.run.cleanup import Cleanup
-from testbed.run.far_end_faults import FarEndControl
-from testbed.run.receivers import ReceiverReport
+from testbed.run.context import RunContext
+from testbed.run.twin_control import Settings, TwinControl
 from testbed.schema import Lab
-
-Settings = Mapping[str, Any]
-"""`settle` by switch, `loss_of_signal` and `link_up` in seconds, `sensitivity` in dBm."""
 
 SETTINGS = Resource("settings", name="settings of the twin")
 """All of them; a part of them is a run's that changes none."""
@@ -29,27 +22,12 @@ SETTINGS = Resource("settings", name="settings of the twin")
 _LIMIT = 10.0
 
 
-class TwinControl(FarEndControl, ReceiverReport, Protocol):
-    """The twin's own door, as far as a run inside the twin uses it."""
+class TwinSettings:
+    """What a run has changed of its twin's settings; put back at its end, or by `recover`."""
 
-    def settings_of(self, lab: Lab) -> Settings:
-        """Return what the twin of a lab is to be tuned to."""
-
-    def tuning(self) -> Settings:
-        """Return what the twin is tuned to now."""
-
-    def tune(self, settings: Settings) -> None:
-        """Tune the running twin."""
-
-
-class Tuning:
-    """What a run has tuned its twin to; as it was before at the end, or after `recover`."""
-
-    def __init__(self, twin: TwinControl, guard: Guard, journal: Journal, cleanup: Cleanup) -> None:
+    def __init__(self, twin: TwinControl, context: RunContext) -> None:
         self._twin = twin
-        self._guard = guard
-        self._journal = journal
-        self._cleanup = cleanup
+        self._context = context
         self._wanted: Settings = {}
         self._may_change = False
         self._is_promised = False
@@ -83,23 +61,23 @@ class Tuning:
             return
         if not self._may_change:
             raise BusyError(
-                f"the settings of the twin were changed behind our back: {dict(found)}",
+                f"the settings of the twin were changed by somebody else: {dict(found)}",
                 hint="find out who else uses this twin",
             )
         if not self._is_promised:
             self._promise(found)
-        self._guard.resource(SETTINGS)
+        self._context.bench.guard.resource(SETTINGS)
         self._twin.tune(self._wanted)
 
     def _promise(self, found: Settings) -> None:
-        entry = self._journal.promise("tuning", settings=found)
+        entry = self._context.journal.promise("tuning", settings=found)
         self._is_promised = True
-        self._cleanup.push("settings of the twin", self._undo(found, entry), _LIMIT)
+        self._context.cleanup.push("settings of the twin", self._undo(found, entry), _LIMIT)
 
     def _undo(self, found: Settings, entry: int) -> Callable[[Deadline], None]:
         def undo(_: Deadline) -> None:
-            self._guard.resource(SETTINGS)
+            self._context.bench.guard.resource(SETTINGS)
             self._twin.tune(found)
-            self._journal.settle(entry)
+            self._context.journal.settle(entry)
 
         return undo

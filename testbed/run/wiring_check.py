@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from functools import partial
 
 from testbed.bench.bench import Bench
 from testbed.bench.fabric import Fabric
@@ -223,14 +224,13 @@ def _checked(
     opening, limit = Deadline.after(_OPEN_LIMIT), Deadline.after(_CHECK_LIMIT)
     cleanup.push("instruments", lambda _: bench.close_instruments(), _CHANGE_LIMIT)
     switches = list(bench.lab.switches)
-    opened = inbox.submit(lambda: bench.open_instruments(switches, [], opening))
-    inbox.result(opened, opening, "opening the switches")
+    inbox.in_worker(
+        "opening the switches", lambda limit: bench.open_instruments(switches, [], limit), opening
+    )
     bench.lease_what_answered()
     cleanup.push("agents", bench.close_hosts, _CHANGE_LIMIT)
     hosts = sorted({port.host for port in bench.lab.wiring()})
-    inbox.result(
-        inbox.submit(lambda: bench.open_hosts(hosts, opening)), opening, "starting the agents"
-    )
+    inbox.in_worker("starting the agents", partial(bench.open_hosts, hosts), opening)
     check = WiringCheck(bench, journal, log, tell)
     running = inbox.submit(check.run)
     cleanup.push("circuit", lambda deadline: check.end(running, deadline), 2 * _CHANGE_LIMIT)

@@ -217,7 +217,7 @@ def test_a_program_that_repeats_what_its_environment_holds_is_masked(
     end = {"event": "program.end", "mono": 2.0, "code": 1, "left": 0, "left_out": 0}
     for said in (begin, complaint, end):
         record(Report("h0", {"event": "rank", "said": said}, 1.0), 0, bench._log)
-        programs.hear(0, said)
+        programs.handle(0, said)
     bench._hear("h0", {"event": "log", "line": f"KeyError: {planted.token!r}"}, 1.0)
     assert [e.data["argv"] for e in heard if e.kind == "program.begin"] == [
         ["run", "--at=https://***"]

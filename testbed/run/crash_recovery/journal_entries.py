@@ -1,4 +1,4 @@
-"""What the promises of a journal are about: in words, and as parts of the lab."""
+"""The promises of a journal: described in words, and the resources of the lab that they need."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from testbed.bench.needs import host_of, part_of, whole_of
+from testbed.clock import utc
 from testbed.record.journal import Entry
 from testbed.record.lease_rules import Resource
 from testbed.record.log import read_events
@@ -14,8 +15,13 @@ from testbed.run.twin_settings import SETTINGS
 from testbed.schema import Lab
 
 
-def what(promise: Mapping[str, Any]) -> str:
-    """Return in words what a promise is about."""
+def beginning(promises: Iterable[Entry]) -> dict[str, Any]:
+    """Return the data of `recover.begin` for a run with these promises."""
+    return {"utc": utc(), "promises": [describe(promise) for promise in promises]}
+
+
+def describe(promise: Mapping[str, Any]) -> str:
+    """Return in words what a promise will take back."""
     match promise:
         case {"undo": "circuits", "ports": dict(switches)}:
             return f"circuits of {', '.join(map(str, switches))}"
@@ -34,8 +40,8 @@ def what(promise: Mapping[str, Any]) -> str:
     return str(promise["undo"])
 
 
-def needed(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
-    """Yield what must not be anybody else's while these promises are kept."""
+def resources(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
+    """Yield what must be leased while these promises are kept."""
     for promise in promises:
         match promise:
             case {"undo": "circuits", "ports": dict(switches)}:
@@ -53,10 +59,10 @@ def needed(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
                 yield from host_of(lab, name)
 
 
-def alone(
+def exclusive_switches(
     lab: Lab, promise: Mapping[str, Any], inherited: Collection[Resource], run: RunDirectory
 ) -> list[str]:
-    """Return which switches of a promise nobody else can have used since its run had them whole.
+    """Return the switches of a promise that only its run can have used: it leased them as a whole.
 
     `inherited` is what the run still had leased when it was taken over.
     """

@@ -1,4 +1,4 @@
-"""Which far ends misbehave in the trials of an arm, out of the experiment's faults. Pure."""
+"""Which of an experiment's faults hits the job, and which far ends misbehave besides. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from testbed.errors import FileError
 from testbed.plugins import kind, nearest
 from testbed.run.planning.plan import FarEndFault
 from testbed.schema import Experiment, Fault, Lab
+
+JOB_FAULT = 0
+"""Which of an experiment's faults is that of the job: faults of switches are listed after it."""
+
+
+def job_fault(experiment: Experiment) -> Fault | None:
+    """Return the fault that hits the job, if there is one."""
+    first = next(iter(experiment.faults), None)
+    return None if first is None or is_of_far_end(first) else first
 
 
 def is_of_far_end(fault: Fault) -> bool:
@@ -46,7 +55,7 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
     for entry, fault in enumerate(experiment.faults):
         where = partial(experiment.source.where, "faults", entry)
         if not is_of_far_end(fault):
-            if entry:
+            if entry != JOB_FAULT:
                 raise FileError(
                     where(),
                     "a second fault of a job in one trial cannot be injected yet",
@@ -60,8 +69,8 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
         if fault.hold is not None:
             hint = "say how often it strikes, with 'count'"
             raise FileError(where("hold"), "a far end misbehaves until the trial ends", hint=hint)
-        main = experiment.faults[0]
-        if fault.at.step > main.at.step and not is_of_far_end(main):
+        main = job_fault(experiment)
+        if main and fault.at.step > main.at.step:
             message = f"it would begin after the {main.kind}, in step {main.at.step}"
             raise FileError(where("at", "step"), message, hint="let it begin before")
         yield FarEndFault(fault.kind, name, fault.at.step, entry)

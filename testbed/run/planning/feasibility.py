@@ -10,7 +10,7 @@ from typing import Any
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
 from testbed.plugins import nearest
-from testbed.run.planning.fault_plans import breaks, check_order, is_of_far_end
+from testbed.run.planning.fault_plans import JOB_FAULT, breaks, check_order, job_fault
 from testbed.run.planning.placement import Placement
 from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
 
@@ -57,13 +57,13 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
     """Refuse a fault that may not or cannot be injected, and trials that nothing would end."""
     experiment = arm.experiment
     check_order(experiment)
-    if not experiment.faults or is_of_far_end(experiment.faults[0]):
+    fault = job_fault(experiment)
+    if fault is None:
         return _check_end(arm, placement)
-    fault = experiment.faults[0]
     _check_permission(experiment, lab, fault, placement)
     if not breaks(fault.kind) and fault.hold is None and placement.job.endless:
         raise FileError(
-            experiment.source.where("faults", 0),
+            experiment.source.where("faults", JOB_FAULT),
             f"a trial of {arm.name} would never end: {fault.kind} breaks nothing, and job "
             f"{placement.name} has no last step",
             hint="give the fault `hold`, or the job `steps`",
@@ -88,7 +88,7 @@ def _check_end(arm: Arm, placement: Placement) -> None:
 
 def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement: Placement) -> None:
     """Refuse what may not or cannot be done to every host that may be a rank's in some trial."""
-    where = experiment.source.where("faults", 0, "kind")
+    where = experiment.source.where("faults", JOB_FAULT, "kind")
     for host in placement.used:
         if not lab.permits(fault.kind, host):
             raise FileError(
@@ -118,7 +118,7 @@ def _check_moment(experiment: Experiment, fault: Fault, placement: Placement) ->
     last = placement.job.last_step
     if last is not None and fault.at.step > last:
         raise FileError(
-            experiment.source.where("faults", 0, "at", "step"),
+            experiment.source.where("faults", JOB_FAULT, "at", "step"),
             f"job {placement.name} ends with step {last} (the first is 0), before the fault is due",
         )
 
@@ -127,7 +127,7 @@ def _check_target(
     experiment: Experiment, fault: Fault, placement: Placement, *, is_only_trial: bool
 ) -> None:
     target, hosts = fault.target, placement.hosts
-    where = experiment.source.where("faults", 0, "target")
+    where = experiment.source.where("faults", JOB_FAULT, "target")
     if target.rank is not None and target.rank >= len(hosts):
         raise FileError(where, f"{target} is none of the {len(hosts)} ranks")
     is_odd = target.kind == "port" and fault.kind not in _OF_A_PORT
@@ -147,7 +147,7 @@ def _check_target(
 
 
 def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
-    target, where = fault.target, experiment.source.where("faults", 0, "target")
+    target, where = fault.target, experiment.source.where("faults", JOB_FAULT, "target")
     if target.kind != "port":
         raise FileError(
             where, f"{fault.kind} hits a port, and {target} is none", hint="write it as 'h0.p1'"

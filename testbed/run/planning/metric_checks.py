@@ -1,4 +1,4 @@
-"""Checks that cannot mean anything, found in the experiment's file before anything runs. Pure."""
+"""Checks on metrics that no trial will have, found before anything runs. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from testbed.analysis.limits import NEAR, misfit
 from testbed.analysis.meaning import METRICS, PREDICTED, Meaning, is_of_size, meaning, own_metrics
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
+from testbed.run.planning.fault_plans import job_fault
 from testbed.schema import Arm, Condition, Experiment
 from testbed.schema.check import Problem, schema_error
 
@@ -113,11 +114,11 @@ def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -
 def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     """Return what the trials of an arm measure."""
     spec = arm.experiment
-    fault = next(iter(spec.faults), None)
+    fault = job_fault(spec)
     role = "" if fault is None else kind("faults", fault.kind).role
     has_delay = role == "slows"
     # Something that only slows a rank down can be recovered from once it is over.
-    has_fault = fault is not None and role != "far-end" and (not has_delay or bool(fault.hold))
+    has_fault = fault is not None and (not has_delay or bool(fault.hold))
     has_policy = has_fault and spec.policy is not None
     names = {name for names, there in (
         (_OF_A_FAULT, has_fault), (_OF_A_REPAIR, has_policy), (_OF_A_DELAY, has_delay),
@@ -130,7 +131,7 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
-    """Return the metrics that the model expects something of, as `run/job_lifecycle.py` asks it."""
+    """Return the metrics that the model expects something of, as `Predictor` asks it."""
     options = [job.options for job in spec.jobs.values()]
     if any(not hasattr(one, "measures") for one in options):
         return None

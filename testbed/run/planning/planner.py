@@ -9,10 +9,10 @@ from testbed.control.fence_order import fences
 from testbed.control.protocol import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Matching, crossing
-from testbed.run.on_paper import is_on_paper
-from testbed.run.planning.fault_plans import far_end_faults, is_of_far_end
+from testbed.run.planning.fault_plans import far_end_faults, job_fault
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.metric_checks import check_metrics
+from testbed.run.planning.model_experiments import is_model
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.plan import (
     Avoided,
@@ -39,9 +39,9 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     Raise FileError where the experiment asks for what the lab does not have or permit.
     """
     arms, count = experiment.arms(), repeat or experiment.trials
-    on_paper = is_on_paper(experiment)
+    computed = is_model(experiment)
     check_metrics(experiment)
-    if on_paper:
+    if computed:
         trials = tuple(RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count))
         return Plan(experiment.experiment, lab.lab, seed, trials)
     placements = {arm.name: place(arm.experiment, lab) for arm in arms}
@@ -161,9 +161,9 @@ def _trials(
 def _drawn_fault(
     experiment: Experiment, placement: Placement, chance: random.Random
 ) -> FaultPlan | None:
-    if not experiment.faults or is_of_far_end(experiment.faults[0]):
+    fault = job_fault(experiment)
+    if fault is None:
         return None
-    fault = experiment.faults[0]
     target = fault.target
     if target.kind == "random":
         rank = chance.randrange(len(placement.hosts))

@@ -81,6 +81,15 @@ def settings(
 
 def heartbeat(arm: Arm) -> float:
     """Return how long a rank may be silent, as the arm's policy says or without one."""
-    policy = arm.experiment.policy
-    limit: float = getattr(policy and policy.options, "heartbeat", HEARTBEAT)
+    limit: float = _policy_option(arm, "heartbeat", HEARTBEAT)
     return limit
+
+
+def standby(arm: Arm) -> str:
+    """Return how the arm's policy has its spares wait, `cold` where it does not say."""
+    return str(_policy_option(arm, "standby", "cold"))
+
+
+def _policy_option(arm: Arm, name: str, default: Any) -> Any:
+    policy = arm.experiment.policy
+    return getattr(policy and policy.options, name, default)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from testbed.errors import FileError
 from testbed.jobs.contracts import ProgramJob
 from testbed.plugins import kind
+from testbed.run.planning.fault_plans import JOB_FAULT
 from testbed.run.planning.placement import Placement
 from testbed.schema import Experiment, Lab
 
@@ -21,7 +22,7 @@ def command_lines(
         return ()
     if experiment.faults:
         raise FileError(
-            experiment.source.where("faults", 0),
+            experiment.source.where("faults", JOB_FAULT),
             f"job {placement.name} runs a program, which has no steps to break something in",
             hint="break a job of kind train or allreduce",
         )

@@ -46,17 +46,17 @@ def asks(number, of, circuits=1):
 
 def test_a_request_counts_when_all_concerned_have_made_it(bench, log):
     requests = CircuitRequests(bench, log, (), lambda rank, message: None)
-    assert not requests.hear(0, asks(1, [0, 1]))
-    assert not requests.hear(0, asks(2, [0, 2]))
-    assert requests.hear(1, asks(1, [0, 1]))
-    assert requests.hear(2, asks(2, [0, 2]))
-    assert requests.hear(3, asks(3, [3]))
+    assert not requests.add(0, asks(1, [0, 1]))
+    assert not requests.add(0, asks(2, [0, 2]))
+    assert requests.add(1, asks(1, [0, 1]))
+    assert requests.add(2, asks(2, [0, 2]))
+    assert requests.add(3, asks(3, [3]))
 
 
 def test_a_request_that_cannot_be_met_breaks_the_job(job, log):
     """Here no switch is open."""
     job.requests = CircuitRequests(job.bench, log, (frozenset(),), job.tell)
-    job.inbox.handler = job.hear
+    job.inbox.handler = job.handle
     for host in ("h0", "h1"):
         job.processes[host] = object()
         report = Report(host, {"event": "rank", "slot": 0, "said": asks(1, [0, 1], 0)}, 0.0)

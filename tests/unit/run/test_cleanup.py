@@ -346,7 +346,7 @@ def test_a_signal_ends_the_wait_for_what_nothing_was_touched_of_yet(house):
     touched = threading.Event()
 
     def act(deadline):
-        with house.cleanup.waiting.on():
+        with house.cleanup.wait.waiting():
             house.inbox.interrupt(signal.SIGINT)
             house.over.wait(LONG)
         touched.set()

@@ -58,7 +58,7 @@ class Watched:
                     "bytes": 1,
                     **stamps,
                 }
-                self.chooser.hear(Event(0, begin + 1.9, "step", f"rank {rank}", 0, data))
+                self.chooser.add_step(Event(0, begin + 1.9, "step", f"rank {rank}", 0, data))
             self.step += 1
 
     def written(self, kind):

@@ -26,7 +26,7 @@ from testbed.fabric.topology import ring
 from testbed.jobs.descriptors import TrainOptions
 from testbed.jobs.training import Train
 from testbed.run.inbox import Inbox
-from testbed.run.policy_executor import Recovery
+from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RankProcess, RunningJob
 
 FEW, ALL = (0, 2, 3, 19), 2000
@@ -59,8 +59,8 @@ class Course:
         self.job.generation = 1
         self.job.processes = {host: RankProcess("127.0.0.1", 1) for host in HOSTS}
         policy = Splice(SpliceOptions(probe=PROBE))
-        self.recovery = Recovery(policy, self.bench, self.job, self.inbox, log)
-        self.inbox.handler = self.recovery.observe
+        self.executor = PolicyExecutor(policy, self.job, log)
+        self.inbox.handler = self.executor.observe
         self.is_lost = False
         self.fenced, self.sabotaged = set(), False
         self.suspects = set()
@@ -210,7 +210,7 @@ class Course:
         if not unfenced or self.is_lost:
             return
         (host,) = unfenced
-        why = self.recovery.failure
+        why = self.executor.failure
         assert why, f"{host} was needed to be fenced, and was not"
         if "no permitted fence came up" in why:
             left = set(self.bench.lab.fences(host))

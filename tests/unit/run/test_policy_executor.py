@@ -25,7 +25,7 @@ from testbed.fabric.circuits import Circuit, HostPort
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
-from testbed.run.policy_executor import Recovery
+from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RankProcess
 
 NOTHING = frozenset()
@@ -58,12 +58,12 @@ class Repair:
     def __init__(self, bench, job, inbox, log):
         self.script = Script()
         self.inbox = inbox
-        self.recovery = Recovery(self.script, bench, job, inbox, log)
-        inbox.handler = self.recovery.observe
+        self.executor = PolicyExecutor(self.script, job, log)
+        inbox.handler = self.executor.observe
 
     def do(self, *commands):
         self.script.next = commands
-        self.recovery.observe(Fenced())
+        self.executor.observe(Fenced())
 
     def outcome(self):
         """Wait for the next observation and return it."""
@@ -134,7 +134,7 @@ class Slow:
 @pytest.fixture
 def slow(repair, monkeypatch):
     slow = Slow()
-    monkeypatch.setattr(repair.recovery._bench.fabric, "change", slow.change)
+    monkeypatch.setattr(repair.executor._bench.fabric, "change", slow.change)
     return slow
 
 
@@ -164,27 +164,27 @@ def test_a_change_that_failed_is_tried_once_more(repair, slow, tmp_path):
 
 def test_giving_up_is_the_reason_and_is_in_the_record(repair, tmp_path):
     repair.do(GiveUp("no spare host is left"))
-    assert repair.recovery.failure == "no spare host is left"
+    assert repair.executor.failure == "no spare host is left"
     (event,) = read_events(tmp_path / "log.jsonl")
     assert (event.kind, event.data["reason"]) == ("recovery.failed", "no spare host is left")
 
 
 def test_a_recovery_is_over_when_one_was_decided_and_none_is_under_way(repair):
-    assert not repair.recovery.is_over
+    assert not repair.executor.is_over
     repair.script.repairs = True
     repair.do(DECIDED)
-    assert not repair.recovery.is_over
+    assert not repair.executor.is_over
     repair.script.repairs = False
-    assert repair.recovery.is_over
+    assert repair.executor.is_over
 
 
 def test_a_false_alarm_before_the_fault_is_not_the_recovery_from_it(repair):
     repair.do(DECIDED)
-    assert repair.recovery.is_over
-    repair.recovery.await_fault()
-    assert not repair.recovery.is_over
+    assert repair.executor.is_over
+    repair.executor.await_fault()
+    assert not repair.executor.is_over
     repair.do(DECIDED)
-    assert repair.recovery.is_over
+    assert repair.executor.is_over
 
 
 def test_outcomes_are_observed_by_the_thread_that_waits(repair):

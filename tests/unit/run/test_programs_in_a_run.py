@@ -84,7 +84,9 @@ def running(bench, inbox):
 
 
 def say(job, host, event, **fields):
-    job.hear(Report(host, {"event": "rank", "said": {"event": event, "mono": 1.0, **fields}}, 0.0))
+    job.handle(
+        Report(host, {"event": "rank", "said": {"event": event, "mono": 1.0, **fields}}, 0.0)
+    )
 
 
 def end(job, host, **fields):

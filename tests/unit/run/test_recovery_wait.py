@@ -10,7 +10,7 @@ from testbed.control.splice import Splice
 from testbed.events import Event
 from testbed.run.inbox import Report
 from testbed.run.planning.plan import FaultPlan
-from testbed.run.policy_executor import Recovery
+from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.step_pace import StepPace
@@ -22,10 +22,10 @@ LONG = 300.0
 class Course:
     """The course of one trial of two ranks, told event by event; hosts share the log's clock."""
 
-    def __init__(self, job, inbox, recovery, kind="rank-freeze", hold=0.1):
+    def __init__(self, job, inbox, executor, kind="rank-freeze", hold=0.1):
         self.inbox = inbox
         self.pace = StepPace(2)
-        self.recovery_wait = RecoveryWait(job, recovery, self.pace, inbox)
+        self.recovery_wait = RecoveryWait(job, executor, self.pace, inbox)
         offsets = [self.event(0.0, "clock.offset", h, ahead=0.0, bound=0.0) for h in ("h0", "h1")]
         self.responses = ResponseTracker(2, Clocks(offsets))
         self.plan = FaultPlan(kind, 0, 8, 0.5, hold)
@@ -36,7 +36,7 @@ class Course:
         return Event(0, t, kind, subject, 0, data)
 
     def tell(self, t, kind, subject="", **data):
-        self.responses.hear(self.event(t, kind, subject, **data))
+        self.responses.handle(self.event(t, kind, subject, **data))
 
     def steps(self, first, numbers, every=0.1, kind="step"):
         for count, number in enumerate(numbers):
@@ -47,7 +47,7 @@ class Course:
                     "begin": end - every, "end": end, "collective": [end - 0.01, end],
                     "verified": True, "digest": "0", "bytes": 1, "size": 4096,
                 }  # fmt: skip
-                self.pace.hear(rank, said, end)
+                self.pace.add_step(rank, said, end)
                 self.tell(end, kind, f"rank {rank}", **said)
 
     def fault(self, t):
@@ -62,7 +62,7 @@ class Course:
 @pytest.fixture
 def spliced(bench, job, inbox, log):
     bench.open_fabric(())
-    return Recovery(Splice(SpliceOptions()), bench, job, inbox, log)
+    return PolicyExecutor(Splice(SpliceOptions()), job, log)
 
 
 @pytest.mark.parametrize("kind", ["step", "sample"])

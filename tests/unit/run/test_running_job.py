@@ -21,7 +21,7 @@ def ends(host, code=1):
 @pytest.fixture
 def seated(job):
     """A job whose processes were started and have said nothing yet."""
-    job.inbox.handler = job.hear
+    job.inbox.handler = job.handle
     for host in (*job.hosts, *job.spares):
         job.processes[host] = RankProcess()
     return job
@@ -62,57 +62,57 @@ def test_a_process_that_says_nothing_is_named_at_the_deadline(seated):
 
 
 def test_a_spare_that_cannot_start_does_not_break_the_job(seated):
-    seated.hear(says("h2", event="failed", why="MemoryError"))
+    seated.handle(says("h2", event="failed", why="MemoryError"))
     assert seated.failure == ""
     seated.hosts, seated.spares = ("h2", "h1"), ()
-    seated.hear(says("h2", event="failed", why="MemoryError"))
+    seated.handle(says("h2", event="failed", why="MemoryError"))
     assert seated.failure == ""
 
 
 @pytest.mark.parametrize("word", ["corrupt", "refused"])
 def test_a_rank_that_cannot_go_on_breaks_the_job_and_is_named(seated, word):
-    seated.hear(says("h1", event=word, why="the sum is wrong"))
+    seated.handle(says("h1", event=word, why="the sum is wrong"))
     assert seated.failure == f"rank 1 on h1 {word}: the sum is wrong"
 
 
 def test_the_job_is_as_far_as_its_slowest_rank(seated):
     assert seated.completed == 0
-    seated.hear(says("h0", event="step", step=4, generation=1))
+    seated.handle(says("h0", event="step", step=4, generation=1))
     assert seated.completed == 0
-    seated.hear(says("h1", event="step", step=3, generation=1))
+    seated.handle(says("h1", event="step", step=3, generation=1))
     assert seated.completed == 4
-    seated.hear(says("h1", event="sample", step=9, generation=1))
+    seated.handle(says("h1", event="sample", step=9, generation=1))
     assert seated.completed == 5
 
 
 def test_a_rank_that_ended_has_completed_nothing_any_more(seated):
     for host in seated.hosts:
-        seated.hear(says(host, event="step", step=4, generation=1))
+        seated.handle(says(host, event="step", step=4, generation=1))
     assert seated.completed == 5
-    seated.hear(ends("h1"))
+    seated.handle(ends("h1"))
     assert seated.completed == 0
 
 
 def test_a_spare_does_not_hold_the_job_back(seated):
     for host in seated.hosts:
-        seated.hear(says(host, event="step", step=4, generation=1))
+        seated.handle(says(host, event="step", step=4, generation=1))
     assert seated.processes["h2"].committed is None
     assert seated.completed == 5
 
 
 def test_a_rank_that_left_is_as_far_as_it_says(seated):
-    seated.hear(says("h0", event="left", committed=7, generation=1))
+    seated.handle(says("h0", event="left", committed=7, generation=1))
     assert seated.processes["h0"].committed == 7
 
 
 def test_the_job_has_ended_when_every_rank_says_so(seated):
-    seated.hear(says("h0", event="done", digest="abc"))
-    seated.hear(says("h2", event="done", digest="abc"))
+    seated.handle(says("h0", event="done", digest="abc"))
+    seated.handle(says("h2", event="done", digest="abc"))
     assert not seated.has_ended
-    seated.hear(says("h1", event="done", digest="abc"))
+    seated.handle(says("h1", event="done", digest="abc"))
     assert seated.has_ended
 
 
 def test_what_a_host_without_a_process_of_ours_says_is_not_kept(job):
-    job.hear(says("h0", **READY))
+    job.handle(says("h0", **READY))
     assert job.processes == {}

@@ -16,7 +16,7 @@ def at(instants, generation=1, first=0, pace=None):
     """Return a pace of one rank whose steps ended at these instants."""
     pace = pace or StepPace(1)
     for step, instant in enumerate(instants, start=first):
-        pace.hear(0, word(generation, step), instant)
+        pace.add_step(0, word(generation, step), instant)
     return pace
 
 
@@ -24,14 +24,14 @@ def test_a_step_ends_when_its_last_rank_says_so():
     pace = StepPace(3)
     for rank, received in ((2, 1.0), (0, 1.1), (1, 1.4)):
         assert pace.steps(1) == 0
-        pace.hear(rank, word(1, 0), received)
+        pace.add_step(rank, word(1, 0), received)
     assert pace.steps(1) == 1
 
 
 def test_a_rank_that_says_it_twice_counts_once():
     pace = StepPace(2)
-    pace.hear(0, word(1, 0), 1.0)
-    pace.hear(0, word(1, 0), 1.1)
+    pace.add_step(0, word(1, 0), 1.0)
+    pace.add_step(0, word(1, 0), 1.1)
     assert pace.steps(1) == 0
 
 
@@ -40,7 +40,7 @@ def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
     pace = StepPace(3)
     ends = []
     for instant, (rank, step) in enumerate(order):
-        pace.hear(rank, word(1, step), float(instant))
+        pace.add_step(rank, word(1, step), float(instant))
         ends += [float(instant)] * (pace.steps(1) - len(ends))
     last = {step: i for i, (_, step) in enumerate(order)}
     assert ends == sorted(map(float, last.values()))
@@ -48,10 +48,10 @@ def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
 
 def test_the_same_step_of_two_generations_is_two_steps():
     pace = StepPace(2)
-    pace.hear(0, word(1, 7), 1.0)
-    pace.hear(1, word(2, 7), 2.0)
+    pace.add_step(0, word(1, 7), 1.0)
+    pace.add_step(1, word(2, 7), 2.0)
     assert (pace.steps(1), pace.steps(2)) == (0, 0)
-    pace.hear(0, word(2, 7), 2.1)
+    pace.add_step(0, word(2, 7), 2.1)
     assert (pace.steps(1), pace.steps(2)) == (0, 1)
 
 
@@ -65,9 +65,9 @@ def test_the_time_of_a_step_is_the_median_within_one_generation():
 def test_before_two_steps_are_finished_their_time_is_what_the_slowest_rank_took():
     assert StepPace(1).step_time(1) == 0.0
     pace = StepPace(2)
-    pace.hear(0, word(1, 0, took=0.25), 3.0)
+    pace.add_step(0, word(1, 0, took=0.25), 3.0)
     assert pace.step_time(1) == 0.25
-    pace.hear(1, word(1, 0, took=0.5), 3.0)
+    pace.add_step(1, word(1, 0, took=0.5), 3.0)
     assert pace.step_time(1) == 0.5
     assert pace.step_time(2) == 0.0
 
@@ -104,9 +104,9 @@ def test_a_job_that_runs_for_days_takes_no_more_memory_than_one_of_an_hour():
     def size(steps):
         pace = StepPace(2)
         for step in range(steps):
-            pace.hear(0, word(step // 1000, step), float(step))
+            pace.add_step(0, word(step // 1000, step), float(step))
             if step % 1000 != 999:  # the last step of a generation is never finished
-                pace.hear(1, word(step // 1000, step), float(step))
+                pace.add_step(1, word(step // 1000, step), float(step))
         return len(pickle.dumps(pace))
 
     few = 100  # bytes for the number of steps of each generation

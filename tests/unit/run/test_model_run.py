@@ -10,7 +10,7 @@ from testbed.errors import FileError
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Inbox
-from testbed.run.on_paper import compute
+from testbed.run.model_run import compute
 from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 
