@@ -1,24 +1,26 @@
-"""What a fault is: two verbs, a promise, and a receipt.
+"""The contract of faults: inject, undo, the promise of the undo, and a receipt.
 
 `promise` names the undo before anything happens; `inject` does it and returns the interval in
-which it took effect; `receipt` recognises the word of an observer other than the injector;
+which it took effect; `receipt` recognises the report of an observer other than the injector;
 `undo` takes it back, is safe to call twice and without `inject`, and returns only when verified.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from testbed.bench.bench import Bench
+from testbed.bench.host import BenchHost
 from testbed.clock import Deadline
+from testbed.errors import HostError
 from testbed.fabric.circuits import Circuit, Matching
 
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """Who is hit: a rank, the host it is on, and the circuits of its job at that moment."""
+    """The target of a fault: a rank, its host, and the circuits of its job at that moment."""
 
     rank: int
     host: str
@@ -51,17 +53,17 @@ class Injected:
     clock: str = ""
     note: str = ""
     witness: str = ""
-    """Somebody other than the injector who has seen it already, as an instrument or a process."""
+    """An observer that has seen it already, as an instrument or a process; not the injector."""
     seen: float | None = None
-    """When, by the clock of `clock`, where the witness says so."""
+    """When the witness saw it, on the clock of `clock`; None where it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
     """An entry of the journal: what takes the fault back, on what.
 
-    `testbed recover` keeps one that names its `host`, for the agent there takes back all that
-    happened on it; of any other it says that a person must.
+    `testbed recover` takes back one that names its `host`, for the agent there undoes all that
+    happened on it; any other it reports as left to be done by hand.
     """
 
     kind: str
@@ -88,6 +90,17 @@ class Fault(Protocol):
         """Take it back and verify; raise UnsafeError when it could not be."""
 
 
+class OptionlessFault:
+    """A fault without options, whose undo is promised by the part of the bench that it uses."""
+
+    def __init__(self, options: Any) -> None:
+        """Take no options."""
+
+    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Promise nothing."""
+        return None
+
+
 def carrier_witness(victim: Victim, host: str, message: Mapping[str, Any]) -> str:
     """Return the port of another host that lost the victim's light, as `h1.p1 carrier`."""
     if message.get("event") != "carrier" or message["up"] or host == victim.host:
@@ -95,3 +108,15 @@ def carrier_witness(victim: Victim, host: str, message: Mapping[str, Any]) -> st
     port = f"{host}.{message['port']}"
     seen = {str(end) for circuit in victim.own_circuits for end in circuit.ends}
     return f"{port} carrier" if port in seen else ""
+
+
+def undo_on_rank(bench: Bench, victim: Victim, undo: Callable[[BenchHost], object]) -> None:
+    """Undo something on the victim's host, unless the rank there, or its agent, has ended."""
+    host = bench.hosts.get(victim.host)
+    if host is None:
+        return  # the agent has ended its ranks as it was given up
+    try:
+        undo(host)
+    except HostError as error:
+        if "no rank runs" not in str(error):
+            raise
