@@ -1,4 +1,4 @@
-"""Which AllReduce suits a job now: from who came last to the latest ones, by the cost model."""
+"""Choice of an AllReduce by the cost model, from the arrivals at the latest collectives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.collectives.cost import Links, cost
 from testbed.collectives.schedule import Schedule
 
 WINDOW = 5
-"""Collectives that are looked at. With eight ranks four of them must have the same last one."""
+"""Collectives that are looked at. With eight ranks, the same rank must be last in four of them."""
 
 CONFIDENT = 0.95
 """Confidence from which on a straggler counts as persistent."""
@@ -23,7 +23,7 @@ WORTH = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An AllReduce, and why it is that one."""
+    """An AllReduce, and the reason for choosing it."""
 
     schedule: Schedule
     straggler: Straggler | None
@@ -45,7 +45,7 @@ class Choice:
         return f"rank {self.straggler.rank} comes {self.straggler.gap:.3f} s after the others"
 
     def predict(self, step: float) -> dict[str, float]:
-        """Return what it should change where a step takes `step` seconds before the change."""
+        """Return the expected metrics where a step takes `step` seconds before the change."""
         share = self.present / step
         return {
             "communication_share": share,

@@ -1,4 +1,4 @@
-"""What the entry points name: every built-in policy, before any of its code is loaded."""
+"""Descriptors of the built-in policies: what entry points name, without their code."""
 
 from __future__ import annotations
 

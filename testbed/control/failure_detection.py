@@ -1,13 +1,13 @@
-"""From lost carriers, missed probes and ended lines to a verdict: what of a host has failed?
+"""Failure detection: lost carriers, unanswered probes and ended connections, weighed together.
 
-A host whose power is cut says nothing; its neighbours lose their carrier, and so would they if its
-fibres were pulled, or the switch restarted. What tells these apart is whether the host answers on
-the management side, so both hosts of a circuit are asked as soon as it goes dark.
+A host whose power is cut sends nothing; its neighbours lose their carrier, as they do when its
+fibres are pulled, or the switch restarts. The difference is whether the host answers on the
+management network, so both hosts of a circuit are probed as soon as it goes dark.
 
-One missed answer proves nothing: a line behind a jump host, or a busy host, is late for less. A
-host counts as dead when its outlet reads off; or when it was asked twice, or its agent's line
-ended, and its own circuits and no others are dark at their far ends. A host that is silent for long
-otherwise is unreachable, and only if all others answer: else the way to them may be broken.
+One unanswered probe proves nothing: a connection through a jump host, or a busy host, may be slow.
+A host is dead if its outlet is off; or if it did not answer two probes, or its agent's connection
+ended, and its own circuits and no others are dark at their far ends. A host that does not answer
+for long otherwise is unreachable, and only if all others answer: else the network may be broken.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from testbed.control.protocol import (
 )
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 
-_PATIENT = 20
+_PATIENCE = 20
 """How many probe limits a host gets that did not answer within one."""
 
-Seen = CarrierLost | HostAnswered | HostSilent | HostOff | AgentLost
+HostObservation = CarrierLost | HostAnswered | HostSilent | HostOff | AgentLost
 Commands = tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """A host that has failed, what of it is known, and that in words."""
+class HostFailure:
+    """A host that has failed, how, and the reason in words."""
 
     host: str
     failure: Failure
@@ -45,29 +45,29 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was noticed of the hosts of a job since all was well."""
+    """What was observed of the hosts of a job since it last ran without failures."""
 
     hosts: tuple[str, ...]
     circuits: Matching
     probe_limit: float
     dark: frozenset[HostPort] = frozenset()
-    """Ports that their own hosts report dark."""
+    """Ports whose own hosts report them dark."""
     probed: frozenset[str] = frozenset()
     answered: frozenset[str] = frozenset()
     silent: tuple[str, ...] = ()
     """Hosts that did not answer a probe, once for every probe since their last answer."""
     lost: frozenset[str] = frozenset()
-    """Hosts whose agent's line ended."""
+    """Hosts whose agent's connection ended."""
     off: str = ""
-    """A host whose outlet reads off."""
+    """A host whose outlet is off."""
 
     @classmethod
     def none(cls, hosts: tuple[str, ...], circuits: Matching, probe_limit: float) -> Evidence:
-        """Return the evidence of a job with which all is well."""
+        """Return the evidence of a job without failures."""
         return cls(hosts, circuits, probe_limit)
 
-    def with_(self, observation: Seen) -> tuple[Evidence, Commands]:
-        """Return the evidence with one observation more, and the probes that it calls for."""
+    def after(self, observation: HostObservation) -> tuple[Evidence, Commands]:
+        """Return the evidence with one more observation, and the probes that it requires."""
         match observation:
             case CarrierLost(port):
                 return self._with_dark(port)
@@ -75,12 +75,12 @@ class Evidence:
                 silent = tuple(other for other in self.silent if other != host)
                 return replace(self, answered=self.answered | {host}, silent=silent), ()
             case AgentLost(host) if host in self.hosts:
-                return replace(self, lost=self.lost | {host})._asked_anew(self.hosts)
+                return replace(self, lost=self.lost | {host})._probe_again(self.hosts)
             case HostOff(host) if host in self.hosts:
                 return replace(self, off=host), ()
             case HostSilent(host) if host in self.hosts:
                 return self._with_silent(host)
-        return self, ()  # a host of another time: it was probed before the circuits changed
+        return self, ()  # a host that has left the job: it was probed before the circuits changed
 
     def _with_dark(self, port: HostPort) -> tuple[Evidence, Commands]:
         ends = {e.host for c in self.circuits if port in c.ends for e in c.ends}
@@ -94,36 +94,36 @@ class Evidence:
         if host in self.lost or times > 2:
             return after, ()
         if times == 1:
-            return after, self._probes([host], _PATIENT)
-        return after._asked_anew(other for other in self.hosts if other not in after.silent)
+            return after, self._probes([host], _PATIENCE)
+        return after._probe_again(other for other in self.hosts if other not in after.silent)
 
-    def _asked_anew(self, hosts: Iterable[str]) -> tuple[Evidence, Commands]:
-        """Ask hosts again, whatever they answered before: is the way to them there?"""
+    def _probe_again(self, hosts: Iterable[str]) -> tuple[Evidence, Commands]:
+        """Probe hosts again, whatever they answered before: is the network to them there?"""
         asked = frozenset(hosts)
         after = replace(self, probed=self.probed | asked, answered=self.answered - asked)
-        return after, self._probes(asked, _PATIENT)
+        return after, self._probes(asked, _PATIENCE)
 
     def _probes(self, hosts: Iterable[str], patience: int) -> Commands:
         return tuple(ProbeHost(host, self.probe_limit * patience) for host in sorted(hosts))
 
     @property
-    def failed(self) -> Failed | None:
-        """Return the one host that has failed; None while none is known to, or several are."""
+    def failed(self) -> HostFailure | None:
+        """Return the one host that has failed; None while none or several may have."""
         if len(self.unreachable) != 1:
             return None
         host = self.unreachable[0]
         if host == self.off:
-            return Failed(host, "off", f"the outlet of {host} is off")
+            return HostFailure(host, "off", f"the outlet of {host} is off")
         if self.is_dead(host):
-            return Failed(host, "dead", f"{host} went dark and does not answer")
+            return HostFailure(host, "dead", f"{host} went dark and does not answer")
         if not self.answered >= {*self.hosts} - {host}:
             return None
         because = f"the agent of {host} is gone" if host in self.lost else f"{host} is silent"
-        return Failed(host, "unreachable", because)
+        return HostFailure(host, "unreachable", because)
 
     @property
     def unreachable(self) -> tuple[str, ...]:
-        """Return the hosts that are off, or do not answer, however long they are given."""
+        """Return the hosts that are off, or did not answer within any limit."""
         return tuple(
             host
             for host in self.hosts
@@ -142,7 +142,7 @@ class Evidence:
     def dark_between_living(self) -> frozenset[Circuit]:
         """Return dark circuits whose hosts both answered a probe, once all who were asked did.
 
-        That a host reported the darkness is no proof: it may have been its last word.
+        A host that reported a dark port may have failed right after that, so it is probed too.
         """
         if not self.probed <= self.answered:
             return frozenset()

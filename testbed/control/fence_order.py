@@ -1,9 +1,8 @@
-"""Which fence keeps a failed rank from taking part, among those that a lab permits of its host.
+"""The order in which fences are tried after a failure, among those that a lab permits of a host.
 
-What fails decides what is enough, and what is mild enough. A process that fails beside a living
-agent is ended. A host that is known to be dead loses its power, so that it stays so. A host of
-which nobody knows whether it lives is cut off first, which harms nothing on it, and loses its power
-only where all else is forbidden or has failed.
+A process that fails while its agent answers is ended. A host that is known to be dead loses its
+power, so that it stays dead. A host that may still run is isolated first, which harms nothing on
+it, and loses its power only if every other fence is forbidden or has failed.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from typing import Literal
 from testbed.control.protocol import Means
 
 Failure = Literal["rank", "dead", "unreachable", "off"]
-"""A rank ended or stands still, and its host's agent is there; a host is dark and does not answer;
-a host does not answer, or its agent's line ended; a host's outlet reads off."""
+"""A rank ended or is stopped, and its host's agent answers; a host is dark and does not answer;
+a host does not answer, or its agent's connection ended; a host's outlet is off."""
 
 _ORDER: dict[Failure, tuple[Means, ...]] = {
     "rank": ("process", "network", "power"),

@@ -1,4 +1,4 @@
-"""What a policy can observe and command; plain data on both sides."""
+"""The observations that a policy receives and the commands that it returns, as plain data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Literal, Protocol
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 
-# --- observations: what agents report ------------------------------------------------------
+# --- observations: reports of agents -------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class CarrierLost:
-    """A port of a host lost its carrier; its own agent says so."""
+    """A port of a host lost its carrier, as its own agent reports."""
 
     port: HostPort
 
@@ -48,7 +48,7 @@ class AgentLost:
     host: str
 
 
-# --- observations: what came of commands ---------------------------------------------------
+# --- observations: outcomes of commands ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class HostSilent:
 
 @dataclass(frozen=True, slots=True)
 class HostOff:
-    """The outlet of a host that did not answer reads off: nothing runs there."""
+    """The outlet of a host that did not answer is off: nothing runs there."""
 
     host: str
 
@@ -79,7 +79,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class FenceFailed:
-    """The fence that was commanded of a host did not come up, or may not be used any more."""
+    """The fence that was commanded for a host failed, or is not permitted any more."""
 
     host: str
     reason: str
@@ -89,7 +89,7 @@ class FenceFailed:
 class LinksGood:
     """The circuits read back, carry light, and both ends of each were identified.
 
-    `newcomer` is that of the command; empty means the present one.
+    `newcomer` is that of the command; if empty, the present one.
     """
 
     newcomer: str = ""
@@ -97,7 +97,7 @@ class LinksGood:
 
 @dataclass(frozen=True, slots=True)
 class RankLeft:
-    """A rank is out of the broken generation; `committed` steps are in its state."""
+    """A rank has left the broken generation; `committed` steps are in its state."""
 
     rank: int
     committed: int
@@ -105,7 +105,7 @@ class RankLeft:
 
 @dataclass(frozen=True, slots=True)
 class SpareReady:
-    """The replacement's process is up and waits to join; `host` empty means the present one."""
+    """The replacement's process runs and waits to join; if `host` is empty, the present one's."""
 
     host: str = ""
 
@@ -120,9 +120,9 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True)
 class CommandFailed:
-    """A command could not be carried out; `spare` when it was the spare that failed.
+    """A command could not be carried out; `spare` if the spare is to blame.
 
-    `newcomer` is the spare that the command was about; empty means the present one.
+    `newcomer` is the spare that the command brought in; if empty, the present one.
     """
 
     reason: str
@@ -152,13 +152,13 @@ Observation = (
 
 
 Means = Literal["power", "network", "process", "none"]
-"""How a victim is kept from taking part: its outlet is turned off; its circuits are taken down; its
-processes are ended by an agent; nothing is done, for its outlet reads off already."""
+"""How a victim is fenced: its outlet is turned off; its circuits are disconnected; its processes
+are ended by an agent; nothing is done, because its outlet is off already."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeHost:
-    """Ask a host's agent to answer within `limit` seconds; look at its outlet if it does not."""
+    """Ask a host's agent to answer within `limit` seconds; read its outlet if it does not."""
 
     host: str
     limit: float
@@ -166,7 +166,7 @@ class ProbeHost:
 
 @dataclass(frozen=True, slots=True)
 class Decide:
-    """State in the record what failed and what replaces it."""
+    """Record which host or circuit failed, and what replaces it."""
 
     because: str
     victim: str
@@ -175,7 +175,7 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Make sure, by these means and no others, that a rank can no longer take part."""
+    """Ensure, by these means and no others, that a rank can no longer take part."""
 
     rank: int
     host: str
@@ -214,7 +214,7 @@ class PrepareSpare:
 class Join:
     """Form a new generation that goes on after `committed` steps.
 
-    `restore` gives each rank that must be given the state the rank it comes from.
+    `restore` maps each rank that needs the state to the rank that sends it.
     """
 
     generation: int
@@ -225,7 +225,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """End the recovery: the reason is the trial's verdict."""
+    """End the recovery as failed, for this reason."""
 
     reason: str
 
@@ -235,7 +235,7 @@ Command = ProbeHost | Decide | Fence | SetCircuits | Leave | PrepareSpare | Join
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a policy starts from: a running job.
+    """The running job that a policy starts from.
 
     `hosts` are the ranks' hosts in rank order, `spares` the hosts that could replace one. `fences`
     are those that the lab permits of each host.
@@ -252,13 +252,10 @@ class Policy(Protocol):
     """A recovery policy, made from its options; states are its own frozen data."""
 
     def begin(self, situation: Situation) -> Any:
-        """Return the state for a job that runs undisturbed."""
+        """Return the state for a job that runs without failures."""
 
     def step(self, state: Any, observation: Observation) -> tuple[Any, tuple[Command, ...]]:
         """Return the next state and what to do."""
-
-    def circuits(self, state: Any) -> Matching:
-        """Return the circuits that the job should have now."""
 
     def is_recovering(self, state: Any) -> bool:
         """Tell whether a recovery is under way."""

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.control.protocol import (
-    AgentLost,
-    CarrierLost,
-    HeartbeatMissed,
-    Observation,
-    RankEnded,
-    RankLeft,
-    SpareReady,
-    StepDone,
-    ValuesCorrupt,
-)
+from testbed.control import protocol
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
@@ -61,32 +51,34 @@ def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
     return log.append("symptom", subject, at=report.received, source=event, **stamp, **message)
 
 
-def observation(report: Report, job: RunningJob) -> Observation | None:
+def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
     """Return what a report means to a policy, or None when it means nothing."""
     message, host = report.message, report.host
     rank = job.rank_of(host)
     match message["event"]:
         case "carrier" if not message["up"]:
-            return CarrierLost(HostPort(host, message["port"]))
+            return protocol.CarrierLost(HostPort(host, message["port"]))
         case "lost":
-            return AgentLost(host)
+            return protocol.AgentLost(host)
         case "exit" if rank is not None:
-            return RankEnded(rank, message["code"])
+            return protocol.RankEnded(rank, message["code"])
         case "heartbeat-missed" if rank is not None:
-            return HeartbeatMissed(rank)
+            return protocol.HeartbeatMissed(rank)
         case "rank" if rank is not None:
             return _of_rank(message["said"], host, rank, job)
     return None
 
 
-def _of_rank(said: Mapping[str, Any], host: str, rank: int, job: RunningJob) -> Observation | None:
+def _of_rank(
+    said: Mapping[str, Any], host: str, rank: int, job: RunningJob
+) -> protocol.Observation | None:
     match said["event"]:
         case "left" if said["committed"] is not None:
-            return RankLeft(rank, said["committed"])
+            return protocol.RankLeft(rank, said["committed"])
         case "ready":
-            return SpareReady(host)
+            return protocol.SpareReady(host)
         case "step" | "sample" if said["generation"] == job.generation:
-            return StepDone(rank, said["step"])
+            return protocol.StepDone(rank, said["step"])
         case "corrupt" | "refused":
-            return ValuesCorrupt(rank, said["why"])
+            return protocol.ValuesCorrupt(rank, said["why"])
     return None

@@ -10,26 +10,7 @@ from threading import Lock
 from typing import assert_never
 
 from testbed.clock import Deadline
-from testbed.control.protocol import (
-    Command,
-    CommandFailed,
-    Decide,
-    Fence,
-    GiveUp,
-    HostAnswered,
-    HostOff,
-    HostSilent,
-    Join,
-    Leave,
-    LinksGood,
-    Observation,
-    Policy,
-    PrepareSpare,
-    ProbeHost,
-    SetCircuits,
-    Situation,
-    SpareReady,
-)
+from testbed.control import protocol
 from testbed.errors import HostError, InstrumentError, TestbedError
 from testbed.record.log import EventLog
 from testbed.run.circuits import verify_links
@@ -48,7 +29,7 @@ class _Superseded(Exception):
 class PolicyExecutor:
     """A policy at work on the running job of one trial."""
 
-    def __init__(self, policy: Policy, job: RunningJob, log: EventLog) -> None:
+    def __init__(self, policy: protocol.Policy, job: RunningJob, log: EventLog) -> None:
         self._policy = policy
         self._bench = bench = job.bench
         self._inbox = job.inbox
@@ -56,12 +37,12 @@ class PolicyExecutor:
         self._log = log
         ports = bench.lab.ports()
         fences = {host: bench.lab.fences(host) for host in bench.lab.hosts}
-        situation = Situation(job.hosts, job.spares, ports, job.generation, fences)
+        situation = protocol.Situation(job.hosts, job.spares, ports, job.generation, fences)
         self._state = policy.begin(situation)
         self.happened = False
         """A recovery was begun."""
         self._fencing = Fencing(bench, log)
-        self._wanted: SetCircuits | None = None
+        self._wanted: protocol.SetCircuits | None = None
         """The circuits that were commanded last; an earlier command may still be under way."""
         self._changing = Lock()
         self.failure = ""
@@ -81,70 +62,70 @@ class PolicyExecutor:
         """Tell whether the job is being recovered now, from a fault or for a false alarm."""
         return self._policy.is_recovering(self._state)
 
-    def observe(self, observation: Observation) -> None:
+    def observe(self, observation: protocol.Observation) -> None:
         """Let the policy see something, and do what it says."""
         self._state, commands = self._policy.step(self._state, observation)
         for command in commands:
             self._carry_out(command)
 
-    def _carry_out(self, command: Command) -> None:
+    def _carry_out(self, command: protocol.Command) -> None:
         match command:
-            case ProbeHost(host, limit):
+            case protocol.ProbeHost(host, limit):
                 self._in_worker(lambda: self._probe(host, limit))
-            case Decide():
+            case protocol.Decide():
                 self._decided(command)
-            case Fence():
+            case protocol.Fence():
                 self._in_worker(lambda: self._fencing.put_up(command))
-            case SetCircuits():
+            case protocol.SetCircuits():
                 self._wanted = command
                 self._in_worker(lambda: self._set_circuits(command))
-            case Leave(ranks, generation):
+            case protocol.Leave(ranks, generation):
                 self._job.leave(ranks, generation)
-            case PrepareSpare(rank, host):
+            case protocol.PrepareSpare(rank, host):
                 self._prepare_spare(rank, host)
-            case Join(generation, _, committed, restore):
+            case protocol.Join(generation, _, committed, restore):
                 self._job.join(generation, committed, restore, probe=False)
-            case GiveUp(reason):
+            case protocol.GiveUp(reason):
                 self.happened, self.failure = True, reason
                 self._log.append("recovery.failed", reason=reason)
             case _:
                 assert_never(command)
 
-    def _in_worker(self, action: Callable[[], Observation | None]) -> None:
+    def _in_worker(self, action: Callable[[], protocol.Observation | None]) -> None:
         def work() -> None:
             try:
                 outcome = action()
             except TestbedError as error:
-                outcome = CommandFailed(str(error))
+                outcome = protocol.CommandFailed(str(error))
             except Exception as error:  # a bug must end the recovery, not leave it waiting
-                outcome = CommandFailed(f"{type(error).__name__}: {error}")
+                outcome = protocol.CommandFailed(f"{type(error).__name__}: {error}")
             if outcome is not None:
                 self._inbox.observe(outcome)
 
         self._inbox.submit(work)
 
-    def _probe(self, host: str, limit: float) -> Observation:
+    def _probe(self, host: str, limit: float) -> protocol.Observation:
         """Ask a host's agent; where it does not answer in time, have its outlet looked at."""
         agent = self._bench.hosts.get(host)
         if agent is None:  # it was given up while the probe waited for its turn
-            return HostSilent(host)
+            return protocol.HostSilent(host)
         try:
             agent.link.ask("alive", Deadline.after(limit + agent.link.usual_round_trip))
         except HostError:
             if self._bench.power.feeds(host):
                 self._in_worker(lambda: self._look(host))
-            return HostSilent(host)
-        return HostAnswered(host)
+            return protocol.HostSilent(host)
+        return protocol.HostAnswered(host)
 
-    def _look(self, host: str) -> Observation | None:
+    def _look(self, host: str) -> protocol.Observation | None:
         """Read a host's outlet, which changes nothing; one that cannot be read proves nothing."""
         try:
             is_off = self._bench.power.is_off(host, Deadline.after(_LOOK_LIMIT))
         except TestbedError:
             return None
-        return HostOff(host) if is_off else None
+        return protocol.HostOff(host) if is_off else None
 
-    def _decided(self, decision: Decide) -> None:
+    def _decided(self, decision: protocol.Decide) -> None:
         self.happened = True
         self._log.append(
             "recovery.decided",
@@ -153,7 +134,7 @@ class PolicyExecutor:
             replacement=decision.replacement,
         )
 
-    def _set_circuits(self, wanted: SetCircuits) -> Observation | None:
+    def _set_circuits(self, wanted: protocol.SetCircuits) -> protocol.Observation | None:
         """Make circuits; the outcome of a command is dropped once another was given."""
         deadline = Deadline.after(_CHANGE_LIMIT)
         try:
@@ -166,14 +147,14 @@ class PolicyExecutor:
             raise
         bad = [verdict for verdict in verdicts if not verdict.good]
         if not bad:
-            return LinksGood(wanted.newcomer)
+            return protocol.LinksGood(wanted.newcomer)
         reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
-        return CommandFailed(reason, wanted.newcomer in bad[0].hosts, wanted.newcomer)
+        return protocol.CommandFailed(reason, wanted.newcomer in bad[0].hosts, wanted.newcomer)
 
-    def _is_stale(self, wanted: SetCircuits) -> bool:
+    def _is_stale(self, wanted: protocol.SetCircuits) -> bool:
         return wanted is not self._wanted
 
-    def _change(self, wanted: SetCircuits, deadline: Deadline) -> None:
+    def _change(self, wanted: protocol.SetCircuits, deadline: Deadline) -> None:
         """Change the circuits; a switch that failed at it is read and told once more.
 
         That is no repetition: the second change is planned anew, from what the switch then shows.
@@ -200,14 +181,14 @@ class PolicyExecutor:
         job.hosts = (*job.hosts[:rank], host, *job.hosts[rank + 1 :])
         job.spares = tuple(spare for spare in job.spares if spare != host)
         if host in job.processes and job.processes[host].is_ready:
-            self._inbox.observe(SpareReady(host))
+            self._inbox.observe(protocol.SpareReady(host))
         elif host not in job.processes:
             self._in_worker(lambda: self._start_spare(host))
 
-    def _start_spare(self, host: str) -> Observation | None:
+    def _start_spare(self, host: str) -> protocol.Observation | None:
         """Start the spare's process; that it is ready, it says itself."""
         try:
             self._job.start_process(host, Deadline.after(_SPARE_LIMIT))
         except HostError as error:
-            return CommandFailed(str(error), spare=True, newcomer=host)
+            return protocol.CommandFailed(str(error), spare=True, newcomer=host)
         return None

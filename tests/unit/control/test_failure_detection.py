@@ -31,7 +31,7 @@ def weigh(*observations, circuits=RING):
     hosts = tuple(sorted({end.host for circuit in circuits for end in circuit.ends}))
     evidence, probes = Evidence.none(hosts, circuits, LIMIT), ()
     for observation in observations:
-        evidence, probes = evidence.with_(observation)
+        evidence, probes = evidence.after(observation)
     return evidence, probes
 
 
@@ -124,7 +124,7 @@ def test_the_order_in_which_a_death_is_seen_does_not_matter(seen):
 def test_a_restart_of_the_switch_never_makes_a_host_dead_that_was_late_once(seen):
     evidence = Evidence.none(HOSTS, RING, LIMIT)
     for observation in seen:
-        evidence, _ = evidence.with_(observation)
+        evidence, _ = evidence.after(observation)
         assert evidence.failed is None
 
 
