@@ -1,4 +1,4 @@
-"""What the entry points name: the job `collective`, before any of its code is loaded."""
+"""Descriptor of the job `collective`: what the entry point names, without its code."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from testbed.analysis.meaning import size_name
+from testbed.jobs.option_checks import check_counts, check_list, check_pairs, check_sizes
 from testbed.plugins import Kind
-from testbed.units import SIZE, Bytes
+from testbed.units import Bytes
 
 Library = Literal["gloo", "nccl"]
 """What torch.distributed can be told to carry bytes with; each has an AllReduce of its own."""
@@ -38,17 +39,12 @@ class CollectiveOptions:
     def __post_init__(self) -> None:
         """Refuse what gives no sample, and ranks that an algorithm cannot serve."""
         for name, least in (("ranks", 2), ("iterations", 1), ("warmup", 0)):
-            if (count := getattr(self, name)) < least:
-                raise ValueError(f"{name} must be at least {least}, not {count}")
-        _check_list("sizes", [SIZE.format(size) for size in self.sizes])
-        _check_list("algorithms", self.algorithms)
-        for size in self.sizes:
-            if size < 4 or size % 4:
-                raise ValueError(f"{size} bytes are no whole number of float32 values")
-        if self.ranks % 2 and "stragglar" in self.algorithms:
-            raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
+            check_counts(self, name, least=least)
+        check_sizes(self.sizes)
+        check_list("algorithms", self.algorithms)
+        check_pairs(self.ranks, *self.algorithms)
         if self.straggler is not None and not 0 <= self.straggler < self.ranks:
-            raise ValueError(f"rank {self.straggler} is none of the {self.ranks} ranks")
+            raise ValueError(f"rank {self.straggler} is not one of the {self.ranks} ranks")
         if len(self.libraries) > 1:
             raise ValueError("a rank can be in one library at a time, in gloo or in nccl")
 
@@ -93,14 +89,6 @@ def _beside_stragglar(algorithms: Sequence[str]) -> Iterator[str]:
     for name in algorithms:
         if name not in ("ring", "stragglar", *get_args(Library)):
             yield f"speedup_over_{name}"
-
-
-def _check_list(name: str, items: Sequence[str]) -> None:
-    if not items:
-        raise ValueError(f"{name} must name at least one")
-    for index, item in enumerate(items):
-        if item in items[:index]:
-            raise ValueError(f"{item} is listed twice")
 
 
 COLLECTIVE = Kind(

@@ -1,4 +1,4 @@
-"""What the entry points name: every built-in job, before any of its code is loaded."""
+"""Descriptors of the built-in jobs: what entry points name, without their code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.analysis.meaning import size_name
+from testbed.jobs.option_checks import check_counts, check_pairs, check_sizes
 from testbed.plugins import Kind
-from testbed.units import SIZE, BitRate, Bytes, Seconds
+from testbed.units import BitRate, Bytes, Seconds
 
 Topology = Literal["ring"]
 Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar"]
@@ -31,7 +32,7 @@ class TrainOptions:
     topology: Topology = "ring"
     collective: Collective = "ring"
     """What sums the gradients: the ring, which needs its neighbours only, or a schedule; with auto
-    the one that suits who comes late, by the cost model."""
+    the one that the cost model expects to be fastest with the ranks that are late."""
     straggler: int | None = None
     """The rank that stragglar and direct expect last; without it, the last rank."""
     steps: int | None = None
@@ -46,14 +47,16 @@ class TrainOptions:
     learning_rate: float = 1e-3
 
     def __post_init__(self) -> None:
-        """Refuse what no model can be."""
-        _check_counts(self, "ranks", "dim", "layers", "heads", "hidden", "sequence", "batch")
-        _check_counts(self, "spares", least=0)
+        """Refuse sizes that do not fit together."""
+        check_counts(self, "ranks", "dim", "layers", "heads", "hidden", "sequence", "batch")
+        check_counts(self, "spares", least=0)
         if self.steps is not None:
-            _check_counts(self, "steps")
+            check_counts(self, "steps")
         self._check_collective()
         if not (0 < self.learning_rate < math.inf):
-            raise ValueError(f"a learning_rate of {self.learning_rate:g} teaches nothing")
+            raise ValueError(
+                f"learning_rate must be above 0 and finite, not {self.learning_rate:g}"
+            )
         if self.dim % self.heads:
             raise ValueError(f"dim {self.dim} is not divisible by {self.heads} heads")
         if self.dim // self.heads % 2:
@@ -67,15 +70,14 @@ class TrainOptions:
 
     def _check_collective(self) -> None:
         if self.collective != "ring" and self.ranks < 2:
-            raise ValueError(f"{self.collective} is between ranks, and there is but one")
-        if self.collective == "stragglar" and self.ranks % 2:
-            raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
+            raise ValueError(f"{self.collective} takes two ranks or more, and there is only one")
+        check_pairs(self.ranks, self.collective)
         if self.straggler is None:
             return
         if self.collective not in ("direct", "stragglar"):
             raise ValueError(f"{self.collective} takes no straggler; direct and stragglar do")
         if not 0 <= self.straggler < self.ranks:
-            raise ValueError(f"rank {self.straggler} is none of the {self.ranks} ranks")
+            raise ValueError(f"rank {self.straggler} is not one of the {self.ranks} ranks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +93,10 @@ class AllReduceOptions:
     warmup: int = 5
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are no whole number of float32, and what gives no sample."""
-        _check_counts(self, "ranks", "iterations")
-        _check_counts(self, "spares", "warmup", least=0)
-        if not self.sizes:
-            raise ValueError("sizes must name at least one")
-        for index, size in enumerate(self.sizes):
-            if size < 4 or size % 4:
-                raise ValueError(f"{size} bytes are no whole number of float32 values")
-            if size in self.sizes[:index]:
-                raise ValueError(f"{SIZE.format(size)} is listed twice")
+        """Refuse sizes that do not consist of float32 values, and what gives no sample."""
+        check_counts(self, "ranks", "iterations")
+        check_counts(self, "spares", "warmup", least=0)
+        check_sizes(self.sizes)
 
     def measures(self) -> Iterator[str]:
         """Yield the metrics of its trials, but for those that a fault brings."""
@@ -129,25 +125,17 @@ class CollectiveModelOptions:
 
     def __post_init__(self) -> None:
         """Refuse ranks that an algorithm cannot serve, and links that carry nothing."""
-        if self.ranks < 2:
-            raise ValueError(f"ranks must be at least 2, not {self.ranks}")
+        check_counts(self, "ranks", least=2)
         if self.ranks > _MOST_RANKS:
             raise ValueError(f"ranks must be at most {_MOST_RANKS}, not {self.ranks}")
-        if self.ranks % 2 and "stragglar" in (self.algorithm, self.against):
-            raise ValueError(f"stragglar pairs its ranks, so {self.ranks} is no number of them")
+        check_pairs(self.ranks, self.algorithm, self.against)
         if not self.rate:
-            raise ValueError("a rate of 0 carries nothing")
+            raise ValueError("rate must be above 0")
 
     def measures(self) -> Iterator[str]:
         """Yield the metrics that it computes."""
         yield from ("total_time", "exposed_time", "speedup", "exposed_speedup", "rounds")
         yield from ("critical_delay",) if self.algorithm == "stragglar" else ()
-
-
-def _check_counts(options: TrainOptions | AllReduceOptions, *names: str, least: int = 1) -> None:
-    for name in names:
-        if (count := getattr(options, name)) < least:
-            raise ValueError(f"{name} must be at least {least}, not {count}")
 
 
 TRAIN = Kind(

@@ -68,7 +68,7 @@ def _number(name: str, text: str | None) -> float:
     value = float(text) if text is not None and _NUMBER.fullmatch(text) else math.inf
     if not math.isfinite(value):
         raise LabError(
-            f"the pattern of metric {name!r} caught {text!r:.40}, which is no number",
+            f"the pattern of metric {name!r} caught {text!r:.40}, which is not a number",
             hint="put its group around the number alone",
         )
     return value

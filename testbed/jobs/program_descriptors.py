@@ -1,4 +1,4 @@
-"""Ordinary programs as jobs, before any of their code is loaded: their options."""
+"""Descriptors of the jobs that run ordinary programs, without their code."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from testbed.jobs.descriptors import Topology
+from testbed.jobs.option_checks import check_counts
 from testbed.plugins import Kind, nearest
 from testbed.units import DIMENSIONS, Bytes
 
@@ -33,17 +34,17 @@ class Pattern:
     better: Better
 
     def __post_init__(self) -> None:
-        """Refuse what is no pattern with one group, and units that nobody knows."""
+        """Refuse a pattern without exactly one group, and unknown units."""
         if len(self.pattern) > LONGEST_PATTERN:
             raise ValueError(f"a pattern of {len(self.pattern)} characters is too long")
         try:
             groups = re.compile(self.pattern).groups
         except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"{self.pattern!r} is no regular expression: {error}") from None
+            raise ValueError(f"{self.pattern!r} is not a regular expression: {error}") from None
         if groups != 1:
             raise ValueError(f"{self.pattern!r} has {groups} groups, and the number must be in one")
         if self.unit not in (known := list(_FACTORS)):
-            raise ValueError(f"{self.unit!r} is no unit; {nearest(self.unit, known)}")
+            raise ValueError(f"{self.unit!r} is not a unit; {nearest(self.unit, known)}")
 
     @property
     def base(self) -> tuple[str, float]:
@@ -72,7 +73,7 @@ class CommandOptions:
 
     def __post_init__(self) -> None:
         """Refuse a program without a name."""
-        _check_common(self.ranks, self.command, self.metrics)
+        _check_program(self, self.command)
 
     def measures(self) -> tuple[str, ...]:
         """Return no metrics but those of `metrics`."""
@@ -95,12 +96,11 @@ class TorchrunOptions:
     topology: Topology = "ring"
 
     def __post_init__(self) -> None:
-        """Refuse a script without a name, and ports that nobody may listen on."""
-        _check_common(self.ranks, self.script, self.metrics)
-        if self.gpus < 1:
-            raise ValueError(f"gpus must be at least 1, not {self.gpus}")
+        """Refuse a script without a name, and ports that only root may listen on."""
+        _check_program(self, self.script)
+        check_counts(self, "gpus")
         if not 1024 <= self.port < 65536:
-            raise ValueError(f"{self.port} is no port from 1024 to 65535")
+            raise ValueError(f"{self.port} is not a port from 1024 to 65535")
 
     def measures(self) -> tuple[str, ...]:
         """Return no metrics but those of `metrics`."""
@@ -131,21 +131,17 @@ class NcclTestsOptions:
     topology: Topology = "ring"
 
     def __post_init__(self) -> None:
-        """Refuse programs that are none of nccl-tests, and sizes in no order."""
+        """Refuse programs that are not of nccl-tests, and sizes in the wrong order."""
         from testbed.analysis.nccl import COLLECTIVES, collective_of
 
         if collective_of(self.program) == "unknown":
             known = [f"{name}_perf" for name in COLLECTIVES]
             raise ValueError(
-                f"{self.program!r} is no program of nccl-tests; {nearest(self.program, known)}"
+                f"{self.program!r} is not a program of nccl-tests; {nearest(self.program, known)}"
             )
-        for name in ("ranks", "gpus", "iterations", "smallest"):
-            if (count := getattr(self, name)) < 1:
-                raise ValueError(f"{name} must be at least 1, not {count}")
-        if self.warmup < 0:
-            raise ValueError(f"warmup must be at least 0, not {self.warmup}")
-        if self.factor < 2:
-            raise ValueError(f"factor must be at least 2, not {self.factor}")
+        check_counts(self, "ranks", "gpus", "iterations", "smallest")
+        check_counts(self, "warmup", least=0)
+        check_counts(self, "factor", least=2)
         if self.largest < self.smallest:
             raise ValueError("largest is less than smallest")
 
@@ -159,18 +155,17 @@ class NcclTestsOptions:
         return ()
 
 
-def _check_common(ranks: int, command: tuple[str, ...], metrics: Mapping[str, Pattern]) -> None:
-    if ranks < 1:
-        raise ValueError(f"ranks must be at least 1, not {ranks}")
+def _check_program(options: CommandOptions | TorchrunOptions, command: tuple[str, ...]) -> None:
+    check_counts(options, "ranks")
     if not command or not command[0]:
         raise ValueError("there is no program to run")
     if any("\0" in word for word in command):
-        raise ValueError("no argument of a program can hold a NUL")
-    if len(metrics) > MOST_METRICS:
-        raise ValueError(f"{len(metrics)} metrics are more than {MOST_METRICS}")
-    for name in metrics:
+        raise ValueError("an argument of a program cannot hold a NUL")
+    if len(options.metrics) > MOST_METRICS:
+        raise ValueError(f"{len(options.metrics)} metrics are more than {MOST_METRICS}")
+    for name in options.metrics:
         if not _METRIC.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a metric, as 'throughput'")
+            raise ValueError(f"{name!r} is not a name for a metric, such as 'throughput'")
 
 
 COMMAND = Kind(

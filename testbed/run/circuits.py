@@ -107,7 +107,7 @@ def _hear(
         log.append("link.good", str(circuit), host=near.host, mono=value["mono"])
         return LinkVerdict(circuit, True, "")
     seen = ", ".join(".".join(port) for port in value["seen"])
-    detail = f"{seen} answered" if seen else "nobody answered at its other end"
+    detail = f"{seen} answered" if seen else "no port answered at its other end"
     return LinkVerdict(circuit, False, detail)
 
 

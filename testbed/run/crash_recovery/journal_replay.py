@@ -195,7 +195,9 @@ class JournalReplay:
 
         def open_one(name: str) -> TestbedError | None:
             if name not in self._lab.instruments():
-                return UnsafeError(f"{name} is no instrument of the lab", hint="look at it by hand")
+                return UnsafeError(
+                    f"{name} is not an instrument of the lab", hint="look at it by hand"
+                )
             try:
                 limit = deadline.within(opening_seconds(self._lab, [name], _OPEN_LIMIT))
                 self._bench.open_instruments([name], (), limit)

@@ -65,7 +65,9 @@ def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
         name = str(fault.target)
         if name not in lab.switches:
             hint = nearest(name, list(lab.switches))
-            raise FileError(where("target"), f"{name!r} is no switch of lab {lab.lab}", hint=hint)
+            raise FileError(
+                where("target"), f"{name!r} is not a switch of lab {lab.lab}", hint=hint
+            )
         if fault.hold is not None:
             hint = "say how often it strikes, with 'count'"
             raise FileError(where("hold"), "a far end misbehaves until the trial ends", hint=hint)

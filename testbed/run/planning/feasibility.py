@@ -129,12 +129,12 @@ def _check_target(
     target, hosts = fault.target, placement.hosts
     where = experiment.source.where("faults", JOB_FAULT, "target")
     if target.rank is not None and target.rank >= len(hosts):
-        raise FileError(where, f"{target} is none of the {len(hosts)} ranks")
+        raise FileError(where, f"{target} is not one of the {len(hosts)} ranks")
     is_odd = target.kind == "port" and fault.kind not in _OF_A_PORT
     if is_odd or (target.host and target.host not in hosts):
         raise FileError(
             where,
-            f"{target} is no rank's host",
+            f"{target} is not the host of a rank",
             hint="write 'random', 'rank 2' or one of " + ", ".join(hosts),
         )
     moves_on = placement.job.endless and experiment.policy is not None
@@ -150,13 +150,13 @@ def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
     target, where = fault.target, experiment.source.where("faults", JOB_FAULT, "target")
     if target.kind != "port":
         raise FileError(
-            where, f"{fault.kind} hits a port, and {target} is none", hint="write it as 'h0.p1'"
+            where, f"{fault.kind} hits a port, and {target} is not one", hint="write it as 'h0.p1'"
         )
     port = HostPort(target.host, target.port)
     if port not in (wiring := lab.wiring()):
         known = sorted(map(str, wiring))
         raise FileError(
-            where, f"{port} is no port of lab {lab.lab}", hint=nearest(str(port), known)
+            where, f"{port} is not a port of lab {lab.lab}", hint=nearest(str(port), known)
         )
     if not {wiring[port].tx, wiring[port].rx} & lab.attenuated().keys():
         raise FileError(

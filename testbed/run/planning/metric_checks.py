@@ -51,7 +51,7 @@ class _ArmMetrics:
         if metric in self.known or (self.any_size and is_of_size(metric)):
             return "", ""
         if metric not in METRICS and not is_of_size(metric):
-            return f"{metric!r} is no metric", nearest(metric, [*self.known, *METRICS])
+            return f"{metric!r} is not a metric", nearest(metric, [*self.known, *METRICS])
         hint = nearest(metric, list(self.known))
         for names, there, lack in (
             (_OF_A_FAULT, self.has_fault, "nothing is broken in its trials"),

@@ -135,7 +135,7 @@ def _choose_hosts(experiment: Experiment, lab: Lab, name: str, count: int) -> tu
         if host not in lab.hosts:
             raise FileError(
                 where,
-                f"{host!r} is no host of lab {lab.lab}",
+                f"{host!r} is not a host of lab {lab.lab}",
                 hint=nearest(host, list(lab.hosts)),
             )
         if host in set_aside:

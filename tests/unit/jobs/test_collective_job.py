@@ -51,14 +51,14 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
     ("changes", "error"),
     [
         ({"ranks": 1}, "ranks must be at least 2"),
-        ({"ranks": 7}, "stragglar pairs its ranks, so 7 is no number of them"),
+        ({"ranks": 7}, "stragglar pairs its ranks, so their number must be even, not 7"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"sizes": ()}, "sizes must name at least one"),
-        ({"sizes": (6,)}, "6 bytes are no whole number of float32"),
+        ({"sizes": (6,)}, "6 bytes are not a whole number of float32"),
         ({"sizes": (4096, 4096)}, "4 KiB is listed twice"),
         ({"algorithms": ("ring", "ring")}, "ring is listed twice"),
         ({"executor": "gloo", "algorithms": ("nccl",)}, "in one library at a time"),
-        ({"straggler": 8}, "rank 8 is none of the 8 ranks"),
+        ({"straggler": 8}, "rank 8 is not one of the 8 ranks"),
     ],
 )
 def test_what_cannot_be_run_is_refused(changes, error):

@@ -222,11 +222,11 @@ def test_giant_output_is_read():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"pattern": "("}, "is no regular expression"),
+        ({"pattern": "("}, "is not a regular expression"),
         ({"pattern": "at [0-9]+"}, "has 0 groups"),
         ({"pattern": "(a)(b)"}, "has 2 groups"),
         ({"pattern": "(" + "a" * 600 + ")"}, "too long"),
-        ({"unit": "Mbits"}, "'Mbits' is no unit; did you mean 'Mbit/s'"),
+        ({"unit": "Mbits"}, "'Mbits' is not a unit; did you mean 'Mbit/s'"),
     ],
 )
 def test_what_is_no_pattern_is_refused(change, complaint):
@@ -287,7 +287,7 @@ def test_what_is_no_output_of_nccl_tests_is_refused():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"program": "iperf3"}, "'iperf3' is no program of nccl-tests"),
+        ({"program": "iperf3"}, "'iperf3' is not a program of nccl-tests"),
         ({"program": "all_reduce_prof"}, "did you mean 'all_reduce_perf'"),
         ({"gpus": 0}, "gpus must be at least 1"),
         ({"iterations": 0}, "iterations must be at least 1"),
@@ -324,7 +324,7 @@ jobs:
         ("better: higher", "better: higher, worse: 1", r"e\.yaml:10:.*worse"),
         ("better: higher", "better: faster", r"e\.yaml:10:60: .*unknown word 'faster'"),
         ('["true"]', "[]", r"e\.yaml:6:.*no program to run"),
-        ("rate:", "Rate:", r"e\.yaml:6:.*'Rate' is no name of a metric"),
+        ("rate:", "Rate:", r"e\.yaml:6:.*'Rate' is not a name for a metric"),
         ("kind: command", "kind: command\n    gpus: 8", r"e\.yaml:7:.*gpus"),
     ],
 )

@@ -163,11 +163,11 @@ def test_a_limit_of_another_dimension_is_an_error_at_its_place(refusals, job, ch
             TRAIN,
             "recoverytime",
             FAULT,
-            "'recoverytime' is no metric; did you mean 'recovery_time'?",
+            "'recoverytime' is not a metric; did you mean 'recovery_time'?",
         ),
         (COLLECTIVE, "speedup_over_direct", "", "did you mean 'speedup_over_rhd'?"),
         (COLLECTIVE, "total_ring_2mib", "", "did you mean 'total_ring_1mib'?"),
-        (COMMAND, "ttr", "", "'ttr' is no metric; did you mean 'rtt'?"),
+        (COMMAND, "ttr", "", "'ttr' is not a metric; did you mean 'rtt'?"),
         (COMMAND, "busbw_1mib", "", "does not measure it; known: rtt, hits"),
     ],
 )

@@ -127,9 +127,9 @@ def test_what_only_a_job_that_runs_can_be_given_is_refused(
     ("instead", "words"),
     [
         ("ranks: 1", "ranks must be at least 2, not 1"),
-        ("ranks: 7", "stragglar pairs its ranks, so 7 is no number of them"),
+        ("ranks: 7", "stragglar pairs its ranks, so their number must be even, not 7"),
         ("ranks: 8192", "ranks must be at most 4096"),
-        ("ranks: 8, rate: 0 Gbit/s", "a rate of 0 carries nothing"),
+        ("ranks: 8, rate: 0 Gbit/s", "rate must be above 0"),
     ],
 )
 def test_what_no_model_can_be_made_of_is_refused(tmp_path, instead, words):

@@ -42,7 +42,7 @@ def test_a_plan_says_what_every_host_runs(desk):
 def test_a_metric_of_a_program_can_be_checked_and_a_misspelt_one_is_named(desk):
     undisturbed(desk).plan()
     desk.change("experiment", "  rate: {every", "  rat: {every")
-    assert "'rat' is no metric; did you mean 'rate'" in desk.refusal()
+    assert "'rat' is not a metric; did you mean 'rate'" in desk.refusal()
 
 
 def test_a_metric_of_a_program_has_a_name_of_its_own(desk):
@@ -188,7 +188,7 @@ def test_the_first_failure_is_the_one_that_is_told(running):
 def test_what_cannot_be_read_is_an_error_of_the_trial(running):
     output(running, "h0", "rate fast\n")
     end(running, "h0")
-    with pytest.raises(LabError, match="caught 'fast', which is no number"):
+    with pytest.raises(LabError, match="caught 'fast', which is not a number"):
         list(running.programs.readings())
 
 

@@ -311,7 +311,7 @@ def test_what_is_still_changed_stays_leased(run):
         ("mirror", {}, "nothing here knows how to take back 'mirror'"),
         ("outlet", {"unit": "pdu", "outlet": "9", "on": True}, "feeds no host of the lab"),
         ("outlet", {}, "cannot be understood"),
-        ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is no instrument"),
+        ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is not an instrument"),
         ("circuits", {"ports": {"ocs": ["x"]}}, "cannot be understood"),
         ("attenuation", {"attenuator": "voa", "channel": 3, "decibels": 1.0}, "no fibre"),
     ],
