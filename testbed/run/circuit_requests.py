@@ -7,6 +7,7 @@ had to send over the circuits that go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from testbed.bench.bench import Bench
@@ -21,19 +22,18 @@ _LIMIT = 10.0
 Tell = Callable[[int, Mapping[str, Any]], object]
 
 
+@dataclass(slots=True)
 class CircuitRequests:
     """What the ranks of one job ask for; `circuits` are all that they may ask for, by number."""
 
-    def __init__(
-        self, bench: Bench, log: EventLog, circuits: Sequence[Matching], tell: Tell
-    ) -> None:
-        """Take what passes a message on to a rank as `tell`."""
-        self._bench, self._log = bench, log
-        self._circuits = circuits
-        self._tell = tell
-        self._asked: dict[tuple[int, int], set[int]] = {}
-        self.failure = ""
-        """Why a request could not be fulfilled, when one could not."""
+    bench: Bench
+    log: EventLog
+    circuits: Sequence[Matching]
+    tell: Tell
+    """Sends a message to a rank."""
+    failure: str = ""
+    """Why a request could not be fulfilled, when one could not."""
+    _asked: dict[tuple[int, int], set[int]] = field(default_factory=dict)
 
     def add(self, rank: int, said: Mapping[str, Any]) -> bool:
         """Take a rank's request; tell whether all ranks that it names have made it now."""
@@ -47,16 +47,16 @@ class CircuitRequests:
 
     def fulfil(self, said: Mapping[str, Any]) -> None:
         """Make the circuits and tell the ranks that asked; blocks. `failure` says what failed."""
-        began, wanted = now(), self._circuits[said["circuits"]]
-        there = self._bench.fabric.circuits
+        began, wanted = now(), self.circuits[said["circuits"]]
+        there = self.bench.fabric.circuits
         try:
             make_circuits(
-                self._bench, wanted, self._log, Deadline.after(_LIMIT), verify=wanted - there
+                self.bench, wanted, self.log, Deadline.after(_LIMIT), verify=wanted - there
             )
         except TestbedError as error:
             self.failure = f"circuits that the ranks asked for could not be made: {error}"
             return
         answer = {key: said[key] for key in ("generation", "number")}
         for rank in said["of"]:
-            self._tell(rank, {"do": "lit", **answer})
-        self._log.append("circuits.lit", seconds=now() - began, circuits=said["circuits"], **answer)
+            self.tell(rank, {"do": "lit", **answer})
+        self.log.append("circuits.lit", seconds=now() - began, circuits=said["circuits"], **answer)

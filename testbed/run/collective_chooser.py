@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from testbed.analysis.clocks import Clocks, Instant
 from testbed.analysis.steps import finished_steps, step_time
@@ -17,6 +18,7 @@ Reports = Mapping[int, Event]
 """By rank, its report of one step."""
 
 
+@dataclass(slots=True)
 class CollectiveChooser:
     """Watch the steps of a job that begins with a schedule; send its ranks one that is faster.
 
@@ -24,21 +26,16 @@ class CollectiveChooser:
     follow one once all have received it. Only steps after the last change count.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        size: int,
-        links: Links,
-        log: EventLog,
-        tell: Callable[[int, Schedule], None],
-    ) -> None:
-        self._schedule, self._size, self._links = schedule, size, links
-        self._log, self._tell = log, tell
-        self._number = 0
-        self._said = ""
-        self._clocks = Clocks(())
-        self._open: dict[int, dict[int, Event]] = {}
-        self._window: deque[Reports] = deque(maxlen=WINDOW)
+    schedule: Schedule
+    size: int
+    links: Links
+    log: EventLog
+    tell: Callable[[int, Schedule], None]
+    _number: int = 0
+    _said: str = ""
+    _clocks: Clocks = field(default_factory=lambda: Clocks(()))
+    _open: dict[int, dict[int, Event]] = field(default_factory=dict)
+    _window: deque[Reports] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
     def set_clocks(self, clocks: Clocks) -> None:
         """Take what was measured of the hosts' clocks."""
@@ -51,11 +48,11 @@ class CollectiveChooser:
             return  # begun before the last change
         reports = self._open.setdefault(data["step"], {})
         reports[data["rank"]] = step
-        if len(reports) == self._schedule.ranks:
+        if len(reports) == self.schedule.ranks:
             self._window.append(self._open.pop(data["step"]))
             arrivals = [found for reports in self._window if (found := self._arrivals(reports))]
             if len(arrivals) == WINDOW:
-                self._decide(choose(arrivals, self._schedule, self._size, self._links))
+                self._decide(choose(arrivals, self.schedule, self.size, self.links))
 
     def _arrivals(self, reports: Reports) -> dict[int, Instant] | None:
         """Return when each rank entered the collective; None where a clock was not measured."""
@@ -68,13 +65,13 @@ class CollectiveChooser:
 
     def _decide(self, choice: Choice) -> None:
         """Write down what is new, and tell the ranks what has changed."""
-        changes = choice.schedule is not self._schedule
+        changes = choice.schedule is not self.schedule
         straggler = choice.straggler and choice.straggler.rank
         what = f"{choice.schedule.name} {straggler}"
         if what == self._said:
             return
         self._said = what
-        self._log.append(
+        self.log.append(
             "collective.chosen",
             choice.schedule.name,
             choice=self._number + changes,
@@ -86,15 +83,15 @@ class CollectiveChooser:
         if changes:
             self._predict(choice)  # before anything changes
             self._number += 1
-            self._schedule = choice.schedule
+            self.schedule = choice.schedule
             self._window.clear()
             self._open.clear()
-            self._tell(self._number, choice.schedule)
+            self.tell(self._number, choice.schedule)
 
     def _predict(self, choice: Choice) -> None:
         events = [report for reports in self._window for report in reports.values()]
-        before = step_time(finished_steps(events, self._clocks, self._schedule.ranks))
+        before = step_time(finished_steps(events, self._clocks, self.schedule.ranks))
         if before:
-            links = {"alpha": self._links.alpha, "beta": self._links.beta}
+            links = {"alpha": self.links.alpha, "beta": self.links.beta}
             values = choice.predict(before)
-            self._log.append("prediction", choice.schedule.name, values=values, **links)
+            self.log.append("prediction", choice.schedule.name, values=values, **links)

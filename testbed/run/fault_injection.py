@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
@@ -43,22 +44,22 @@ def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim
     return None if rank is None else Victim(rank, host, SLOT, circuits, plan.port)
 
 
+@dataclass(eq=False)
 class FaultInjection:
     """A fault and its victim. Its undo is journalled as this is made, before anything happens."""
 
-    def __init__(
-        self,
-        plan: FaultPlan,
-        fault: Fault,
-        victim: Victim,
-        context: RunContext,
-        responses: ResponseTracker,
-    ) -> None:
-        self._plan, self._fault, self._victim = plan, fault, victim
-        self._context, self._log = context, context.log
-        self._responses = responses
-        self.receipt = ""
-        """The observer that has seen the fault, besides the injector."""
+    plan: FaultPlan
+    fault: Fault
+    victim: Victim
+    context: RunContext
+    responses: ResponseTracker
+    receipt: str = ""
+    """The observer that has seen the fault, besides the injector."""
+
+    def __post_init__(self) -> None:
+        """Write the undo into the journal and the clean-up."""
+        fault, victim, context = self.fault, self.victim, self.context
+        self._log = context.log
         bench, journal = context.bench, context.journal
         undo = fault.promise(bench, victim)
         entry = journal.promise(undo.kind, **undo.arguments) if undo else None
@@ -68,18 +69,20 @@ class FaultInjection:
             if entry is not None:
                 journal.settle(entry)
 
-        self._undo = context.cleanup.push(f"{plan.kind} of {victim.host}", take_back, _UNDO_LIMIT)
+        self._undo = context.cleanup.push(
+            f"{self.plan.kind} of {victim.host}", take_back, _UNDO_LIMIT
+        )
 
     def inject(self, deadline: Deadline) -> None:
         """Let the fault happen; the record has the interval in which it took effect."""
-        victim, bench = self._victim, self._context.bench
+        victim, bench = self.victim, self.context.bench
 
         def inject(deadline: Deadline) -> Injected:
-            bench.guard.fault(self._plan.kind, victim.host)
-            return self._fault.inject(bench, victim, deadline)
+            bench.guard.fault(self.plan.kind, victim.host)
+            return self.fault.inject(bench, victim, deadline)
 
         what = f"injecting into {victim.host}"
-        injected = self._context.inbox.in_worker(what, inject, deadline)
+        injected = self.context.inbox.in_worker(what, inject, deadline)
         stamps = self._stamps(injected)
         self._append("fault.inject", victim.host, rank=victim.rank, **stamps)
         if injected.witness and not self.receipt:
@@ -92,9 +95,9 @@ class FaultInjection:
     def take_back(self) -> None:
         """End the fault and verify it; the record has the interval in which it ended."""
         sent = now()
-        self._context.cleanup.run_now(self._undo)
+        self.context.cleanup.run_now(self._undo)
         interval = {"sent": self._log.at(sent), "done": self._log.at(now())}
-        self._append("fault.undo", self._victim.host, fault=self._plan.kind, **interval)
+        self._append("fault.undo", self.victim.host, fault=self.plan.kind, **interval)
 
     def look_for_receipt(self, report: Report, event: Event | None, clocks: Clocks) -> None:
         """See whether an agent's report proves the fault, while nothing has proved it yet."""
@@ -104,7 +107,7 @@ class FaultInjection:
         if event and event.kind == "step":
             arrived = clocks.instant(event, event.data["collective"][0])
             message |= {"arrived": arrived.middle} if arrived else {}
-        self.receipt = self._fault.receipt(self._victim, report.host, message)
+        self.receipt = self.fault.receipt(self.victim, report.host, message)
         if self.receipt:
             mono = report.message.get("said", report.message)["mono"]
             where = {"host": report.host, "mono": mono}
@@ -113,17 +116,17 @@ class FaultInjection:
     def await_receipt(self) -> None:
         """Wait a moment for somebody to see the fault; the record says so when nobody does."""
         limit = Deadline.after(_RECEIPT_LIMIT)
-        if not self._context.inbox.wait(lambda: bool(self.receipt), limit):
+        if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
             self._log.append("note", "receipt", text="nobody but the injector saw the fault")
 
     def _append(self, kind_: str, subject: str, at: float | None = None, **data: Any) -> None:
         """Write down what happened to the fault; it counts for what the job does then."""
-        self._responses.handle(self._log.append(kind_, subject, at=at, **data))
+        self.responses.handle(self._log.append(kind_, subject, at=at, **data))
 
     def _stamps(self, injected: Injected) -> dict[str, Any]:
-        name = self._plan.kind
+        name = self.plan.kind
         data: dict[str, Any] = {"fault": name, "note": injected.note, "breaks": breaks(name)}
-        data["held"] = self._plan.hold is not None
+        data["held"] = self.plan.hold is not None
         if injected.clock:
             return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
         return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from threading import Timer
 from typing import assert_never
@@ -48,53 +49,49 @@ _SOON = 0.5
 """Seconds that taking leases takes where nobody is waited for."""
 
 
+@dataclass(eq=False)
 class Orchestrator:
     """One run: it opens the bench, does the plan's steps and gives everything back."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        experiment: Experiment,
-        lab: Lab,
-        run: RunDirectory,
-        log: EventLog,
-        inbox: Inbox,
-        twin: TwinControl | None,
-        run_leases: RunLeases,
-    ) -> None:
-        self._plan = plan
-        self._experiment = experiment
-        self._log = log
-        self._inbox = inbox
-        self._run_directory = run
-        self._journal = Journal(run.journal)
-        self._bench = Bench(lab, run, self._journal, log, inbox.listen)
+    plan: Plan
+    experiment: Experiment
+    lab: Lab
+    directory: RunDirectory
+    log: EventLog
+    inbox: Inbox
+    twin: TwinControl | None
+    run_leases: RunLeases
+
+    def __post_init__(self) -> None:
+        """Make what the steps work with; nothing is opened yet."""
+        log, inbox, twin = self.log, self.inbox, self.twin
+        self._journal = Journal(self.directory.journal)
+        self._bench = Bench(self.lab, self.directory, self._journal, log, inbox.listen)
         self._cleanup = Cleanup(inbox, log)
         self._pauses = PauseDetector(log)
         self._load = Load(on_twin=twin is not None)
-        self._context = RunContext(
-            *(self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin)
+        context = RunContext(
+            self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin
         )
-        self._jobs = JobLifecycle(experiment, lab, self._context, plan.seed, twin)
-        self._run_leases = run_leases
+        self._jobs = JobLifecycle(self.experiment, self.lab, context, self.plan.seed, twin)
         self._time: Timer | None = None
         self._light: LightWatch | None = None
-        self._receivers = Receivers(lab, twin, log)
+        self._receivers = Receivers(self.lab, twin, log)
 
     def run(self) -> None:
         """Do the steps, then restore; how it went is in the log's `run.end`."""
         problem: Exception | None = None
         pause = ""
         try:
-            with self._inbox.handled_by(self._jobs.handle):
-                for step in self._plan.steps:
+            with self.inbox.handled_by(self._jobs.handle):
+                for step in self.plan.steps:
                     self._do(step)
         except Exception as error:
             problem, pause = error, self._pause()
-        with self._inbox.handled_by(self._record):
+        with self.inbox.handled_by(self._record):
             self._restore()
-        signals, left = self._inbox.signals, self._cleanup.failures
-        append_run_end(self._log, self._run_directory, problem, left, signals, besides=pause)
+        signals, left = self.inbox.signals, self._cleanup.failures
+        append_run_end(self.log, self.directory, problem, left, signals, besides=pause)
 
     def _pause(self) -> str:
         """Return in words what every limit may have been missed for."""
@@ -102,28 +99,28 @@ class Orchestrator:
         return f"; this process stood still for {pause:.1f} s meanwhile" if pause else ""
 
     def _do(self, step: Step) -> None:
-        self._inbox.check()
+        self.inbox.check()
         match step:
             case OpenInstruments():
-                self._log.append("phase", "open")
+                self.log.append("phase", "open")
                 self._lease(step)
                 self._open_instruments(step)
             case OpenHosts(hosts):
                 self._open_hosts(hosts)
             case ProgramCircuits():
-                self._log.append("phase", "prepare")
+                self.log.append("phase", "prepare")
                 self._program(step)
             case VerifyPaths(ports):
-                self._log.append("phase", "prepare")
-                self._inbox.in_worker(
+                self.log.append("phase", "prepare")
+                self.inbox.in_worker(
                     "verifying the paths",
-                    lambda limit: verify_paths(self._bench, ports, self._log),
+                    lambda limit: verify_paths(self._bench, ports, self.log),
                     Deadline.after(_OPEN_LIMIT),
                 )
             case StartJob():
                 self._note_load()
                 self._jobs.start_first_job()
-                self._log.append("phase", "trials")
+                self.log.append("phase", "trials")
             case RunTrial():
                 self._check_circuits()
                 self._run_trial(step)
@@ -141,39 +138,39 @@ class Orchestrator:
                 "before the first trial: every time is longer than on an idle machine; end them, "
                 "or wait"
             )
-            self._log.append("health", "this machine", text=text.replace("%", " %", 1))
+            self.log.append("health", "this machine", text=text.replace("%", " %", 1))
 
     def _run_trial(self, trial: RunTrial) -> None:
         """Run a trial, and note how busy others kept the machine meanwhile."""
-        self._log.trial = trial.number
+        self.log.trial = trial.number
         self._load.others()  # what others took before is not the trial's
-        self._jobs.run_trial(trial, last=trial == self._plan.trials[-1])
+        self._jobs.run_trial(trial, last=trial == self.plan.trials[-1])
         if (others := self._load.others()) is not None:
-            self._log.append("load", "this machine", others=round(others, 4))
+            self.log.append("load", "this machine", others=round(others, 4))
         self._receivers.note()
-        self._log.trial = None
+        self.log.trial = None
 
     def _lease(self, step: OpenInstruments) -> None:
         """Have all that the run needs before anything is opened; its time begins after that."""
-        self._cleanup.push("leases", self._run_leases.give_back, RESTORE_LIMIT)
+        self._cleanup.push("leases", self.run_leases.give_back, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
-        settings = self._jobs.needed_settings(self._run_directory.id)
-        self._run_leases.take(self._bench, self._jobs.hosts, optics, settings)
-        seconds, restore = self._experiment.limits.run, longest_restore(self._plan)
-        self._time = time_limit(seconds, self._inbox)
+        settings = self._jobs.needed_settings(self.directory.id)
+        self.run_leases.take(self._bench, self._jobs.hosts, optics, settings)
+        seconds, restore = self.experiment.limits.run, longest_restore(self.plan)
+        self._time = time_limit(seconds, self.inbox)
         text = f"ends within {seconds:g} s, and {restore:.0f} s more to take everything back"
-        self._log.append("note", "the run", text=text)
+        self.log.append("note", "the run", text=text)
 
     def _lease_what_answered(self) -> None:
         """Have what answered by what it is; a wait for it is no part of the run's own limit."""
-        if self._run_leases.take_identified(self._bench) > _SOON and self._time:
+        if self.run_leases.take_identified(self._bench) > _SOON and self._time:
             self._time.cancel()
-            self._time = time_limit(self._experiment.limits.run, self._inbox)
+            self._time = time_limit(self.experiment.limits.run, self.inbox)
 
     def _open_instruments(self, step: OpenInstruments) -> None:
         optics = (*step.attenuators, *step.meters)
         names = (*step.switches, *step.power, *optics)
-        bench, in_worker = self._bench, self._inbox.in_worker
+        bench, in_worker = self._bench, self.inbox.in_worker
         self._cleanup.push("instruments", lambda _: bench.close_instruments(), RESTORE_LIMIT)
         in_worker(
             "opening the instruments",
@@ -189,7 +186,7 @@ class Orchestrator:
         in_worker("reading the switches", partial(bench.fabric.adopt, circuits), deadline)
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
-        bench, in_worker = self._bench, self._inbox.in_worker
+        bench, in_worker = self._bench, self.inbox.in_worker
         for name in hosts:  # a secret that is not there is told before anything is changed
             bench.lab.hosts[name].revealed_environment()
         self._cleanup.push("agents", bench.close_hosts, RESTORE_LIMIT)
@@ -206,38 +203,38 @@ class Orchestrator:
 
     def _program(self, step: ProgramCircuits) -> None:
         bench, wanted = self._bench, frozenset(step.circuits)
-        undo = self._keep_circuits if self._experiment.keep else bench.fabric.restore
+        undo = self._keep_circuits if self.experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)
-        self._inbox.in_worker(
+        self.inbox.in_worker(
             "making the circuits",
-            lambda limit: make_circuits(bench, wanted, self._log, limit),
+            lambda limit: make_circuits(bench, wanted, self.log, limit),
             Deadline.after(_OPEN_LIMIT),
         )
-        self._light = LightWatch(bench.fabric, self._log, self._inbox.stop)
+        self._light = LightWatch(bench.fabric, self.log, self.inbox.stop)
 
     def _check_circuits(self) -> None:
         """Stop the run when somebody else has moved our light since our last change."""
         limit = Deadline.after(_OPEN_LIMIT)
-        self._inbox.in_worker("reading the switches", self._bench.fabric.check, limit)
+        self.inbox.in_worker("reading the switches", self._bench.fabric.check, limit)
 
     def _keep_circuits(self, _: Deadline) -> None:
         self._bench.fabric.keep()
 
     def _restore(self) -> None:
-        self._log.trial = None  # what still comes belongs to no trial
+        self.log.trial = None  # what still comes belongs to no trial
         if self._time:
             self._time.cancel()
         if self._light:
             self._light.end()
-        self._run_leases.before_cleanup(self._cleanup)
+        self.run_leases.before_cleanup(self._cleanup)
         self._cleanup.run()
         with suppress(TestbedError):  # what it raises is in the log, or the twin is gone
             self._receivers.note()
         self._pauses.end()
         self._load.end()
         self._journal.close()
-        self._inbox.close()
+        self.inbox.close()
 
     def _record(self, item: object) -> None:
         if isinstance(item, Report):
-            record(item, None, self._log)
+            record(item, None, self.log)

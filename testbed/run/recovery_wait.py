@@ -5,6 +5,8 @@ Each wait returns why the job cannot go on, or an empty string.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from testbed.analysis.effect import Response
 from testbed.clock import Deadline, now
 from testbed.run.inbox import Inbox
@@ -22,25 +24,23 @@ _BITE = 1.0
 """Seconds that a fault which stays is given to show: an attenuator moves slowly."""
 
 
+@dataclass(slots=True)
 class RecoveryWait:
     """The job of one trial after its fault."""
 
-    def __init__(
-        self, job: RunningJob, executor: PolicyExecutor | None, pace: StepPace, inbox: Inbox
-    ) -> None:
-        self._job = job
-        self._executor = executor
-        self._pace = pace
-        self._inbox = inbox
-        self.response: Response | None = None
-        """What the job did, once that was waited for."""
+    job: RunningJob
+    executor: PolicyExecutor | None
+    pace: StepPace
+    inbox: Inbox
+    response: Response | None = None
+    """What the job did, once that was waited for."""
 
     @property
     def broken(self) -> str:
         """Return why the job cannot go on, or an empty string."""
-        of_programs = self._job.programs.failure if self._job.programs else ""
-        of_policy = self._executor.failure if self._executor else ""
-        return of_policy or of_programs or self._job.failure
+        of_programs = self.job.programs.failure if self.job.programs else ""
+        of_policy = self.executor.failure if self.executor else ""
+        return of_policy or of_programs or self.job.failure
 
     def wait(
         self, plan: FaultPlan, responses: ResponseTracker, limit: float, deadline: Deadline
@@ -50,9 +50,9 @@ class RecoveryWait:
 
         def settled() -> bool:
             is_over = self._is_repaired or (now() >= shows_at and self._has_responded(responses))
-            return is_over or self._job.has_ended or bool(self.broken)
+            return is_over or self.job.has_ended or bool(self.broken)
 
-        if not self._inbox.wait(settled, deadline):
+        if not self.inbox.wait(settled, deadline):
             return f"not recovered within {limit:g} s"
         if not self._has_responded(responses) and breaks(plan.kind):
             return self.broken or "the job ended before it made a step after the fault"
@@ -61,36 +61,36 @@ class RecoveryWait:
 
     @property
     def _is_repaired(self) -> bool:
-        return self._executor is not None and self._executor.is_over
+        return self.executor is not None and self.executor.is_over
 
     def _has_responded(self, responses: ResponseTracker) -> bool:
         """Tell whether the job came back or never went; no repair may be under way."""
-        if self._executor and (self._executor.happened or self._executor.is_under_way):
-            return self._executor.is_over
+        if self.executor and (self.executor.happened or self.executor.is_under_way):
+            return self.executor.is_over
         return responses.response != "not recovered"
 
     def wait_for_throughput(self, step_time: float, deadline: Deadline) -> str:
         """Wait until the job is as fast as before; the record says when it is not after long."""
-        generation = self._job.generation
-        begun = self._pace.steps(generation)
+        generation = self.job.generation
+        begun = self.pace.steps(generation)
 
         def settled() -> bool:
-            is_late = self._pace.steps(generation) - begun >= _PATIENCE
-            is_back = self._pace.is_back(generation, step_time)
-            return is_back or is_late or self._job.has_ended or bool(self.broken)
+            is_late = self.pace.steps(generation) - begun >= _PATIENCE
+            is_back = self.pace.is_back(generation, step_time)
+            return is_back or is_late or self.job.has_ended or bool(self.broken)
 
-        self._inbox.wait(settled, deadline)
+        self.inbox.wait(settled, deadline)
         return self.broken
 
     def wait_for_calm(self, deadline: Deadline) -> str:
         """Leave no recovery half done: the next trial's policy would know nothing of it."""
-        executor = self._executor
+        executor = self.executor
         if executor is None:
             return ""
 
         def calm() -> bool:
-            return bool(self.broken) or self._job.has_ended or not executor.is_under_way
+            return bool(self.broken) or self.job.has_ended or not executor.is_under_way
 
-        if not self._inbox.wait(calm, deadline):
+        if not self.inbox.wait(calm, deadline):
             return "a recovery that began after the fault's own did not come to its end"
         return self.broken

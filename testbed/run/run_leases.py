@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -27,26 +28,18 @@ _TRY = 0.5
 """Seconds between two tries of a run that waits."""
 
 
+@dataclass(slots=True)
 class RunLeases:
     """The leases of one run; it waits at most `patience` seconds for them."""
 
-    def __init__(
-        self,
-        leases: Leases,
-        run: RunDirectory,
-        reason: str,
-        log: EventLog,
-        inbox: Inbox,
-        patience: float = 0.0,
-    ) -> None:
-        self._leases = leases
-        self._run = run
-        self._reason = reason
-        self._log = log
-        self._inbox = inbox
-        self._patience = patience
-        self._patience_ends = Deadline.after(0.0)
-        self._lease: Lease | None = None
+    leases: Leases
+    run: RunDirectory
+    reason: str
+    log: EventLog
+    inbox: Inbox
+    patience: float = 0.0
+    _patience_ends: Deadline = field(default_factory=lambda: Deadline.after(0.0))
+    _lease: Lease | None = None
 
     def take(
         self,
@@ -60,21 +53,21 @@ class RunLeases:
         Raise BusyError when somebody else has one of them for longer than this run's patience.
         From now on the loss of a lease ends the run.
         """
-        self._patience_ends = Deadline.after(self._patience)
-        wanted = self._inbox.in_worker(
+        self._patience_ends = Deadline.after(self.patience)
+        wanted = self.inbox.in_worker(
             "looking up the names of the lab",
             lambda _: needs(bench.lab, hosts, whole) | besides,
             Deadline.after(_TAKE_LIMIT),
         )
 
         def take() -> Lease:
-            self._lease = self._leases.take(wanted, self._reason, self._run)
+            self._lease = self.leases.take(wanted, self.reason, self.run)
             return self._lease
 
         lease = self._take_patiently(take)
-        lease.when_lost(self._inbox.stop)
+        lease.when_lost(self.inbox.stop)
         bench.hold(lease)
-        self._log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
+        self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
 
     def take_identified(self, bench: Bench) -> float:
         """Lease what has answered by what it is, too; return the seconds that this had to wait.
@@ -96,21 +89,21 @@ class RunLeases:
 
     def _regain(self, lease: Lease, _: Deadline) -> None:
         if lease.regain():
-            self._log.append("lease.regained", "")
+            self.log.append("lease.regained", "")
             return
         text = "what was lost belongs to somebody else now and is not touched any more"
-        self._log.append("note", "leases", text=text)
+        self.log.append("note", "leases", text=text)
 
     def give_back(self, _: Deadline) -> None:
         """Give all back, unless something is still changed: then `recover` must come first."""
         if self._lease is None:
             return
-        if left := open_entries(self._run.journal):
+        if left := open_entries(self.run.journal):
             self._lease.leave()
             kinds = ", ".join(sorted({str(entry["undo"]) for entry in left}))
             raise UnsafeError(
                 f"the leases stay, for not all was taken back: {kinds}",
-                hint=f"type: {typed('recover', str(self._run.path))}",
+                hint=f"type: {typed('recover', str(self.run.path))}",
             )
         self._lease.release()
 
@@ -125,23 +118,23 @@ class RunLeases:
             except BusyError as busy:
                 if self._lease is not None and self._lease.is_lost:
                     raise
-                if patience.passed and self._patience > 0:
+                if patience.passed and self.patience > 0:
                     raise _after_waiting(busy, now() - began) from busy
                 if patience.passed:
                     raise
                 if (holder := str(busy.args[0])) != told:
                     told = holder
-                    self._log.append("lease.wait", "", holder=holder)
+                    self.log.append("lease.wait", "", holder=holder)
             else:
                 if told:
-                    self._log.append("note", "leases", text=f"waited {now() - began:.1f} s")
+                    self.log.append("note", "leases", text=f"waited {now() - began:.1f} s")
                 return taken
-            self._inbox.pause(patience.within(_TRY))
+            self.inbox.pause(patience.within(_TRY))
 
     def _try_once(self, take: Callable[[], _T]) -> _T:
         """Try once, in a worker, so that a signal ends the wait for a store that is slow."""
         limit = Deadline.after(_TAKE_LIMIT)
-        return self._inbox.in_worker("taking the leases", lambda _: take(), limit)
+        return self.inbox.in_worker("taking the leases", lambda _: take(), limit)
 
 
 def _after_waiting(busy: BusyError, seconds: float) -> BusyError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from functools import partial
 
 from testbed.bench.bench import Bench
@@ -52,27 +53,25 @@ _CHECK_LIMIT = 3600.0
 _OWNER = "wiring"
 
 
+@dataclass
 class WiringCheck:
     """The check of every host port that is wired to a switch; its hosts are open.
 
     `tell` hears each finding as soon as it is certain.
     """
 
-    def __init__(
-        self,
-        bench: Bench,
-        journal: Journal,
-        log: EventLog,
-        tell: Callable[[PortFinding], None],
-    ) -> None:
-        self._bench = bench
-        self._journal = journal
-        self._log = log
-        self._tell = tell
-        self._settle = max((s.capabilities.settle_max for s in bench.switches.values()), default=0)
-        self._stopped = False
-        self._slowest = 0.0
-        self._link_limit = _LINK_LIMIT
+    bench: Bench
+    journal: Journal
+    log: EventLog
+    tell: Callable[[PortFinding], None]
+    _stopped: bool = False
+    _slowest: float = 0.0
+    _link_limit: float = _LINK_LIMIT
+
+    def __post_init__(self) -> None:
+        """Know how long the slowest switch settles."""
+        switches = self.bench.switches.values()
+        self._settle = max((s.capabilities.settle_max for s in switches), default=0)
 
     def end(self, running: Future[list[PortFinding]], deadline: Deadline) -> None:
         """Let `run`, which is under way, light no further circuit, and see the last one go.
@@ -91,7 +90,7 @@ class WiringCheck:
 
         Raise BusyError when somebody's circuit is on a port that is needed, LabError once ended.
         """
-        return FibreSearch(self._bench.lab.wiring(), self._carries, self._found).run()
+        return FibreSearch(self.bench.lab.wiring(), self._carries, self._found).run()
 
     def _carries(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
         """Light one circuit; return the share of frames lost each way, None when it is silent.
@@ -101,13 +100,13 @@ class WiringCheck:
         try:
             return self._lit(circuit, wiring)
         except (NoReply, LinkLost, Garbled) as error:
-            self._log.append("note", str(circuit), text=f"{error}; it is tried once more")
+            self.log.append("note", str(circuit), text=f"{error}; it is tried once more")
             return self._lit(circuit, wiring)
 
     def _lit(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
         if self._stopped:
             raise LabError("the check of the wiring was ended before all ports were tried")
-        bench, record = self._bench, (self._journal, self._log)
+        bench, record = self.bench, (self.journal, self.log)
         limits = bench.lab.light_limits()
         fabric = Fabric(bench.switches, wiring, circuit.ends, *record, bench.guard, limits)
         deadline = Deadline.after(_CHANGE_LIMIT + self._settle)
@@ -118,7 +117,7 @@ class WiringCheck:
         except (NoReply, LinkLost, Garbled):
             raise
         except InstrumentError as error:  # the switch itself sees no light there
-            self._log.append("note", str(circuit), text=str(error))
+            self.log.append("note", str(circuit), text=str(error))
             return None
         finally:
             fabric.restore(Deadline.after(_CHANGE_LIMIT))
@@ -137,7 +136,7 @@ class WiringCheck:
         self, circuit: Circuit, limit: float, *, first: bool
     ) -> dict[HostPort, Mapping[str, int]]:
         """Have both ends ask who is at the other; return their answers."""
-        hosts = self._bench.hosts
+        hosts = self.bench.hosts
         asked = {
             near: hosts[near.host].ask_identity(
                 near.port,
@@ -159,8 +158,8 @@ class WiringCheck:
         return answers
 
     def _found(self, finding: PortFinding) -> None:
-        self._log.append("wiring.port", str(finding.port), state=finding.state, text=finding.text)
-        self._tell(finding)
+        self.log.append("wiring.port", str(finding.port), state=finding.state, text=finding.text)
+        self.tell(finding)
 
 
 def run_wiring_check(

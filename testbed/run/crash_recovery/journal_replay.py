@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 
 from testbed.bench.bench import Bench, side_by_side
@@ -27,36 +28,34 @@ _HOST_LIMIT = 30.0
 """Seconds in which a host that is starting must have answered; all are asked side by side."""
 
 
+@dataclass
 class JournalReplay:
     """The clean-up of one run, by its journal alone; `run` does it."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        run: RunDirectory,
-        journal: Journal,
-        log: EventLog,
-        inbox: Inbox,
-        twin: TwinControl | None,
-    ) -> None:
-        self._lab = lab
-        self._run = run
-        self._journal = journal
-        self._log = log
-        self._twin = twin
-        self._bench = Bench(lab, run, journal, log, lambda host, message, received: None)
-        self._cleanup = Cleanup(inbox, log)
-        self._problems: dict[str, TestbedError] = {}
-        """By step, what kept it from being done."""
-        self._opened: dict[str, TestbedError | None] = {}
-        self._inherited: frozenset[Resource] = frozenset()
-        self._was_off: set[str] = set()
-        """Hosts that had no power: nothing of the run can be left on them."""
+    lab: Lab
+    directory: RunDirectory
+    journal: Journal
+    log: EventLog
+    inbox: InitVar[Inbox]
+    twin: TwinControl | None
+    _problems: dict[str, TestbedError] = field(default_factory=dict)
+    """By step, why it could not be done."""
+    _opened: dict[str, TestbedError | None] = field(default_factory=dict)
+    _inherited: frozenset[Resource] = frozenset()
+    _was_off: set[str] = field(default_factory=set)
+    """Hosts that had no power: nothing of the run can be left on them."""
+
+    def __post_init__(self, inbox: Inbox) -> None:
+        """Make a bench and a clean-up of its own."""
+        self._bench = Bench(
+            self.lab, self.directory, self.journal, self.log, lambda host, message, received: None
+        )
+        self._cleanup = Cleanup(inbox, self.log)
 
     def run(self, lease: Lease) -> int:
         """Keep every open promise and return the exit code."""
-        promises = open_entries(self._run.journal)
-        self._log.append("recover.begin", self._run.id, **beginning(promises))
+        promises = open_entries(self.directory.journal)
+        self.log.append("recover.begin", self.directory.id, **beginning(promises))
         self._bench.hold(lease)
         self._inherited = lease.inherited
         self._push_all(promises)
@@ -67,7 +66,7 @@ class JournalReplay:
         left = self._cleanup.failures
         codes = {self._code_of(step) for step in left}
         code = EXIT_UNSAFE if EXIT_UNSAFE in codes else min(codes, default=EXIT_PASSED)
-        self._log.append("recover.end", self._run.id, left=left, exit_code=code)
+        self.log.append("recover.end", self.directory.id, left=left, exit_code=code)
         return code
 
     def _push_all(self, promises: list[Entry]) -> None:
@@ -115,10 +114,10 @@ class JournalReplay:
                     self._restore_attenuation(promise, deadline)
                 case "far-end-fault":
                     self._twin_control.clear(promise["switch"], promise["fault"])
-                    self._journal.settle(promise["id"])
+                    self.journal.settle(promise["id"])
                 case "tuning":
                     self._twin_control.tune(promise["settings"])
-                    self._journal.settle(promise["id"])
+                    self.journal.settle(promise["id"])
                 case kind:
                     raise UnsafeError(
                         f"nothing here knows how to take back {kind!r}",
@@ -133,11 +132,11 @@ class JournalReplay:
         self._bench.open_fabric(())
         fabric = self._bench.fabric
         fabric.take_over(
-            promise, exclusive_switches(self._lab, promise, self._inherited, self._run)
+            promise, exclusive_switches(self.lab, promise, self._inherited, self.directory)
         )
         try:
             for words in fabric.bring_back(deadline):
-                self._log.append("note", describe(promise), text=words)
+                self.log.append("note", describe(promise), text=words)
         except TestbedError as error:
             raise _joined([*closed, error]) from error
         if closed:
@@ -150,7 +149,7 @@ class JournalReplay:
         if self._bench.power.is_off(host, deadline):
             self._was_off.add(host)
             text = f"{host} had no power, and starts now"
-            self._log.append("note", describe(promise), text=text)
+            self.log.append("note", describe(promise), text=text)
         self._bench.power.give(host, deadline)
 
     def _restore_attenuation(self, promise: Entry, deadline: Deadline) -> None:
@@ -160,9 +159,9 @@ class JournalReplay:
 
     @property
     def _twin_control(self) -> TwinControl:
-        if self._twin is None:
+        if self.twin is None:
             raise UnsafeError("this run's twin is not running", hint="name it with --twin")
-        return self._twin
+        return self.twin
 
     def _clean_hosts(self, promises: Mapping[str, list[Entry]], deadline: Deadline) -> None:
         """See on every host that nothing of the run is left there; none waits for another."""
@@ -171,11 +170,11 @@ class JournalReplay:
         def clean(host: str) -> None:
             try:
                 if host in self._was_off:
-                    self._log.append("note", host, text="what ran there ended with its power")
+                    self.log.append("note", host, text="what ran there ended with its power")
                 else:
                     self._bench.reap(host, deadline)
                 for promise in promises[host]:
-                    self._journal.settle(promise["id"])
+                    self.journal.settle(promise["id"])
             except TestbedError as error:
                 problems.append(error)
 
@@ -194,12 +193,12 @@ class JournalReplay:
         """
 
         def open_one(name: str) -> TestbedError | None:
-            if name not in self._lab.instruments():
+            if name not in self.lab.instruments():
                 return UnsafeError(
                     f"{name} is not an instrument of the lab", hint="look at it by hand"
                 )
             try:
-                limit = deadline.within(opening_seconds(self._lab, [name], _OPEN_LIMIT))
+                limit = deadline.within(opening_seconds(self.lab, [name], _OPEN_LIMIT))
                 self._bench.open_instruments([name], (), limit)
             except TestbedError as error:
                 return error
