@@ -36,7 +36,7 @@ def test_a_rank_that_is_always_late_is_met_by_a_schedule_that_expects_it():
     assert set(choice.expected) == {"ring", "rhd", "direct", "stragglar"}
 
 
-def test_where_nobody_is_late_the_ring_stays():
+def test_without_late_ranks_the_ring_stays():
     choice = choose(arrivals({}), RING, 7 * MIB, LINKS)
     assert choice.schedule is RING
     assert choice.gain == 0
@@ -65,13 +65,13 @@ def test_a_schedule_that_expects_another_rank_is_exchanged():
     assert kept.schedule is present
 
 
-def test_who_is_late_three_times_of_five_is_no_persistent_straggler():
+def test_a_rank_late_three_times_of_five_is_not_a_persistent_straggler():
     seen = arrivals({2: 0.6})[:3] + arrivals({4: 0.6})[:2]
     choice = choose(seen, RING, 7 * MIB, LINKS)
     assert choice.straggler is None and choice.schedule is RING
 
 
-def test_an_odd_number_of_ranks_is_served_by_what_fits():
+def test_an_odd_number_of_ranks_gets_a_schedule_that_serves_it():
     choice = choose(arrivals({2: 0.6}, ranks=5), all_reduce("ring", 5), 7 * MIB, LINKS)
     assert "stragglar" not in choice.expected
 

@@ -174,7 +174,7 @@ def test_a_host_that_is_in_no_circuit_is_not_judged():
     assert (evidence.failed, probes) == (None, ())
 
 
-def test_of_two_hosts_either_may_be_the_dead_one():
+def test_with_two_hosts_either_may_be_dead():
     pair = ring(("h0", "h1"), PORTS)
     both = dark(HostPort("h0", "p1"), HostPort("h0", "p0"))
     evidence, _ = weigh(*both, SILENT, SILENT, circuits=pair)

@@ -78,7 +78,7 @@ def states(room, state, *ports):
 
 
 @pytest.mark.parametrize(("hosts", "ports"), [(2, 1), (3, 1), (2, 2), (3, 3), (6, 2), (1, 3)])
-def test_a_room_that_is_wired_as_its_file_says(hosts, ports):
+def test_every_port_of_a_correctly_wired_lab_is_found(hosts, ports):
     room = Room(wired(hosts, ports))
     one_host = hosts == 1  # a host drops what it hears from itself, so nobody can be asked
     expected = states(room, "dark", *room.file) if one_host else states(room, "found")
@@ -148,7 +148,7 @@ def test_plugs_that_were_exchanged_are_noticed_although_these_two_hear_each_othe
     assert (found[str(one)], found[str(other)]) == ("swapped", "swapped")
 
 
-def test_between_two_ports_alone_nobody_can_tell_and_nothing_depends_on_it():
+def test_a_swap_between_two_lone_ports_is_undetectable_and_harmless():
     room = Room(wired(2))
     room.swap(*room.file)
     assert room.search() == states(room, "found")
@@ -184,7 +184,7 @@ def test_where_every_other_port_is_dark_the_rest_still_find_each_other(first):
     assert room.search() == states(room, "dark", *dark)
 
 
-def test_a_room_without_light_is_soon_given_up():
+def test_a_lab_without_light_is_given_up_early():
     room = Room(wired(6, 2))
     for port in room.file:
         room.unplug(port)
@@ -240,7 +240,7 @@ def test_each_port_is_judged_as_it_is(data):
 
 @settings(max_examples=50)
 @given(st.data())
-def test_nothing_false_is_said_however_the_fibres_were_mixed(data):
+def test_no_finding_is_false_for_any_mix_of_fibres(data):
     """Where one port is right, at least: between exchanged ones nobody can tell."""
     file = wired(data.draw(st.integers(3, 7)))
     room, ports = Room(file), list(file)
@@ -272,7 +272,7 @@ def bidi(hosts):
 
 
 @pytest.mark.parametrize("hosts", [2, 3, 6])
-def test_a_room_of_single_fibres_that_is_wired_as_its_file_says(hosts):
+def test_every_port_of_a_correctly_wired_lab_of_single_fibres_is_found(hosts):
     room = Room(bidi(hosts))
     assert room.search() == states(room, "found")
 

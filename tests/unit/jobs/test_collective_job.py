@@ -79,7 +79,7 @@ def test_what_a_library_does_by_itself_has_no_schedule_and_no_prediction():
     assert not [name for name in mixed.predict(TWIN, {}) if "gloo" in name]
 
 
-def test_without_a_library_nobody_needs_torch():
+def test_without_a_library_torch_is_not_needed():
     assert job().for_rank()["options"]["library"] is None
     through = job(executor="gloo").for_rank()["options"]
     assert through["library"] == "gloo" and through["through_library"]

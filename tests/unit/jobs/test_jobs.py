@@ -109,7 +109,7 @@ def test_the_default_model_has_as_much_state_as_its_card_says():
         ({"collective": "direct", "straggler": 2}, "rank 2 is not one of the 2 ranks"),
     ],
 )
-def test_what_no_model_can_be_is_refused(options, complaint):
+def test_impossible_models_are_refused(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         TrainOptions(**{"ranks": 2} | options)
 

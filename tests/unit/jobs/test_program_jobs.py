@@ -196,12 +196,12 @@ def test_a_pattern_that_finds_nothing_measures_nothing():
 
 
 @pytest.mark.parametrize("text", ["= five", "= nan", "= 1e999", "= ", "= 0x10", "= 1_0"])
-def test_what_is_no_number_is_refused(text):
+def test_a_pattern_that_catches_text_is_refused(text):
     with pytest.raises(LabError, match=r"metric 'x' caught .* no number"):
         read(command(x=Pattern("= (.*)", "1", "lower")), text + "\n")
 
 
-def test_a_group_that_took_no_part_is_no_number():
+def test_a_group_that_did_not_match_is_refused():
     with pytest.raises(LabError, match="no number"):
         read(command(x=Pattern("=( [0-9]+)?", "1", "lower")), "=\n")
 
@@ -229,7 +229,7 @@ def test_giant_output_is_read():
         ({"unit": "Mbits"}, "'Mbits' is not a unit; did you mean 'Mbit/s'"),
     ],
 )
-def test_what_is_no_pattern_is_refused(change, complaint):
+def test_an_invalid_pattern_is_refused(change, complaint):
     with pytest.raises(ValueError, match=re.escape(complaint)):
         Pattern(**{"pattern": "(a)", "unit": "s", "better": "lower"} | change)
 
@@ -274,12 +274,12 @@ def test_what_was_whole_before_a_program_was_killed_is_measured():
     }
 
 
-def test_wrong_values_are_no_measurement():
+def test_wrong_values_are_not_a_measurement():
     with pytest.raises(LabError, match="2500000 values were wrong"):
         read(nccl(program="broadcast_perf"), output("nccl-exponents.txt"))
 
 
-def test_what_is_no_output_of_nccl_tests_is_refused():
+def test_output_of_other_programs_is_refused():
     with pytest.raises(LabError, match="it has no table"):
         read(nccl(), "all_reduce_perf: command not found\n")
 

@@ -52,7 +52,7 @@ def recorded(log, tmp_path):
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_of_a_rank_is_written_with_its_hosts_stamp_and_all_it_said(recorded, log, word):
+def test_a_report_of_a_rank_is_recorded_with_its_hosts_stamp_and_all_its_data(recorded, log, word):
     kind, said = WORDS[word]
     event = recorded(of_rank(said), 1)
     assert (event.kind, event.subject) == (kind, "rank 1")
@@ -63,12 +63,12 @@ def test_a_word_of_a_rank_is_written_with_its_hosts_stamp_and_all_it_said(record
     assert "event" not in event.data
 
 
-def test_the_word_of_a_spare_is_filed_under_its_host(recorded):
+def test_a_report_of_a_spare_is_recorded_under_its_host(recorded):
     event = recorded(of_rank(WORDS["ready"][1], "h2"), None)
     assert (event.subject, event.data["rank"]) == ("h2", None)
 
 
-def test_the_end_of_a_rank_is_written_as_the_kernel_told_it(recorded):
+def test_the_end_of_a_rank_is_recorded_with_its_exit_code(recorded):
     event = recorded(Report("h1", {"event": "exit", "mono": 5.0, "slot": 0, "code": -9}, 1.0), 1)
     assert (event.kind, event.subject) == ("rank.exit", "rank 1")
     assert event.data == {"host": "h1", "rank": 1, "mono": 5.0, "slot": 0, "code": -9}
@@ -87,14 +87,14 @@ def test_the_loss_of_an_agent_is_written_with_its_reason(recorded):
         {"event": "heartbeat-missed", "mono": 5.0, "slot": 0, "silence": 0.21},
     ],
 )
-def test_what_an_agent_noticed_is_a_symptom(recorded, message):
+def test_an_observation_of_an_agent_is_a_symptom(recorded, message):
     event = recorded(Report("h1", message, 1.0), 1)
     noticed = {key: value for key, value in message.items() if key != "event"}
     assert event.kind == "symptom"
     assert event.data == {"source": message["event"], "host": "h1", "rank": 1, **noticed}
 
 
-def test_no_report_becomes_an_event_that_nobody_knows():
+def test_every_report_becomes_an_event_of_a_known_kind():
     assert {kind for kind, _ in WORDS.values()} <= KINDS.keys()
 
 
@@ -137,7 +137,7 @@ def test_a_policy_sees_what_matters_to_the_job_and_nothing_else(job, report, see
     assert observation(report, job) == seen
 
 
-def test_a_host_is_the_rank_that_it_is_at_the_moment(job):
+def test_a_report_belongs_to_the_hosts_present_rank(job):
     exit_of_h2 = Report("h2", {"event": "exit", "code": 1}, 0.0)
     job.hosts, job.spares = ("h2", "h1"), ()
     assert observation(exit_of_h2, job) == RankEnded(0, 1)

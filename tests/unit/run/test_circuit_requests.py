@@ -74,7 +74,7 @@ def test_the_ring_comes_first_and_all_that_is_asked_for_can_be_made(tmp_path):
     assert HostPort("h0", "p1") in {end for c in found.asked[1] for end in c.ends}
 
 
-def test_on_a_packet_switch_nobody_asks(tmp_path):
+def test_on_a_packet_switch_ranks_request_no_circuits(tmp_path):
     found = placed(tmp_path, "packet-rack.yaml", ("fabric: circuit", "fabric: packet"))
     assert found.asked == () and found.circuits == frozenset()
 
@@ -99,6 +99,6 @@ def test_on_a_packet_switch_nobody_asks(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_is_refused(tmp_path, lab, changes, error):
+def test_impossible_requests_are_refused(tmp_path, lab, changes, error):
     with pytest.raises(FileError, match=error):
         placed(tmp_path, lab, *changes)

@@ -72,12 +72,12 @@ def watched(tmp_path):
     watched._log.close()
 
 
-def test_nothing_is_decided_before_enough_was_seen(watched):
+def test_no_schedule_is_chosen_before_the_window_is_full(watched):
     watched.steps(4, {7: 0.6})
     assert not watched.told and not watched.written("collective.chosen")
 
 
-def test_that_the_ring_stays_is_written_once(watched):
+def test_keeping_the_ring_is_recorded_once(watched):
     watched.steps(30)
     assert not watched.told
     (chosen,) = watched.written("collective.chosen")
@@ -120,7 +120,7 @@ def test_when_the_straggler_has_recovered_nothing_waits_for_it_any_longer(watche
     assert watched.told[-1][1].straggler is None
 
 
-def test_without_the_clock_of_a_host_nothing_is_concluded(watched):
+def test_without_a_measured_clock_no_schedule_is_chosen(watched):
     watched.chooser.set_clocks(Clocks(()))
     watched.steps(10, {3: 0.6})
     assert not watched.told and not watched.written("collective.chosen")

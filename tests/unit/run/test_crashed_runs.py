@@ -33,7 +33,7 @@ def owing(results, leased=()):
     return {run.id for run in runs_to_recover(results, leased)}
 
 
-def test_a_run_owes_what_it_promised_and_never_settled(tmp_path):
+def test_a_run_with_open_promises_is_to_be_recovered(tmp_path):
     directory(tmp_path)
     RunDirectory.create(tmp_path, "killed-before-its-journal")
     assert owing(tmp_path) == set()
@@ -41,7 +41,7 @@ def test_a_run_owes_what_it_promised_and_never_settled(tmp_path):
     assert owing(tmp_path) == {run.id}
 
 
-def test_a_run_that_goes_on_owes_nothing_yet(tmp_path):
+def test_a_running_run_is_not_to_be_recovered(tmp_path):
     run = directory(tmp_path, "circuits")
     held = Journal.resume(run.journal)
     assert owing(tmp_path) == set()
@@ -49,13 +49,13 @@ def test_a_run_that_goes_on_owes_nothing_yet(tmp_path):
     assert owing(tmp_path) == {run.id}
 
 
-def test_a_journal_that_cannot_be_read_may_owe_anything(tmp_path):
+def test_a_run_with_an_unreadable_journal_is_to_be_recovered(tmp_path):
     run = directory(tmp_path)
     run.journal.write_text("nonsense\n{}\n")
     assert owing(tmp_path) == {run.id}
 
 
-def test_a_run_that_died_elsewhere_is_known_by_its_leases(tmp_path):
+def test_a_run_in_another_results_folder_is_found_by_its_leases(tmp_path):
     run = directory(tmp_path / "elsewhere", "circuits")
     assert owing(tmp_path / "results") == set()
     gone = RunDirectory(tmp_path / "gone")  # what it changed is not known any more
@@ -63,7 +63,7 @@ def test_a_run_that_died_elsewhere_is_known_by_its_leases(tmp_path):
     assert len(list(runs_to_recover(tmp_path / "elsewhere", [run]))) == 1
 
 
-def test_the_lab_is_the_one_that_the_run_used_with_what_was_set_for_it(tmp_path, desk):
+def test_the_lab_is_read_from_the_runs_copy_with_its_overrides(tmp_path, desk):
     run = directory(
         tmp_path, facts={"label": "model", "overrides": ["lab.twin.settle=80 ms", "trials=2"]}
     )
@@ -85,7 +85,7 @@ def whole(tmp_path, desk):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
 @pytest.mark.parametrize("name", OBEYED)
-def test_what_belongs_to_somebody_else_is_not_obeyed_and_it_is_said_who_can(whole, name):
+def test_a_run_of_another_user_is_refused_and_the_owner_named(whole, name):
     assert CrashedRun.read(whole).lab_name == "bench"
     os.chown(whole.path / name, NOBODY, -1)
     with pytest.raises(UsageError, match=rf"belongs to nobody.* run it as nobody: .*{whole.id}"):
@@ -93,13 +93,13 @@ def test_what_belongs_to_somebody_else_is_not_obeyed_and_it_is_said_who_can(whol
 
 
 @pytest.mark.parametrize("name", OBEYED)
-def test_what_everybody_may_write_to_is_not_obeyed(whole, name):
+def test_a_world_writable_run_is_refused(whole, name):
     (whole.path / name).chmod(0o777)
     with pytest.raises(UsageError, match=f"everybody may write to .*chmod -R o-w .*{whole.id}"):
         CrashedRun.read(whole)
 
 
-def test_a_run_is_the_directory_that_was_looked_at_wherever_a_link_leads_later(whole, tmp_path):
+def test_a_run_directory_is_resolved_once_and_later_links_do_not_change_it(whole, tmp_path):
     link = tmp_path / whole.id.upper()
     link.symlink_to(whole.path)
     assert CrashedRun.read(RunDirectory(link)).directory == RunDirectory(whole.path.resolve())
@@ -129,7 +129,7 @@ def command(capsys, *words):
     return code, said.out, said.err
 
 
-def test_the_command_finds_what_owes_and_tells_each_step(killed, capsys):
+def test_the_command_recovers_all_open_runs_and_prints_each_step(killed, capsys):
     code, out, err = command(capsys)
     assert code == 0 and killed.shown() == {}
     assert f"{killed.directory.id}, on small\n  ok   circuits of ocs\n" in out
@@ -137,32 +137,28 @@ def test_the_command_finds_what_owes_and_tells_each_step(killed, capsys):
     assert command(capsys)[:2] == (0, "nothing is left to take back\n")
 
 
-def test_whoever_does_not_read_what_it_says_keeps_it_from_nothing(
-    killed, capsys, monkeypatch, full_pipe
-):
+def test_a_full_output_pipe_does_not_block_recover(killed, capsys, monkeypatch, full_pipe):
     with monkeypatch.context() as terminal:
         terminal.setattr("sys.stderr", full_pipe[1])
         code = command(capsys)[0]
     assert code == 0 and killed.shown() == {} and killed.promised() == []
 
 
-def test_whoever_leaves_before_it_is_through_keeps_it_from_nothing(
-    killed, capsys, monkeypatch, left_pipe
-):
+def test_a_closed_output_pipe_does_not_stop_recover(killed, capsys, monkeypatch, left_pipe):
     with monkeypatch.context() as terminal:
         terminal.setattr("sys.stderr", left_pipe)
         code = command(capsys)[0]
     assert code == 0 and killed.shown() == {} and killed.promised() == []
 
 
-def test_its_json_is_what_the_record_says(killed, capsys):
+def test_json_output_equals_the_record(killed, capsys):
     code, out, _ = command(capsys, "latest", "--json")
     (told,) = json.loads(out)
     assert code == told["exit_code"] == 0 and told["run"] == killed.directory.id
     assert told["steps"] == [{"what": "circuits of ocs", "problem": "", "notes": []}]
 
 
-def test_what_is_left_is_told_with_what_to_type(killed, capsys):
+def test_what_is_left_is_printed_with_the_next_command(killed, capsys):
     killed.switch.fault("stuck", port=1)
     code, out, _ = command(capsys)
     assert code == 6
@@ -170,7 +166,7 @@ def test_what_is_left_is_told_with_what_to_type(killed, capsys):
     assert f"testbed recover {killed.directory.path}" in out
 
 
-def test_what_a_killed_recover_did_not_give_back_is_given_back(killed, capsys):
+def test_leases_of_a_killed_recover_are_given_back(killed, capsys):
     assert killed.recover() == 0
     killed.leases.take(needs(killed.lab, killed.lab.hosts), "recover", killed.directory).leave()
     assert [found.standing for found in killed.leases.find()] == ["over"]
@@ -178,7 +174,7 @@ def test_what_a_killed_recover_did_not_give_back_is_given_back(killed, capsys):
     assert killed.leases.find() == []
 
 
-def test_a_run_that_nobody_can_read_keeps_no_other_from_being_recovered(killed, tmp_path, capsys):
+def test_an_unreadable_run_does_not_stop_recovery_of_others(killed, tmp_path, capsys):
     directory(tmp_path / "results", "circuits")
     broken = directory(tmp_path / "results", facts={"label": "measured-hw", "lab": "small"})
     broken.journal.write_text("nonsense\n{}\n")
@@ -189,7 +185,7 @@ def test_a_run_that_nobody_can_read_keeps_no_other_from_being_recovered(killed, 
 
 
 @pytest.mark.parametrize("words", [(), ("latest",)])
-def test_a_run_that_others_could_have_written_is_reported_and_not_acted_upon(
+def test_a_run_that_others_could_have_written_is_reported_and_left_alone(
     killed, tmp_path, capsys, words
 ):
     if os.getuid() == 0:
@@ -202,7 +198,7 @@ def test_a_run_that_others_could_have_written_is_reported_and_not_acted_upon(
     assert "nothing is left" not in out
 
 
-def test_an_event_log_that_is_broken_stops_no_clean_up(killed, capsys):
+def test_a_broken_event_log_does_not_stop_recovery(killed, capsys):
     killed.directory.events.write_text("nonsense\n" + killed.directory.events.read_text())
     assert command(capsys)[0] == 0
     assert killed.shown() == {}
@@ -216,7 +212,7 @@ def test_a_run_of_a_twin_that_is_gone_is_settled_without_touching_anything(kille
 
 
 @pytest.mark.parametrize("node", ["elsewhere", socket.gethostname()])
-def test_a_run_of_a_twin_that_cannot_be_seen_from_here_is_not_written_off(killed, node, capsys):
+def test_a_run_of_an_unlisted_twin_is_not_written_off(killed, node, capsys):
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     on_a_twin(killed, f"{node}/{boot}/pid:[1]/12/345")
     code, out, _ = command(capsys)
@@ -244,7 +240,7 @@ def test_a_run_that_names_a_twin_is_not_recovered_on_hardware(killed, capsys):
 
 
 @pytest.mark.parametrize("facts", [[], {}, {"label": "measured"}])
-def test_a_run_that_does_not_say_where_it_was_is_nowhere_recovered(killed, facts, capsys):
+def test_a_run_without_a_label_is_not_recovered(killed, facts, capsys):
     killed.directory.write_json("run.json", facts)
     code, _, err = command(capsys, "latest")
     assert code == 6
@@ -253,7 +249,7 @@ def test_a_run_that_does_not_say_where_it_was_is_nowhere_recovered(killed, facts
 
 
 @pytest.mark.parametrize("name", ["journal.jsonl", "events.jsonl", "lab.yaml"])
-def test_a_run_of_which_a_file_is_spoilt_keeps_no_other_from_being_recovered(killed, name, capsys):
+def test_a_run_with_a_corrupt_file_does_not_stop_recovery_of_others(killed, name, capsys):
     results = killed.directory.path.parent
     spoilt = directory(results, "circuits", facts={"label": "measured-hw", "lab": "small"})
     spoilt.write_text("lab.yaml", killed.lab.source.text)
@@ -265,7 +261,7 @@ def test_a_run_of_which_a_file_is_spoilt_keeps_no_other_from_being_recovered(kil
     assert [found.standing for found in killed.leases.find()] == []
 
 
-def test_a_record_that_was_moved_is_missed_until_it_is_found(killed, tmp_path, capsys):
+def test_a_moved_run_directory_is_reported_until_it_is_found(killed, tmp_path, capsys):
     killed.directory.path.parent.rename(tmp_path / "moved")
     code, out, err = command(capsys)
     assert code == 6 and out == ""
@@ -274,7 +270,7 @@ def test_a_record_that_was_moved_is_missed_until_it_is_found(killed, tmp_path, c
     assert killed.shown() == {}
 
 
-def test_a_run_that_was_killed_before_its_first_promise_is_told_to_be_over(killed, capsys):
+def test_a_run_killed_before_its_first_promise_gets_an_end_in_its_record(killed, capsys):
     run = directory(killed.directory.path.parent, facts={"label": "measured-hw", "lab": "small"})
     run.write_text("lab.yaml", killed.lab.source.text)
     EventLog(run.events).close()
@@ -283,7 +279,7 @@ def test_a_run_that_was_killed_before_its_first_promise_is_told_to_be_over(kille
     assert "nothing is promised" in command(capsys, run.id)[1]
 
 
-def test_results_that_are_not_there_are_not_results_in_which_nothing_is_left(killed, capsys):
+def test_a_missing_results_folder_is_an_error(killed, capsys):
     code, out, err = command(capsys, "--results", "elsewhere")
     assert (code, out) == (2, "") and "elsewhere is no directory" in err
 
@@ -294,7 +290,7 @@ def test_a_run_that_is_named_with_another_lab_is_refused(killed, tmp_path, capsy
     assert code == 2 and f"{killed.directory.id} ran on small, not in what was named" in err
 
 
-def test_what_was_done_before_is_not_told_as_done_now(killed, capsys):
+def test_an_earlier_recovery_is_not_printed_as_done_now(killed, capsys):
     assert "ok   circuits of ocs" in command(capsys, "latest")[1]
     code, out, _ = command(capsys, "latest")
     assert (code, out) == (0, f"{killed.directory.id}, on small\n  nothing is promised\n")

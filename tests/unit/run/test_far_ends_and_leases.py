@@ -49,14 +49,14 @@ def take_a_port(bench, leases):
     leases.unlock(part_of(bench.lab, "ocs", "1"), forced=True)
 
 
-def test_while_the_switch_is_leased_a_fault_begins_and_ends(context):
+def test_a_far_end_fault_begins_and_ends_while_the_switch_is_leased(context):
     faults = FarEndFaults(context)
     faults.begin(FAULT, FarEndOptions())
     assert faults.end()
     assert context.far_ends.told == [("fault", "ocs", "busy"), ("clear", "ocs", "busy")]
 
 
-def test_without_its_lease_none_begins(context, bench, leases):
+def test_no_far_end_fault_begins_without_its_lease(context, bench, leases):
     take_a_port(bench, leases)
     with pytest.raises(BusyError, match="the lease of this run is lost"):
         FarEndFaults(context).begin(FAULT, FarEndOptions())
@@ -65,7 +65,7 @@ def test_without_its_lease_none_begins(context, bench, leases):
     assert context.cleanup.failures == []
 
 
-def test_without_its_lease_none_is_ended_and_the_promise_stays(context, bench, leases):
+def test_without_its_lease_no_far_end_fault_is_ended_and_the_promise_stays(context, bench, leases):
     FarEndFaults(context).begin(FAULT, FarEndOptions())
     take_a_port(bench, leases)
     context.cleanup.run()

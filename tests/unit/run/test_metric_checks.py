@@ -228,7 +228,7 @@ def test_a_distance_from_what_nothing_predicts_is_refused_at_its_place(
         ("kind: nccl-tests, ranks: 2", 'busbw_3mib_in_place: {min: "> 1 Gbit/s"}', ""),
     ],
 )
-def test_what_can_be_meant_is_taken(refusals, job, checks, rest):
+def test_valid_checks_are_accepted(refusals, job, checks, rest):
     assert refusals(job, checks, rest) == []
 
 
@@ -246,7 +246,7 @@ def test_an_arm_is_judged_by_its_own_job_and_fault(refusals):
     assert "steps and step_time are not in one unit" in found
 
 
-def test_validate_says_so_and_ends_with_two(tmp_path, capsys):
+def test_validate_prints_the_problems_and_exits_with_2(tmp_path, capsys):
     path = tmp_path / "e.yaml"
     job = f"jobs: {{main: {{{TRAIN}}}}}\n{FAULT}"
     text = f"experiment: e\nquestion: What?\nneeds: {{hosts: 6}}\n{job}"

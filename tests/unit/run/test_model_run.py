@@ -132,7 +132,7 @@ def test_what_only_a_job_that_runs_can_be_given_is_refused(
         ("ranks: 8, rate: 0 Gbit/s", "rate must be above 0"),
     ],
 )
-def test_what_no_model_can_be_made_of_is_refused(tmp_path, instead, words):
+def test_impossible_models_are_refused(tmp_path, instead, words):
     text = MODEL.replace(", rate: 100 Mbit/s", "") if "rate" in instead else MODEL
     with pytest.raises(FileError, match=words):
         experiment(tmp_path, text.replace("ranks: 8", instead))

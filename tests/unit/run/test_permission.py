@@ -301,7 +301,7 @@ def test_nothing_is_done_that_the_lab_does_not_permit_and_no_needed_fence_is_lef
 
 
 @pytest.mark.soak
-def test_so_it_is_in_two_thousand_courses(lab):
+def test_two_thousand_courses_respect_permissions(lab):
     told = play_all(lab, range(ALL))
     assert told.pop(()) == 0
     assert min(told.values()) > ALL / 4, told

@@ -48,7 +48,7 @@ def watched(machine, *, on_twin):
     return load
 
 
-def test_what_is_none_of_a_twins_processes_is_others(machine):
+def test_processes_outside_the_twin_count_as_others(machine):
     machine.pass_time(1.0, others=0.0, p7=100.0)  # long before
     load = watched(machine, on_twin=True)
     machine.pass_time(100.0, others=50.0, p7=40.0, p8=10.0)

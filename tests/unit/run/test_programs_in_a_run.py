@@ -51,7 +51,7 @@ def test_a_metric_of_a_program_has_a_name_of_its_own(desk):
     assert "'step_time' means something else already" in desk.refusal()
 
 
-def test_nothing_can_be_broken_in_a_program(desk):
+def test_faults_are_refused_in_a_program(desk):
     desk.change("experiment", JOB, COMMAND)
     assert "job main runs a program, which has no steps" in desk.refusal()
 
@@ -159,7 +159,7 @@ def test_secrets_are_masked_before_anything_keeps_them(running, bench):
         ({"code": 0, "left": 2}, "2 processes of the program 'run' on h1 survived SIGKILL"),
     ],
 )
-def test_why_a_program_failed_is_told_with_its_last_words(running, how, words):
+def test_a_failed_program_is_reported_with_its_last_line_of_stderr(running, how, words):
     output(running, "h1", "first\nout of luck\n\n", "stderr")
     end(running, "h1", **how)
     assert running.programs.failure == words
@@ -179,7 +179,7 @@ def test_a_program_that_was_lost_fails_the_job(running):
     assert "was lost" in running.programs.failure
 
 
-def test_the_first_failure_is_the_one_that_is_told(running):
+def test_the_first_failure_is_reported(running):
     end(running, "h0", code=1)
     end(running, "h1", code=2)
     assert running.programs.failure == "the program 'run' on h0 failed: it ended with code 1"
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_is_an_error_of_the_trial(running):
         list(running.programs.readings())
 
 
-def test_output_is_no_event(log):
+def test_output_is_not_recorded_as_events(log):
     said = {"event": "output", "mono": 1.0, "stream": "stdout", "text": "x"}
     record(Report("h0", {"event": "rank", "slot": 0, "said": said}, 0.0), 0, log)
     begin = {"event": "program.begin", "mono": 1.0, "argv": ["a"]}

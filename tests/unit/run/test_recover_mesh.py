@@ -103,13 +103,13 @@ def soon():
     return Deadline.after(10)
 
 
-def test_a_mesh_that_nobody_else_had_since_is_dark_again(run):
+def test_a_mesh_leased_only_by_the_run_is_dark_again(run):
     assert "it cannot be asked which circuits it holds" in run.said()
     assert run.recover() == 0
     assert run.is_lit({}) and open_entries(run.directory.journal) == []
 
 
-def test_a_mesh_that_others_may_have_had_is_left_alone_with_what_to_do(run):
+def test_a_mesh_that_others_may_have_used_is_left_alone_with_a_hint(run):
     run.leases.unlock(whole_of(run.lab, "ocs"), forced=True)
     assert run.recover() == 6
     assert "others may have used it since that run lost its lease" in run.said()
@@ -117,7 +117,7 @@ def test_a_mesh_that_others_may_have_had_is_left_alone_with_what_to_do(run):
     assert run.is_lit(CROSSED) and open_entries(run.directory.journal)
 
 
-def test_a_lease_that_was_lost_for_a_while_tells_nothing_of_the_time_between(run):
+def test_a_lease_lost_for_a_while_does_not_prove_exclusive_use(run):
     log = EventLog.resume(run.directory.events)
     log.append("lease.regained", "")
     log.close()

@@ -66,7 +66,7 @@ def spliced(bench, job, inbox, log):
 
 
 @pytest.mark.parametrize("kind", ["step", "sample"])
-def test_what_no_policy_had_to_repair_is_over_with_the_first_whole_step(job, inbox, spliced, kind):
+def test_a_trial_without_repair_is_over_with_the_first_complete_step(job, inbox, spliced, kind):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25), kind=kind)  # up to 3.4 s
     course.fault(3.45)
@@ -77,7 +77,7 @@ def test_what_no_policy_had_to_repair_is_over_with_the_first_whole_step(job, inb
     assert course.recovery_wait.response == "ridden out"
 
 
-def test_steps_that_end_before_it_is_undone_end_no_trial(job, inbox):
+def test_steps_before_the_undo_do_not_end_the_trial(job, inbox):
     course = Course(job, inbox, None, hold=3.0)
     course.steps(1.0, range(25))
     course.fault(3.45)
@@ -93,7 +93,7 @@ def test_a_fault_that_stays_is_given_time_to_show(job, inbox):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_stall_is_a_recovery_also_where_a_policy_looked_on(job, inbox, spliced):
+def test_a_stall_without_repair_is_a_recovery_also_with_a_policy(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25))
     course.fault(3.45)

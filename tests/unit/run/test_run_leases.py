@@ -76,7 +76,7 @@ def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(hou
     assert house.leases.find() == []
 
 
-def test_without_patience_who_is_in_the_way_is_told_at_once(house):
+def test_without_patience_the_holder_is_named_at_once(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"h1.*: held by .*: theirs"):
         house.run_leases().take(house.bench, ["h0", "h1"])
@@ -84,7 +84,7 @@ def test_without_patience_who_is_in_the_way_is_told_at_once(house):
     others.release()
 
 
-def test_who_waits_says_for_whom_and_goes_on_when_it_is_free(house):
+def test_a_waiting_run_names_the_holder_and_goes_on_when_it_is_free(house):
     others = house.others("h1")
     house.log.subscribe(lambda event: event.kind == "lease.wait" and told.set())
     told = threading.Event()
@@ -112,7 +112,7 @@ def test_a_signal_ends_the_wait(house):
     others.release()
 
 
-def test_nobody_waits_for_the_dead(house):
+def test_no_run_waits_for_a_dead_holder(house):
     run = RunDirectory.create(house.directory / "results", "dead")
     journal = Journal(run.journal)
     journal.promise("circuits", start={}, ports={}, made={})
@@ -158,7 +158,7 @@ def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
     theirs.release()
 
 
-def test_a_loss_that_cannot_be_recorded_keeps_nothing_from_being_taken_back(house, full_disk):
+def test_a_loss_that_cannot_be_recorded_does_not_stop_the_clean_up(house, full_disk):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
@@ -204,7 +204,7 @@ class Named:
         self.bench.guard.answered.host(host, [hardware])
 
 
-def test_who_finds_a_box_under_another_name_waits_for_it_too(house):
+def test_a_run_waits_for_an_instrument_leased_under_another_name(house):
     """Two hosts of the file are one machine: so it is as if two files named it differently."""
     theirs = Named(house, "h1", "0c:42:a1:00:00:01").bench
     others = house.others("h1")
@@ -224,7 +224,7 @@ def test_who_finds_a_box_under_another_name_waits_for_it_too(house):
     run_leases.give_back(soon())
 
 
-def test_without_patience_a_box_under_another_name_is_refused_and_nothing_more_is_had(house):
+def test_without_patience_an_instrument_leased_under_another_name_is_refused(house):
     theirs = Named(house, "h1", "0c:42:a1:00:00:01").bench
     others = house.others("h1")
     others.widen(theirs.guard.answered.resources(others.resources))

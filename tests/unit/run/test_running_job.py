@@ -32,7 +32,7 @@ def tell(job, *reports):
         job.inbox.listen(report.host, report.message, report.received)
 
 
-def test_a_process_is_ready_when_it_says_where_it_listens(seated):
+def test_a_process_is_ready_once_it_reports_its_address(seated):
     tell(seated, says("h2", **READY))
     seated.await_ready("h2", Deadline.after(10))
     assert seated.processes["h2"].is_ready
@@ -48,7 +48,7 @@ def test_a_process_that_says_why_it_cannot_start_is_not_waited_for(seated):
     assert now() - began < 20
 
 
-def test_a_process_that_ends_without_a_word_is_not_waited_for_either(seated):
+def test_a_process_that_ends_without_a_report_is_not_waited_for(seated):
     tell(seated, ends("h2", -11))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: it ended with code -11"):
@@ -56,7 +56,7 @@ def test_a_process_that_ends_without_a_word_is_not_waited_for_either(seated):
     assert now() - began < 20
 
 
-def test_a_process_that_says_nothing_is_named_at_the_deadline(seated):
+def test_a_silent_process_is_named_at_the_deadline(seated):
     with pytest.raises(HostError, match="h2: its rank is not ready: it did not say so in time"):
         seated.await_ready("h2", Deadline.after(0.02))
 
@@ -85,7 +85,7 @@ def test_the_job_is_as_far_as_its_slowest_rank(seated):
     assert seated.completed == 5
 
 
-def test_a_rank_that_ended_has_completed_nothing_any_more(seated):
+def test_an_ended_rank_counts_as_having_completed_no_step(seated):
     for host in seated.hosts:
         seated.handle(says(host, event="step", step=4, generation=1))
     assert seated.completed == 5
@@ -113,6 +113,6 @@ def test_the_job_has_ended_when_every_rank_says_so(seated):
     assert seated.has_ended
 
 
-def test_what_a_host_without_a_process_of_ours_says_is_not_kept(job):
+def test_reports_from_a_host_without_our_process_are_ignored(job):
     job.handle(says("h0", **READY))
     assert job.processes == {}

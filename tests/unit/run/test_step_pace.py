@@ -28,7 +28,7 @@ def test_a_step_ends_when_its_last_rank_says_so():
     assert pace.steps(1) == 1
 
 
-def test_a_rank_that_says_it_twice_counts_once():
+def test_a_step_reported_twice_by_a_rank_counts_once():
     pace = StepPace(2)
     pace.add_step(0, word(1, 0), 1.0)
     pace.add_step(0, word(1, 0), 1.1)
@@ -36,7 +36,7 @@ def test_a_rank_that_says_it_twice_counts_once():
 
 
 @given(st.permutations([(rank, step) for rank in range(3) for step in range(4)]))
-def test_however_the_words_of_ranks_are_mixed_every_step_ends_once(order):
+def test_in_any_order_of_reports_every_step_ends_once(order):
     pace = StepPace(3)
     ends = []
     for instant, (rank, step) in enumerate(order):
@@ -95,7 +95,7 @@ def test_steps_of_the_generation_before_do_not_count():
     assert not pace.is_back(2, 0.1)
 
 
-def test_where_nothing_is_known_from_before_five_steps_are_enough():
+def test_without_a_baseline_five_steps_are_enough():
     assert not at([0.0, 1.0, 2.0, 3.0, 4.0]).is_back(1, 0.0)
     assert at([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).is_back(1, 0.0)
 

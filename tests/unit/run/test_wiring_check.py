@@ -252,9 +252,7 @@ def test_a_check_that_does_not_end_is_not_called_safe(under_way):
         check.end(running, Deadline.after(0.02))
 
 
-def test_light_that_cannot_be_taken_down_is_not_called_safe_although_somebody_ended_it(
-    rack, under_way
-):
+def test_a_check_ended_by_a_signal_reports_light_that_stays(rack, under_way):
     check, running, go_on = under_way
     rack.far_end.fault("stuck")
     go_on.set()
