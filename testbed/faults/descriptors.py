@@ -1,4 +1,4 @@
-"""What the entry points name: every built-in fault, before any of its code is loaded."""
+"""Descriptors of the built-in faults: what entry points name, without their code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the entry points name: what a switch's far end can do wrong, spelled out for experiments.
+"""Descriptors of the faults of switches' far ends, as experiments name them.
 
-There is no code behind them here. They happen on the twin's side of the wire; drivers/README.md
-lists what each far end knows.
+The far ends carry them out, on the twin's side of the wire; drivers/README.md lists which far end
+knows which fault.
 """
 
 from __future__ import annotations

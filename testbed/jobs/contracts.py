@@ -1,4 +1,4 @@
-"""What the orchestrator must know of a job before its ranks run."""
+"""The contracts of jobs: what the orchestrator asks of one before and while its ranks run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Job(Protocol):
 
 @runtime_checkable
 class PredictableJob(Protocol):
-    """A job that the cost model knows; it is a `Job` besides."""
+    """A `Job` whose metrics the cost model predicts."""
 
     def predict(self, links: Links, late: Mapping[int, float]) -> Mapping[str, float]:
         """Return what is expected of its metrics, with some ranks `late` by seconds."""
@@ -40,10 +40,10 @@ class PredictableJob(Protocol):
 
 @runtime_checkable
 class StepJob(Protocol):
-    """A job of steps that end with an AllReduce; it is a `Job` besides."""
+    """A `Job` of steps that end with an AllReduce."""
 
     chooses: Schedule | None
-    """What it begins with where it leaves the choice of the AllReduce to us."""
+    """The schedule that it begins with where the AllReduce is chosen while it runs; else None."""
 
     def gradient_bytes(self, state_bytes: int) -> int:
         """Return the size of what is summed, for ranks with so much state."""
@@ -59,15 +59,15 @@ class StepJob(Protocol):
 
 @runtime_checkable
 class FabricDependentJob(Protocol):
-    """A job that is another one on a circuit switch than on a packet switch."""
+    """A job that runs differently on a circuit switch than on a packet switch."""
 
     def on_circuits(self) -> Job:
-        """Return what it is on circuits; raise ValueError where it cannot be run on any."""
+        """Return the job for circuits; raise ValueError where it cannot run on any."""
 
 
 @runtime_checkable
 class CircuitRequestingJob(Protocol):
-    """A job whose ranks ask for circuits while it runs; it is a `PredictableJob` job besides."""
+    """A `PredictableJob` whose ranks ask for circuits while it runs."""
 
     circuits: Sequence[Sequence[Joint]]
     """All that they ask for, by number; 0 are those that it begins with."""
@@ -85,7 +85,7 @@ class Model(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """What the program of one rank has printed, and what it wrote to its report."""
+    """The standard output of one rank's program, and the contents of its report file."""
 
     host: str
     stdout: str
@@ -94,7 +94,7 @@ class ProgramOutput:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One metric that was read from what programs said, in the base unit of its dimension."""
+    """One metric read from the output of programs, in the base unit of its dimension."""
 
     metric: str
     value: float
@@ -106,7 +106,7 @@ class Reading:
 
 @runtime_checkable
 class ProgramJob(Protocol):
-    """A job whose ranks run an ordinary program each; it is a `Job` besides."""
+    """A `Job` whose ranks run an ordinary program each."""
 
     hardware_only: str
     """Why a twin cannot run it, or an empty string."""

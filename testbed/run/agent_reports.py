@@ -1,4 +1,4 @@
-"""What agents report, translated: into events for the record, and into what a policy observes."""
+"""Reports of agents, translated into events for the record and observations for a policy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FROM_RANK = {
 def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
     """Write a report to the event log and return the event; its own stamp is the host's.
 
-    What a program prints is no event: it goes to logs/, where there is room for it.
+    The output of a program is not recorded as events; it goes to logs/.
     """
     message = dict(report.message)
     event = message.pop("event")

@@ -1,4 +1,4 @@
-"""What joins hosts, made and proved: light, carrier and the identity of both ends."""
+"""Make circuits and verify them: light, carrier and the identity of both ends."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _WORTH_ASKING = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LinkVerdict:
-    """What both ends of one circuit found out about each other."""
+    """Whether one end of a circuit has identified the other."""
 
     circuit: Circuit
     good: bool
     detail: str
     is_answered: bool = True
-    """The agent that was to ask has said what came of it."""
+    """The agent that asked has reported an outcome."""
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -43,7 +43,7 @@ class LinkVerdict:
 def verify_links(
     bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
 ) -> list[LinkVerdict]:
-    """Make a change of circuits and ask, from both ends of each, who is at the other end.
+    """Make a change of circuits and have both ends of each identify the other end.
 
     The questions are asked before the change, so that the first light already carries them. One
     that expires while a change takes its time is asked again: the limit counts from its end.
@@ -72,7 +72,7 @@ def verify_links(
 
 
 def verify_paths(bench: Bench, ports: Iterable[HostPort], log: EventLog) -> None:
-    """Have every port on a packet switch ask every other who it is; raise LabError."""
+    """Have every port on a packet switch identify every other; raise LabError."""
     asked = [
         (near, far, _ask(bench, near, far, _LIGHT_LIMIT, direct=True))
         for near, far in permutations(sorted(ports), 2)
@@ -132,5 +132,5 @@ def make_circuits(
         if not verdict.good:
             raise LabError(
                 f"{verdict.circuit} reads back but {verdict.detail}",
-                hint="check its fibres, and that nobody else moves this switch",
+                hint="check its fibres, and that no other program moves this switch",
             )

@@ -1,4 +1,4 @@
-"""What must be taken back, done last first, each with its own limit, whatever happens meanwhile."""
+"""The undo steps of a run, done last first, each with its own limit, whatever happens meanwhile."""
 
 from __future__ import annotations
 

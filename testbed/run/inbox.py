@@ -22,7 +22,7 @@ from testbed.errors import LabError, TestbedError
 _T = TypeVar("_T")
 _WORKERS = 16
 GRACE = 1.0
-"""Seconds that a worker gets to say that its deadline has passed."""
+"""Seconds that a worker gets to report that its deadline has passed."""
 
 
 class Interrupted(TestbedError):
@@ -36,7 +36,7 @@ class Interrupted(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent said on its own account, and when it arrived here."""
+    """A report that an agent sent by itself, and when it arrived here."""
 
     host: str
     message: Mapping[str, Any]
@@ -68,7 +68,7 @@ class Inbox:
         self._put(Report(host, message, received))
 
     def observe(self, observation: Observation) -> None:
-        """Take what came of a command; any thread."""
+        """Take the outcome of a command; any thread."""
         self._put(observation)
 
     def interrupt(self, number: int) -> None:
@@ -134,7 +134,7 @@ class Inbox:
         return (lambda deadline: not wait(busy, deadline.left).not_done) if busy else None
 
     def check(self) -> None:
-        """Raise Interrupted for a signal, or what `stop` was told, that was not raised yet."""
+        """Raise Interrupted for a signal, or what `stop` was given, that was not raised yet."""
         if self._raised < len(self.signals):
             self._raised += 1
             raise Interrupted(self.signals[self._raised - 1])
@@ -144,7 +144,7 @@ class Inbox:
 
     @contextmanager
     def unstoppable(self) -> Iterator[None]:
-        """Let what `stop` was told wait until this is over; signals are heard all the same."""
+        """Postpone what `stop` was given until this is over; signals still end waits."""
         self._is_stoppable = False
         try:
             yield
@@ -154,7 +154,7 @@ class Inbox:
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Handle items until a condition holds; tell whether it does.
 
-        Raise Interrupted when a signal comes first, or what `stop` was told. However many items
+        Raise Interrupted when a signal comes first, or what `stop` was given. However many items
         there are, neither the deadline nor a signal waits for them.
         """
         while not until():

@@ -1,7 +1,8 @@
-"""Looks at the light of receivers with a limit for as long as a run has them lit.
+"""Watch the light at receivers with a limit for as long as a run has circuits.
 
-A plan passes by what is known when it is made. A source may come on later, or grow stronger: it is
-looked at again and again, and what is too much for a receiver is taken away and ends the run.
+A plan is checked with the light that is known when it is made. A source may be switched on later,
+or grow stronger: it is measured again and again, and a circuit with too much light is taken down
+and ends the run.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class LightWatch:
         """Say that nothing could be measured, once until it can be again."""
         if not self._is_blind:
             text = f"the light of receivers with a limit cannot be measured: {problem}"
-            with suppress(TestbedError):  # a full disk is told by whoever must keep a record
+            with suppress(TestbedError):  # a full disk is reported by what must keep a record
                 self.log.append("note", "light", text=text)
         self._is_blind = True
 

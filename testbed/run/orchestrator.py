@@ -46,7 +46,7 @@ from testbed.schema import Experiment, Lab
 
 _OPEN_LIMIT = 20.0
 _SOON = 0.5
-"""Seconds that taking leases takes where nobody is waited for."""
+"""Seconds within which leases are taken that are free."""
 
 
 @dataclass(eq=False)
@@ -94,7 +94,7 @@ class Orchestrator:
         append_run_end(self.log, self.directory, problem, left, signals, besides=pause)
 
     def _pause(self) -> str:
-        """Return in words what every limit may have been missed for."""
+        """Return in words the pause for which limits may have been missed."""
         pause = self._pauses.longest()
         return f"; this process stood still for {pause:.1f} s meanwhile" if pause else ""
 
@@ -151,7 +151,7 @@ class Orchestrator:
         self.log.trial = None
 
     def _lease(self, step: OpenInstruments) -> None:
-        """Have all that the run needs before anything is opened; its time begins after that."""
+        """Lease all that the run needs before anything is opened; its time limit starts then."""
         self._cleanup.push("leases", self.run_leases.give_back, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
         settings = self._jobs.needed_settings(self.directory.id)
@@ -162,7 +162,7 @@ class Orchestrator:
         self.log.append("note", "the run", text=text)
 
     def _lease_what_answered(self) -> None:
-        """Have what answered by what it is; a wait for it is no part of the run's own limit."""
+        """Lease instruments also by their identities; this wait is not part of the run's limit."""
         if self.run_leases.take_identified(self._bench) > _SOON and self._time:
             self._time.cancel()
             self._time = time_limit(self.experiment.limits.run, self.inbox)
@@ -187,7 +187,7 @@ class Orchestrator:
 
     def _open_hosts(self, hosts: tuple[str, ...]) -> None:
         bench, in_worker = self._bench, self.inbox.in_worker
-        for name in hosts:  # a secret that is not there is told before anything is changed
+        for name in hosts:  # a missing secret is reported before anything is changed
             bench.lab.hosts[name].revealed_environment()
         self._cleanup.push("agents", bench.close_hosts, RESTORE_LIMIT)
         self._cleanup.push("power", bench.power.give_all, RESTORE_LIMIT)
@@ -228,7 +228,7 @@ class Orchestrator:
             self._light.end()
         self.run_leases.before_cleanup(self._cleanup)
         self._cleanup.run()
-        with suppress(TestbedError):  # what it raises is in the log, or the twin is gone
+        with suppress(TestbedError):  # its error is in the log, or the twin is gone
             self._receivers.note()
         self._pauses.end()
         self._load.end()

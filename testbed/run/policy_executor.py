@@ -1,4 +1,4 @@
-"""Carries out what a policy commands, and brings back what came of it.
+"""Carry out the commands of a policy, and return their outcomes as observations.
 
 Commands that block run in workers; their outcome comes back through the inbox as an observation.
 """
@@ -63,7 +63,7 @@ class PolicyExecutor:
         return self._policy.is_recovering(self._state)
 
     def observe(self, observation: protocol.Observation) -> None:
-        """Let the policy see something, and do what it says."""
+        """Pass an observation to the policy, and carry out what it commands."""
         self._state, commands = self._policy.step(self._state, observation)
         for command in commands:
             self._carry_out(command)
@@ -75,7 +75,7 @@ class PolicyExecutor:
             case protocol.Decide():
                 self._decided(command)
             case protocol.Fence():
-                self._in_worker(lambda: self._fencing.put_up(command))
+                self._in_worker(lambda: self._fencing.apply(command))
             case protocol.SetCircuits():
                 self._wanted = command
                 self._in_worker(lambda: self._set_circuits(command))
@@ -157,8 +157,8 @@ class PolicyExecutor:
     def _change(self, wanted: protocol.SetCircuits, deadline: Deadline) -> None:
         """Change the circuits; a switch that failed at it is read and told once more.
 
-        That is no repetition: the second change is planned anew, from what the switch then shows.
-        Neither is made once other circuits are wanted.
+        The second change is planned anew, from what the switch then reads. Neither is made once
+        other circuits are wanted.
         """
         fabric = self._bench.fabric
         with self._changing:
@@ -186,7 +186,7 @@ class PolicyExecutor:
             self._in_worker(lambda: self._start_spare(host))
 
     def _start_spare(self, host: str) -> protocol.Observation | None:
-        """Start the spare's process; that it is ready, it says itself."""
+        """Start the spare's process, which reports itself when it is ready."""
         try:
             self._job.start_process(host, Deadline.after(_SPARE_LIMIT))
         except HostError as error:

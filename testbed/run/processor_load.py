@@ -1,4 +1,4 @@
-"""How much of this machine's processor time went to programs that are none of the run's.
+"""The share of this machine's processor time that programs outside the run took.
 
 A twin's hosts share the machine with whatever else runs on it, and a busy machine makes every time
 longer: whoever reads the numbers must know.

@@ -80,7 +80,7 @@ class Programs:
         return found
 
     def handle(self, rank: int, said: Mapping[str, Any]) -> None:
-        """Take in what a rank says of its program; output is masked before anything keeps it."""
+        """Take a rank's report of its program; output is masked before anything keeps it."""
         host, program = self._hosts[rank], self._programs[rank]
         match said["event"]:
             case "output":
@@ -95,14 +95,14 @@ class Programs:
                 self.failure = self.failure or self._end(host, program, said)
 
     def _end(self, host: str, program: _Program, said: Mapping[str, Any]) -> str:
-        """Keep what a program came to; return why it has failed, if it has."""
+        """Keep the outcome of a program; return why it has failed, if it has."""
         if report := redacted(program.text("report")):
             program.said["report"] = [report]
             self._bench.keep_output(host, "program.report", report + "\n")
         if "failed" in said:
             return f"{program.name} on {host} could not be started: {said['failed']}"
         if "code" not in said:
-            return f"{program.name} on {host} was lost: its keeper was ended by somebody"
+            return f"{program.name} on {host} was lost: its keeper process was killed"
         program.code = said["code"]
         if said["left"]:
             return f"{said['left']} processes of {program.name} on {host} survived SIGKILL"
@@ -110,7 +110,7 @@ class Programs:
         return f"{program.name} on {host} failed: {verdict}{program.last_error}" if verdict else ""
 
     def measure(self, inbox: Inbox, log: EventLog, deadline: Deadline) -> str:
-        """Write down what was measured; return why what was said cannot be read, if it cannot."""
+        """Record what was measured; return why the output cannot be read, if it cannot."""
         limit = deadline.later(_READ_LIMIT)
         try:
             found = inbox.in_worker("reading the output", lambda _: list(self.readings()), limit)

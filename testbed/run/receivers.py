@@ -1,4 +1,4 @@
-"""The receivers of a twin that too much light has destroyed: asked of the twin, never judged here.
+"""The receivers of a twin that too much light has destroyed, as the twin reports them.
 
 The twin knows what arrives at every receiver, whatever switches and plans say of it.
 """
@@ -19,7 +19,7 @@ class Receivers:
     """The receivers of a lab as its twin has them; it is asked where one has a limit only."""
 
     def __init__(self, lab: Lab, twin: ReceiverReport | None, log: EventLog) -> None:
-        """Take the lab and its twin; None on hardware, of which nobody knows it."""
+        """Take the lab and its twin; None on hardware, which does not report it."""
         self._bears = {
             str(HostPort(name, key)): port.max_dbm
             for name, host in lab.hosts.items()

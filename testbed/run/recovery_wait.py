@@ -1,4 +1,4 @@
-"""Waits until the job of a trial has come back from its fault: repaired, or because it never went.
+"""Wait until the job of a trial has recovered from its fault, or has shown that it rides it out.
 
 Each wait returns why the job cannot go on, or an empty string.
 """
@@ -20,8 +20,8 @@ from testbed.run.step_pace import StepPace
 _PATIENCE = 100
 """Steps after a recovery within which throughput comes back, or counts as lost for good."""
 
-_BITE = 1.0
-"""Seconds that a fault which stays is given to show: an attenuator moves slowly."""
+_EFFECT_LIMIT = 1.0
+"""Seconds within which a lasting fault shows its effect: an attenuator moves slowly."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class RecoveryWait:
         self, plan: FaultPlan, responses: ResponseTracker, limit: float, deadline: Deadline
     ) -> str:
         """Wait until the policy has repaired the job, or it has shown that it goes on without."""
-        shows_at = now() + (_BITE if plan.hold is None else 0.0)
+        shows_at = now() + (_EFFECT_LIMIT if plan.hold is None else 0.0)
 
         def settled() -> bool:
             is_over = self._is_repaired or (now() >= shows_at and self._has_responded(responses))

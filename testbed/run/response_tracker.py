@@ -17,7 +17,7 @@ _MARKING = ("trial.begin", "fault.inject", "fault.undo", "fault.receipt", "sympt
 
 
 class ResponseTracker:
-    """The events of one trial that tell whether its job has come back."""
+    """The events of one trial that show whether its job has recovered."""
 
     def __init__(self, ranks: int, clocks: Clocks) -> None:
         """Begin with what is known of the hosts' clocks before the fault."""

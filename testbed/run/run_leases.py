@@ -70,7 +70,7 @@ class RunLeases:
         self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
 
     def take_identified(self, bench: Bench) -> float:
-        """Lease what has answered by what it is, too; return the seconds that this had to wait.
+        """Lease instruments also by their identities; return the seconds that this had to wait.
 
         Raise BusyError when somebody else has it under another name for longer than this run's
         patience.
@@ -91,11 +91,11 @@ class RunLeases:
         if lease.regain():
             self.log.append("lease.regained", "")
             return
-        text = "what was lost belongs to somebody else now and is not touched any more"
+        text = "what was lost belongs to another holder now and is not touched any more"
         self.log.append("note", "leases", text=text)
 
     def give_back(self, _: Deadline) -> None:
-        """Give all back, unless something is still changed: then `recover` must come first."""
+        """Give all leases back, unless something is still changed: then `recover` comes first."""
         if self._lease is None:
             return
         if left := open_entries(self.run.journal):
@@ -138,5 +138,5 @@ class RunLeases:
 
 
 def _after_waiting(busy: BusyError, seconds: float) -> BusyError:
-    """Return the error that says besides how long somebody has been waited for."""
+    """Return the error with the time that was spent waiting."""
     return BusyError(f"{busy.args[0]}; waited {seconds:.1f} s in vain", hint=busy.hint)

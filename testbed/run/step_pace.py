@@ -1,4 +1,4 @@
-"""How fast the job goes, as far as the orchestrator can tell while it runs.
+"""The pace of the job's steps, as far as the orchestrator can tell while it runs.
 
 Good enough to choose the moment of a fault and to know when to stop waiting; every number in the
 record is computed later, from the hosts' own stamps.

@@ -1,4 +1,4 @@
-"""How long a run may take: its own limit, around those of its steps, and then the clean-up's.
+"""Time limits of a run: its own, around those of its steps, and then the clean-up's.
 
 A command's deadline lies within its step's, a step's within its trial's or phase's. When the run's
 passes, the wait under way ends, whatever it was for, and the clean-up begins; each of its steps has

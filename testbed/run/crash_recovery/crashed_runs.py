@@ -1,4 +1,4 @@
-"""Runs that are over and may have left something changed, told from their directories."""
+"""Runs that are over and may have left something changed, found by their directories."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from testbed.record.rundir import RunDirectory, foreign, owner_of, runs
 from testbed.schema import Lab, load_lab, split_overrides
 
 _LABELS = ("measured-hw", "measured-twin", "model")
-_OBEYED = ("run.json", "lab.yaml", "journal.jsonl")
+_TRUSTED_FILES = ("run.json", "lab.yaml", "journal.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
 class CrashedRun:
-    """A run as its own directory tells of it; the files that it was started with may be gone."""
+    """A run as its own directory describes it; the files that it was started with may be gone."""
 
     directory: RunDirectory
     facts: Mapping[str, Any]
@@ -28,8 +28,8 @@ class CrashedRun:
     def read(cls, directory: RunDirectory) -> CrashedRun:
         """Return the run of a directory; raise UsageError when it is none, or not this user's."""
         directory = RunDirectory(directory.path.resolve())  # a link may soon lead elsewhere
-        for name in ("", *_OBEYED):
-            _refuse_a_strangers(directory, directory.path / name)
+        for name in ("", *_TRUSTED_FILES):
+            _refuse_foreign(directory, directory.path / name)
         facts: object = directory.read_json("run.json")
         if not isinstance(facts, dict) or facts.get("label") not in _LABELS:
             raise UsageError(
@@ -74,7 +74,7 @@ def _is_contradictory(facts: Mapping[str, Any]) -> bool:
     return facts["label"] == "measured-hw" and bool(twin)
 
 
-def _refuse_a_strangers(run: RunDirectory, path: Path) -> None:
+def _refuse_foreign(run: RunDirectory, path: Path) -> None:
     """Raise UsageError for what another user could have written.
 
     Whoever writes a run's files says which of the caller's secrets are sent where, and leases,

@@ -97,7 +97,7 @@ class JournalReplay:
         self._cleanup.push(step, act, limit)
 
     def _code_of(self, failure: str) -> int:
-        """Return what a failed step means: what did not answer may be as it should."""
+        """Return the exit code of a failed step: what did not answer may be unchanged."""
         for step, error in self._problems.items():
             if failure.startswith(f"{step}: "):
                 return error.exit_code
@@ -120,14 +120,14 @@ class JournalReplay:
                     self.journal.settle(promise["id"])
                 case kind:
                     raise UnsafeError(
-                        f"nothing here knows how to take back {kind!r}",
+                        f"this version cannot take back {kind!r}",
                         hint=f"do it by hand: {dict(promise)}",
                     )
         except (KeyError, TypeError, ValueError) as error:
             raise UnsafeError(f"{dict(promise)} cannot be understood: {error!r}") from error
 
     def _restore_circuits(self, promise: Entry, deadline: Deadline) -> None:
-        """Bring every switch that answers back, whatever the others do."""
+        """Restore every switch that answers, whatever the others do."""
         closed = self._open(promise["ports"], deadline)
         self._bench.open_fabric(())
         fabric = self._bench.fabric
@@ -164,7 +164,7 @@ class JournalReplay:
         return self.twin
 
     def _clean_hosts(self, promises: Mapping[str, list[Entry]], deadline: Deadline) -> None:
-        """See on every host that nothing of the run is left there; none waits for another."""
+        """Verify side by side that nothing of the run is left on any host."""
         problems: list[TestbedError] = []
 
         def clean(host: str) -> None:

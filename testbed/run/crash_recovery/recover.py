@@ -45,12 +45,12 @@ def recover(
     try:
         promises = open_entries(run.journal)
         if not promises:
-            _taken_over(run, leases, (), inbox).release()
-            _note_that_nothing_was_left(run, subscriber)
+            _take_leases_over(run, leases, (), inbox).release()
+            _end_empty_record(run, subscriber)
             return EXIT_PASSED
         with closing(EventLog.resume(run.events)) as log:  # first: what it raises, leases nothing
             log.subscribe(subscriber)
-            lease = _taken_over(run, leases, resources(lab, promises), inbox)
+            lease = _take_leases_over(run, leases, resources(lab, promises), inbox)
             try:
                 return JournalReplay(lab, run, journal, log, inbox, twin).run(lease)
             finally:
@@ -59,28 +59,28 @@ def recover(
         journal.close()
 
 
-def _taken_over(
+def _take_leases_over(
     run: RunDirectory, leases: Leases, wanted: Iterable[Resource], inbox: Inbox
 ) -> Lease:
     """Lease what a run had, in a worker, so that a signal ends the wait for a store that is slow.
 
-    What comes after that is let go as by a death.
+    A lease that comes after that is left as if this process had died.
     """
     taking = inbox.submit(lambda: leases.take_over(run, "recover", wanted))
     try:
         return inbox.result(taking, Deadline.after(_TAKE_LIMIT), "taking the leases over")
     except TestbedError:
-        taking.add_done_callback(_let_go)
+        taking.add_done_callback(_leave_late_lease)
         raise
 
 
-def _let_go(taken: Future[Lease]) -> None:
+def _leave_late_lease(taken: Future[Lease]) -> None:
     if not taken.cancelled() and not taken.exception():
         taken.result().leave()
 
 
-def _note_that_nothing_was_left(run: RunDirectory, subscriber: Subscriber) -> None:
-    """Have the record of a run that was killed before its first promise end, too."""
+def _end_empty_record(run: RunDirectory, subscriber: Subscriber) -> None:
+    """End the record of a run that was killed before its first promise."""
     if any(event.kind in ("run.end", "recover.end") for event in read_events(run.events)):
         return
     with closing(EventLog.resume(run.events)) as log:

@@ -1,4 +1,4 @@
-"""What no plan can be made of, found before anything is touched.
+"""Checks that a plan can be carried out, before anything is opened.
 
 Every check raises FileError at the place in the experiment's file that asks for it.
 """

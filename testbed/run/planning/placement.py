@@ -1,4 +1,4 @@
-"""Who is which rank: a job's hosts in a lab, and the circuits between them."""
+"""Placement of a job: the hosts of its ranks in a lab, and the circuits between them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Placement:
 
 
 def place(experiment: Experiment, lab: Lab) -> Placement:
-    """Return who is which rank of the experiment's job, and the circuits between them.
+    """Return the hosts of the experiment's job in rank order, and the circuits between them.
 
     Raise FileError where the lab lacks hosts, ports or fibres for it.
     """
@@ -61,7 +61,7 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
     hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
     ranks, spares = hosts[: job.ranks], hosts[job.ranks :]
     if _fabric(experiment, lab) == "packet":
-        _check_plugs(experiment, lab, name, hosts)
+        _check_packet_ports(experiment, lab, name, hosts)
         if getattr(spec.options, "circuits", "auto") != "auto":
             raise FileError(
                 experiment.source.where("jobs", name, "circuits"),
@@ -88,7 +88,9 @@ def _fabric(experiment: Experiment, lab: Lab) -> FabricKind:
     return wanted
 
 
-def _check_plugs(experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...]) -> None:
+def _check_packet_ports(
+    experiment: Experiment, lab: Lab, name: str, hosts: tuple[str, ...]
+) -> None:
     """Refuse hosts that are not all on one packet switch, and what only light can do."""
     where = experiment.source.where("jobs", name)
     plugged = lab.plugged()

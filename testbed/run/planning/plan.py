@@ -13,7 +13,7 @@ from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
 
 @dataclass(frozen=True, slots=True)
 class Avoided:
-    """A host that the plan does without: what of it is in quarantine, until when, and why."""
+    """A host that the plan avoids: what of it is in quarantine, until when, and why."""
 
     host: str
     what: str
@@ -23,7 +23,7 @@ class Avoided:
 
 @dataclass(frozen=True, slots=True)
 class Fences:
-    """How hosts would be kept from taking part, by what of them failed; the first that comes up.
+    """The fences for hosts, by the kind of failure, in the order in which they are tried.
 
     None is named where the lab permits none: the policy gives up then.
     """
@@ -34,7 +34,7 @@ class Fences:
     dead: tuple[str, ...]
     """When a host went dark and does not answer."""
     unreachable: tuple[str, ...]
-    """When a host does not answer, and nobody knows more."""
+    """When a host does not answer, and nothing else is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ProgramCircuits:
 
 @dataclass(frozen=True, slots=True)
 class VerifyPaths:
-    """Have every port on a packet switch ask every other who it is; there is nothing to make."""
+    """Have every port on a packet switch identify every other; no circuit is made."""
 
     ports: tuple[HostPort, ...]
 
@@ -110,7 +110,7 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class FarEndFault:
-    """What the far end of a switch does wrong from a step on, until the trial ends; twins only."""
+    """A fault of a switch's far end from a step on, until the trial ends; twins only."""
 
     kind: str
     switch: str

@@ -107,7 +107,7 @@ def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
 
 
 def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
-    """Return what makes sure that the job's hosts reach each other."""
+    """Return the step that connects the job's hosts."""
     if placement.fabric == "packet":
         return VerifyPaths(placement.ports(lab))
     return ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab))

@@ -1,4 +1,4 @@
-"""What the model expects of a recovery, written to the log before the fault."""
+"""Prediction of a recovery's time, written to the log before the fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LinkRate:
 
 @dataclass(frozen=True, slots=True)
 class Physics:
-    """Delays that nobody can orchestrate away, in seconds."""
+    """Physical delays, in seconds, that no orchestration avoids."""
 
     loss_of_signal: float
     settle: float
@@ -43,7 +43,7 @@ def predict(
     """Return the terms of t10 - t0 and their sum as `total`, in seconds.
 
     Noticing is the loss of signal for what goes dark, the heartbeat limit for what freezes, and
-    nothing for what dies: its agent sees the kernel's word. A newcomer must also start (`start`,
+    nothing for what dies: the kernel tells its agent. A newcomer must also start (`start`,
     0 for a warm one) while the fabric moves, and be given its state. The orchestration itself is
     not in the prediction: it is what the measurement adds. A fibre that lost its light at an
     attenuator is dark for as long as that is held, and no mirror moves; what was under way then

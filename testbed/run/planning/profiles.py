@@ -1,4 +1,4 @@
-"""What a trial's numbers rest on, and what the model expects with switches and links as reported.
+"""The settings behind a trial's numbers, and predictions for switches and links as reported.
 
 A twin's switch settles, and its links come up, as fast as its settings say. The profiles are what
 is reported of real ones, so that each prediction stands beside those that a lab would see.
@@ -24,7 +24,7 @@ class Profile:
     name: str
     settle: float
     link_up: float | None
-    """None where nobody reported one: then it is that of the run."""
+    """None where none was reported: then it is that of the run."""
     source: str
 
     def of(self, physics: Physics) -> Physics:
@@ -63,7 +63,7 @@ def expectations(
 def settings(
     arm: Arm, lab: Lab, physics: Physics, link: LinkRate | None = None, *, on_twin: bool
 ) -> dict[str, float]:
-    """Return what the numbers of an arm's trials rest on, in seconds, bit/s and bytes.
+    """Return the settings behind the numbers of an arm's trials, in seconds, bit/s and bytes.
 
     `link` is what a probe has measured; `rate` is a twin's own.
     """

@@ -308,7 +308,7 @@ def test_what_is_still_changed_stays_leased(run):
 @pytest.mark.parametrize(
     ("undo", "arguments", "said"),
     [
-        ("mirror", {}, "nothing here knows how to take back 'mirror'"),
+        ("mirror", {}, "this version cannot take back 'mirror'"),
         ("outlet", {"unit": "pdu", "outlet": "9", "on": True}, "feeds no host of the lab"),
         ("outlet", {}, "cannot be understood"),
         ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is not an instrument"),

@@ -149,7 +149,7 @@ def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
     theirs = house.others("h0")
     run_leases._lease._renew()
     assert house.ended(run_leases) == []
-    assert "belongs to somebody else now" in house.events("note")[-1].data["text"]
+    assert "belongs to another holder now" in house.events("note")[-1].data["text"]
     cleanup = Cleanup(house.inbox, house.log)
     cleanup.push("leases", run_leases.give_back, LONG)
     cleanup.run()
