@@ -39,7 +39,7 @@ class PortFinding:
 class FibreSearch:
     """The search for the fibres of every port of a wiring.
 
-    `tell` hears each finding as soon as it is certain.
+    `tell` receives each finding as soon as it is certain.
     """
 
     def __init__(

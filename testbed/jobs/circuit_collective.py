@@ -20,7 +20,7 @@ Circuits = frozenset[Joint]
 
 @dataclass(frozen=True)
 class _Execution:
-    """One way to run an algorithm: what ranks are told, and what it costs."""
+    """One way to execute an algorithm: what ranks are sent, and what it costs."""
 
     stages: tuple[tuple[Circuits, Mapping[str, Any]], ...]
     schedule: Schedule

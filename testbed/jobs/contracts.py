@@ -22,7 +22,7 @@ class Job(Protocol):
     spares: int
     topology: str
     last_step: int | None
-    """The step after which it is told to end; None when it ends by itself or never."""
+    """The step after which its ranks are told to end; None when it ends by itself or never."""
     endless: bool
     """It lives on from trial to trial; a job with an end starts anew in each."""
 

@@ -18,7 +18,7 @@ _LIGHT_LIMIT = 5.0
 """Seconds that light, carrier and identity may take beyond the switch's own settle time."""
 
 _GRACE = 1.0
-"""Seconds that an agent, which keeps the limit itself, gets to say that it is over."""
+"""Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
 
 _WORTH_ASKING = 0.01
 """Seconds that must be left for a question to be asked once more."""
@@ -62,11 +62,11 @@ def verify_links(
     def verdict(
         circuit: Circuit, near: HostPort, far: HostPort, answer: Future[Answer]
     ) -> LinkVerdict:
-        heard = _hear(circuit, near, answer, deadline, log)
-        while not heard.good and heard.is_answered and deadline.left > _WORTH_ASKING:
+        found = _verdict(circuit, near, answer, deadline, log)
+        while not found.good and found.is_answered and deadline.left > _WORTH_ASKING:
             answer = _ask(bench, near, far, deadline.left)
-            heard = _hear(circuit, near, answer, deadline, log)
-        return heard
+            found = _verdict(circuit, near, answer, deadline, log)
+        return found
 
     return [verdict(*one) for one in asked]
 
@@ -79,7 +79,7 @@ def verify_paths(bench: Bench, ports: Iterable[HostPort], log: EventLog) -> None
     ]
     deadline = Deadline.after(_LIGHT_LIMIT)
     for near, far, answer in asked:
-        verdict = _hear(Circuit.between(near, far), near, answer, deadline, log)
+        verdict = _verdict(Circuit.between(near, far), near, answer, deadline, log)
         if not verdict.good:
             raise LabError(
                 f"{near} does not reach {far} through the packet switch: {verdict.detail}",
@@ -95,7 +95,7 @@ def _ask(
     )
 
 
-def _hear(
+def _verdict(
     circuit: Circuit, near: HostPort, answer: Future[Answer], deadline: Deadline, log: EventLog
 ) -> LinkVerdict:
     try:

@@ -64,7 +64,7 @@ class CollectiveChooser:
         return known if len(known) == len(found) else None
 
     def _decide(self, choice: Choice) -> None:
-        """Write down what is new, and tell the ranks what has changed."""
+        """Record a new choice, and send it to the ranks where the schedule changes."""
         changes = choice.schedule is not self.schedule
         straggler = choice.straggler and choice.straggler.rank
         what = f"{choice.schedule.name} {straggler}"

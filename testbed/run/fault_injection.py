@@ -1,4 +1,4 @@
-"""The fault of one trial: injected into its victim, seen by somebody else, and taken back."""
+"""The fault of one trial: injected into its victim, witnessed by an observer, and taken back."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class FaultInjection:
             self._append("fault.receipt", self.receipt, report.received, **where)
 
     def await_receipt(self) -> None:
-        """Wait a moment for somebody to see the fault; the record says so when nobody does."""
+        """Wait a moment for an observer of the fault; the record notes it when there is none."""
         limit = Deadline.after(_RECEIPT_LIMIT)
         if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
             self._log.append("note", "receipt", text="nobody but the injector saw the fault")

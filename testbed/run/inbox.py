@@ -170,7 +170,7 @@ class Inbox:
         return True
 
     def _put(self, item: Report | Observation | None) -> None:
-        """Add an item and wake whoever waits; may interrupt itself, as a signal's handler does."""
+        """Add an item and wake the waiting thread; may interrupt itself, in a signal's handler."""
         self._items.put(item)
         with suppress(RuntimeError):  # it is awake already
             self._asleep.release()
@@ -190,8 +190,8 @@ class Inbox:
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
         """Return a worker's result, handling items meanwhile.
 
-        The worker keeps the deadline itself; it gets a second more to say so. Raise its error, or
-        LabError when it says nothing at all.
+        The worker keeps the deadline itself; it gets a second more to report that. Raise its error,
+        or LabError when it does not end at all.
         """
         if not self.wait(future.done, deadline.later(GRACE)):
             raise LabError(f"{what} did not end in time", hint="see events.jsonl for what it did")

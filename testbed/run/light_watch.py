@@ -27,7 +27,7 @@ _DARKEN_LIMIT = 10.0
 class LightWatch:
     """A watch over a fabric, from now until `end`; none where no receiver has a limit.
 
-    `stop` hears why the run must end.
+    `stop` is called with the reason for which the run must end.
     """
 
     fabric: Fabric

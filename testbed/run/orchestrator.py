@@ -213,7 +213,7 @@ class Orchestrator:
         self._light = LightWatch(bench.fabric, self.log, self.inbox.stop)
 
     def _check_circuits(self) -> None:
-        """Stop the run when somebody else has moved our light since our last change."""
+        """Stop the run when another program has changed our circuits since our last change."""
         limit = Deadline.after(_OPEN_LIMIT)
         self.inbox.in_worker("reading the switches", self._bench.fabric.check, limit)
 

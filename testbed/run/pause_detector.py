@@ -1,7 +1,7 @@
 """Pauses of this process: stopped, starved of its machine, or asleep with it.
 
-What happens in the lab meanwhile is neither seen nor answered here, and hosts give up whoever says
-nothing. A trial around such a pause would measure the pause.
+During a pause nothing that happens in the lab is seen or answered, and hosts give up a controller
+that sends nothing. A trial around such a pause would measure the pause.
 """
 
 from __future__ import annotations
@@ -56,5 +56,5 @@ class PauseDetector:
                 return
             self._longest = max(self._longest, pause)
         text = f"stood still for {pause:.1f} s: stopped, starved of the machine, or asleep with it"
-        with suppress(TestbedError):  # a full disk is told by whoever must keep a record
+        with suppress(TestbedError):  # a full disk is reported by what must keep a record
             self._log.append("note", "this process", text=text)

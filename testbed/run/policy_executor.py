@@ -155,7 +155,7 @@ class PolicyExecutor:
         return wanted is not self._wanted
 
     def _change(self, wanted: protocol.SetCircuits, deadline: Deadline) -> None:
-        """Change the circuits; a switch that failed at it is read and told once more.
+        """Change the circuits; a switch that failed at it is read and commanded once more.
 
         The second change is planned anew, from what the switch then reads. Neither is made once
         other circuits are wanted.

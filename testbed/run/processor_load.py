@@ -1,7 +1,7 @@
 """The share of this machine's processor time that programs outside the run took.
 
 A twin's hosts share the machine with whatever else runs on it, and a busy machine makes every time
-longer: whoever reads the numbers must know.
+longer: the record must show it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Load:
     def others(self) -> float | None:
         """Return the share of the machine's time that others took since this was last asked.
 
-        None where the machine does not tell, or too little time has passed.
+        None where the machine does not provide it, or too little time has passed.
         """
         self._look()
         with self._lock:

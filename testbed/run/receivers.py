@@ -1,6 +1,6 @@
 """The receivers of a twin that too much light has destroyed, as the twin reports them.
 
-The twin knows what arrives at every receiver, whatever switches and plans say of it.
+The twin computes what arrives at every receiver, independently of switches and plans.
 """
 
 from __future__ import annotations

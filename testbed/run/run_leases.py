@@ -50,7 +50,7 @@ class RunLeases:
     ) -> None:
         """Lease hosts with their ports and outlets, whole instruments, and more for a bench.
 
-        Raise BusyError when somebody else has one of them for longer than this run's patience.
+        Raise BusyError when another holder has one of them for longer than this run's patience.
         From now on the loss of a lease ends the run.
         """
         self._patience_ends = Deadline.after(self.patience)
@@ -72,7 +72,7 @@ class RunLeases:
     def take_identified(self, bench: Bench) -> float:
         """Lease instruments also by their identities; return the seconds that this had to wait.
 
-        Raise BusyError when somebody else has it under another name for longer than this run's
+        Raise BusyError when another holder has it under another name for longer than this run's
         patience.
         """
         began = now()

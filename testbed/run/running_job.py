@@ -152,7 +152,7 @@ class RunningJob:
             self.bench.hosts[host].tell(SLOT, {"do": "leave", "generation": generation})
 
     def choose(self, number: int, schedule: Schedule) -> None:
-        """Tell every rank to follow a schedule, once all have heard of it; choices are numbered."""
+        """Tell every rank to follow a schedule, once all have received it; choices are numbered."""
         for host in self.hosts:
             message = {"do": "choose", "number": number, "schedule": to_json(schedule)}
             self.bench.hosts[host].tell(SLOT, message)
@@ -242,7 +242,7 @@ class RunningJob:
 
         self.inbox.wait(settled, deadline.within(START_LIMIT))
         for host in sorted(late(), key=lambda host: host not in self.failed):
-            why = self.failed.get(host, "it did not say so in time")
+            why = self.failed.get(host, "it did not report in time")
             hint = "see logs/ in the run directory"
             raise HostError(host, f"its rank is not ready: {why}", hint=hint)
 

@@ -56,7 +56,7 @@ class StepPace:
     def step_time(self, generation: int) -> float:
         """Return the median time of a generation's last steps.
 
-        Before two are finished, it is what the slowest rank says that its last one took; 0 before
+        Before two are finished, it is what the last one took the slowest rank; 0 before
         any rank has said so.
         """
         intervals = [b - a for a, b in pairwise(self._ends.get(generation, ()))]

@@ -54,14 +54,14 @@ class TwinSettings:
     def follow(self, lab: Lab) -> None:
         """Bring the twin in line with a lab whose `twin` settings an arm has changed.
 
-        Raise BusyError when somebody else has changed them although this run needs them to stay.
+        Raise BusyError when another program has changed them although this run needs them to stay.
         """
         self._wanted, found = self._twin.settings_of(lab), self._twin.tuning()
         if found == self._wanted:
             return
         if not self._may_change:
             raise BusyError(
-                f"the settings of the twin were changed by somebody else: {dict(found)}",
+                f"the settings of the twin were changed by another program: {dict(found)}",
                 hint="find out who else uses this twin",
             )
         if not self._is_promised:

@@ -57,7 +57,7 @@ _OWNER = "wiring"
 class WiringCheck:
     """The check of every host port that is wired to a switch; its hosts are open.
 
-    `tell` hears each finding as soon as it is certain.
+    `tell` receives each finding as soon as it is certain.
     """
 
     bench: Bench
@@ -88,14 +88,14 @@ class WiringCheck:
     def run(self) -> list[PortFinding]:
         """Light one circuit after the other and return a finding per port, in the file's order.
 
-        Raise BusyError when somebody's circuit is on a port that is needed, LabError once ended.
+        Raise BusyError when a circuit of others is on a port that is needed, LabError once ended.
         """
         return FibreSearch(self.bench.lab.wiring(), self._carries, self._found).run()
 
     def _carries(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
         """Light one circuit; return the share of frames lost each way, None when it is silent.
 
-        What went wrong on the line to a switch says nothing of a fibre: it is tried once more.
+        An error on the line to a switch proves nothing about a fibre: it is tried once more.
         """
         try:
             return self._lit(circuit, wiring)
@@ -204,7 +204,7 @@ def run_wiring_check(
 
 
 def _unsafe(problem: Exception, left: list[str]) -> TestbedError:
-    """Return a problem with what is left behind; whoever pressed Ctrl-C is told that he did."""
+    """Return a problem with what is left behind; a signal stays the problem that is reported."""
     words = f"not taken back: {'; '.join(left)}"
     if isinstance(problem, Interrupted):
         problem.hint = words

@@ -77,7 +77,7 @@ def _is_contradictory(facts: Mapping[str, Any]) -> bool:
 def _refuse_foreign(run: RunDirectory, path: Path) -> None:
     """Raise UsageError for what another user could have written.
 
-    Whoever writes a run's files says which of the caller's secrets are sent where, and leases,
+    The writer of a run's files decides which of the caller's secrets are sent where, and leases,
     which name directories, can be written by everybody.
     """
     why = foreign(path)
@@ -94,7 +94,7 @@ def runs_to_recover(results: Path, leased: Iterable[RunDirectory] = ()) -> Itera
     """Yield the runs that are over and have left something changed.
 
     They are looked for below `results`, and among those that `leased` something and died; of one
-    of these whose directory is not there nobody knows what it changed.
+    of these whose directory is missing it is unknown what it changed.
     """
     found = {directory.path.resolve(): directory for directory in (*runs(results), *leased)}
     for directory in found.values():

@@ -189,7 +189,7 @@ class JournalReplay:
     def _open(self, names: Iterable[str], deadline: Deadline) -> list[TestbedError]:
         """Open the instruments that are not open yet, side by side; return why some are not.
 
-        Raise BusyError when one that answered is somebody else's under another name.
+        Raise BusyError when one that answered is leased by another run under another name.
         """
 
         def open_one(name: str) -> TestbedError | None:

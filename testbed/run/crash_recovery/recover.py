@@ -39,7 +39,7 @@ def recover(
     """Bring back what a run changed and verify it; return the exit code, which its log says too.
 
     `twin` controls the twin that this process is in, if it is in one. Raise BusyError while
-    the run is alive, while somebody else recovers it, or while another has what it had.
+    the run is alive, while another process recovers it, or while another run has its resources.
     """
     journal = Journal.resume(run.journal)
     try:

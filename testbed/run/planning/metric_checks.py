@@ -34,9 +34,9 @@ class _ArmMetrics:
     arm: str
     known: Mapping[str, Meaning]
     predicted: frozenset[str] | None
-    """Those that the model expects something of; None where its jobs do not tell."""
+    """Those that the model predicts; None where its jobs do not declare them."""
     any_size: bool
-    """Its jobs do not tell which message sizes they measure."""
+    """Its jobs do not declare which message sizes they measure."""
     job: str
     has_fault: bool
     has_policy: bool
@@ -73,7 +73,7 @@ class _ArmMetrics:
 
 
 def check_metrics(experiment: Experiment) -> None:
-    """Refuse checks on metrics that no trial of their arm has, and limits that say nothing of them.
+    """Refuse checks on metrics that no trial of their arm has, and limits that do not fit them.
 
     Raise SchemaError with every problem.
     """
@@ -150,7 +150,7 @@ def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, Meaning]:
     found: dict[str, Meaning] = {}
     for job, spec in arm.experiment.jobs.items():
         measures = getattr(spec.options, "measures", None)
-        # A job that does not tell is taken to measure whatever has a name.
+        # A job that declares no metrics may measure any known one.
         names = METRICS.keys() - _CONDITIONAL if measures is None else measures()
         found |= {name: meaning(name) for name in names}
         for name, own in own_metrics(spec.options).items():

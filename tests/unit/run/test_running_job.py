@@ -57,7 +57,7 @@ def test_a_process_that_ends_without_a_report_is_not_waited_for(seated):
 
 
 def test_a_silent_process_is_named_at_the_deadline(seated):
-    with pytest.raises(HostError, match="h2: its rank is not ready: it did not say so in time"):
+    with pytest.raises(HostError, match="h2: its rank is not ready: it did not report in time"):
         seated.await_ready("h2", Deadline.after(0.02))
 
 
