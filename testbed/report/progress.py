@@ -11,7 +11,8 @@ from typing import Literal
 from testbed.errors import EXIT_BUSY
 from testbed.events import Event
 from testbed.report.wording import quantity, size
-from testbed.run.planning.plan import Plan, RunTrial
+from testbed.run.planning.plan import Plan
+from testbed.run.planning.steps import RunTrial
 from testbed.schema.arm_names import short_names
 
 Tone = Literal["plain", "fault", "good", "bad"]

@@ -12,9 +12,9 @@ from testbed.jobs.contracts import PredictableJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.link_probes import ProbedLinks
 from testbed.run.planning.fault_plans import breaks
-from testbed.run.planning.plan import FaultPlan
 from testbed.run.planning.prediction import Physics, predict
 from testbed.run.planning.profiles import expectations, standby
+from testbed.run.planning.steps import FaultPlan
 from testbed.run.running_job import RunningJob
 from testbed.schema import Arm
 

@@ -15,7 +15,7 @@ from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.run.cleanup import CleanupStep
 from testbed.run.context import RunContext
-from testbed.run.planning.plan import FarEndFault
+from testbed.run.planning.steps import FarEndFault
 from testbed.run.twin_control import FarEndControl
 
 _T = TypeVar("_T")

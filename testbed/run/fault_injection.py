@@ -14,7 +14,7 @@ from testbed.plugins import kind
 from testbed.run.context import RunContext
 from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks, job_fault
-from testbed.run.planning.plan import FaultPlan
+from testbed.run.planning.steps import FaultPlan
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import SLOT, RunningJob
 from testbed.schema import Experiment

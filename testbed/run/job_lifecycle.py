@@ -21,9 +21,9 @@ from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, 
 from testbed.run.inbox import Report
 from testbed.run.link_probes import Probe, ProbedLinks
 from testbed.run.planning.placement import Placement, place
-from testbed.run.planning.plan import RunTrial
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby
+from testbed.run.planning.steps import RunTrial
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RunningJob
 from testbed.run.spares import Spares

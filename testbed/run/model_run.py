@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from testbed.clock import Deadline
 from testbed.errors import LabError
 from testbed.plugins import kind
-from testbed.run.planning.plan import Plan, RunTrial
+from testbed.run.planning.plan import Plan
+from testbed.run.planning.steps import RunTrial
 from testbed.run.run_end import append_run_end
 from testbed.schema import Arm, Experiment
 

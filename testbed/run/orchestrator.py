@@ -25,17 +25,8 @@ from testbed.run.inbox import Inbox, Report
 from testbed.run.job_lifecycle import JobLifecycle
 from testbed.run.light_watch import LightWatch
 from testbed.run.pause_detector import PauseDetector
-from testbed.run.planning.plan import (
-    OpenHosts,
-    OpenInstruments,
-    Plan,
-    ProgramCircuits,
-    Restore,
-    RunTrial,
-    StartJob,
-    Step,
-    VerifyPaths,
-)
+from testbed.run.planning import steps
+from testbed.run.planning.plan import Plan
 from testbed.run.processor_load import Load
 from testbed.run.receivers import Receivers
 from testbed.run.run_end import append_run_end
@@ -98,33 +89,33 @@ class Orchestrator:
         pause = self._pauses.longest()
         return f"; this process stood still for {pause:.1f} s meanwhile" if pause else ""
 
-    def _do(self, step: Step) -> None:
+    def _do(self, step: steps.Step) -> None:
         self.inbox.check()
         match step:
-            case OpenInstruments():
+            case steps.OpenInstruments():
                 self.log.append("phase", "open")
                 self._lease(step)
                 self._open_instruments(step)
-            case OpenHosts(hosts):
+            case steps.OpenHosts(hosts):
                 self._open_hosts(hosts)
-            case ProgramCircuits():
+            case steps.ProgramCircuits():
                 self.log.append("phase", "prepare")
                 self._program(step)
-            case VerifyPaths(ports):
+            case steps.VerifyPaths(ports):
                 self.log.append("phase", "prepare")
                 self.inbox.in_worker(
                     "verifying the paths",
                     lambda limit: verify_paths(self._bench, ports, self.log),
                     Deadline.after(_OPEN_LIMIT),
                 )
-            case StartJob():
+            case steps.StartJob():
                 self._note_load()
                 self._jobs.start_first_job()
                 self.log.append("phase", "trials")
-            case RunTrial():
+            case steps.RunTrial():
                 self._check_circuits()
                 self._run_trial(step)
-            case Restore():
+            case steps.Restore():
                 return
             case _:
                 assert_never(step)
@@ -140,7 +131,7 @@ class Orchestrator:
             )
             self.log.append("health", "this machine", text=text.replace("%", " %", 1))
 
-    def _run_trial(self, trial: RunTrial) -> None:
+    def _run_trial(self, trial: steps.RunTrial) -> None:
         """Run a trial, and note how busy others kept the machine meanwhile."""
         self.log.trial = trial.number
         self._load.others()  # what others took before is not the trial's
@@ -150,7 +141,7 @@ class Orchestrator:
         self._receivers.note()
         self.log.trial = None
 
-    def _lease(self, step: OpenInstruments) -> None:
+    def _lease(self, step: steps.OpenInstruments) -> None:
         """Lease all that the run needs before anything is opened; its time limit starts then."""
         self._cleanup.push("leases", self.run_leases.give_back, RESTORE_LIMIT)
         optics = (*step.attenuators, *step.meters)
@@ -167,7 +158,7 @@ class Orchestrator:
             self._time.cancel()
             self._time = time_limit(self.experiment.limits.run, self.inbox)
 
-    def _open_instruments(self, step: OpenInstruments) -> None:
+    def _open_instruments(self, step: steps.OpenInstruments) -> None:
         optics = (*step.attenuators, *step.meters)
         names = (*step.switches, *step.power, *optics)
         bench, in_worker = self._bench, self.inbox.in_worker
@@ -201,7 +192,7 @@ class Orchestrator:
         in_worker("setting up the networks of the hosts", set_up, deadline)
         in_worker("looking at the light of the hosts", look, deadline)
 
-    def _program(self, step: ProgramCircuits) -> None:
+    def _program(self, step: steps.ProgramCircuits) -> None:
         bench, wanted = self._bench, frozenset(step.circuits)
         undo = self._keep_circuits if self.experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)

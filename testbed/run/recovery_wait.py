@@ -11,7 +11,7 @@ from testbed.analysis.effect import Response
 from testbed.clock import Deadline, now
 from testbed.run.inbox import Inbox
 from testbed.run.planning.fault_plans import breaks
-from testbed.run.planning.plan import FaultPlan
+from testbed.run.planning.steps import FaultPlan
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import RunningJob

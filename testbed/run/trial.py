@@ -17,7 +17,7 @@ from testbed.run.far_end_faults import FarEndFaults
 from testbed.run.fault_injection import FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks
-from testbed.run.planning.plan import FaultPlan, RunTrial
+from testbed.run.planning.steps import FaultPlan, RunTrial
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker

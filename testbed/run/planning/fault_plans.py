@@ -7,7 +7,7 @@ from functools import partial
 
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
-from testbed.run.planning.plan import FarEndFault
+from testbed.run.planning.steps import FarEndFault
 from testbed.schema import Experiment, Fault, Lab
 
 JOB_FAULT = 0

@@ -9,26 +9,13 @@ from testbed.control.fence_order import fences
 from testbed.control.protocol import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Matching, crossing
+from testbed.run.planning import steps
 from testbed.run.planning.fault_plans import far_end_faults, job_fault
 from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
 from testbed.run.planning.metric_checks import check_metrics
 from testbed.run.planning.model_experiments import is_model
 from testbed.run.planning.placement import Placement, place
-from testbed.run.planning.plan import (
-    Avoided,
-    FaultPlan,
-    Fences,
-    Light,
-    OpenHosts,
-    OpenInstruments,
-    Plan,
-    ProgramCircuits,
-    Restore,
-    RunTrial,
-    StartJob,
-    Step,
-    VerifyPaths,
-)
+from testbed.run.planning.plan import Avoided, Fences, Plan
 from testbed.run.planning.program_commands import command_lines
 from testbed.schema import Arm, Experiment, Lab, avoided
 
@@ -42,7 +29,9 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
     computed = is_model(experiment)
     check_metrics(experiment)
     if computed:
-        trials = tuple(RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count))
+        trials = tuple(
+            steps.RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count)
+        )
         return Plan(experiment.experiment, lab.lab, seed, trials)
     placements = {arm.name: place(arm.experiment, lab) for arm in arms}
     first = placements[arms[0].name]
@@ -52,23 +41,23 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
         check_lab_changes(arm, lab)
         check_fault(arm, lab, placement, is_only_trial=count * len(arms) == 1)
         command_lines(arm.experiment, lab, placement)
-    steps: tuple[Step, ...] = (
-        OpenInstruments(
+    planned: tuple[steps.Step, ...] = (
+        steps.OpenInstruments(
             _switches(lab, first.used), _power_units(lab, first.used), *_optics(lab, first.used)
         ),
-        OpenHosts(first.used),
+        steps.OpenHosts(first.used),
         _joining(first, lab),
-        StartJob(
+        steps.StartJob(
             *(first.name, first.kind, first.hosts, first.spares),
             command_lines(arms[0].experiment, lab, first),
             tuple(tuple(sorted(circuits)) for circuits in first.asked),
         ),
         *_trials(arms, lab, placements, random.Random(seed), count),
-        Restore(experiment.keep),
+        steps.Restore(experiment.keep),
     )
     has_policy = any(arm.experiment.policy for arm in arms)
     fenced = _fences(lab, first.used) if has_policy else ()
-    return Plan(experiment.experiment, lab.lab, seed, steps, _avoided(lab), fenced)
+    return Plan(experiment.experiment, lab.lab, seed, planned, _avoided(lab), fenced)
 
 
 def draw_seed(experiment: Experiment, given: int | None) -> int:
@@ -106,17 +95,17 @@ def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
 # --- what the steps hold -------------------------------------------------------------------
 
 
-def _joining(placement: Placement, lab: Lab) -> ProgramCircuits | VerifyPaths:
+def _joining(placement: Placement, lab: Lab) -> steps.ProgramCircuits | steps.VerifyPaths:
     """Return the step that connects the job's hosts."""
     if placement.fabric == "packet":
-        return VerifyPaths(placement.ports(lab))
-    return ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab))
+        return steps.VerifyPaths(placement.ports(lab))
+    return steps.ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab))
 
 
-def _light(circuits: Matching, lab: Lab) -> tuple[Light, ...]:
+def _light(circuits: Matching, lab: Lab) -> tuple[steps.Light, ...]:
     wiring = lab.wiring()
     return tuple(
-        Light(crossing(a, b, wiring), a, b)
+        steps.Light(crossing(a, b, wiring), a, b)
         for circuit in sorted(circuits)
         for a, b in (circuit.ends, circuit.ends[::-1])
     )
@@ -147,7 +136,7 @@ def _trials(
     placements: Mapping[str, Placement],
     chance: random.Random,
     count: int,
-) -> Iterator[RunTrial]:
+) -> Iterator[steps.RunTrial]:
     """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
     misbehaviours = {arm.name: far_end_faults(arm.experiment, lab) for arm in arms}
     for block in range(count):
@@ -155,12 +144,12 @@ def _trials(
         chance.shuffle(shuffled)
         for number, arm in enumerate(shuffled, start=block * len(arms)):
             fault = _drawn_fault(arm.experiment, placements[arm.name], chance)
-            yield RunTrial(number, arm.name, fault, misbehaviours[arm.name])
+            yield steps.RunTrial(number, arm.name, fault, misbehaviours[arm.name])
 
 
 def _drawn_fault(
     experiment: Experiment, placement: Placement, chance: random.Random
-) -> FaultPlan | None:
+) -> steps.FaultPlan | None:
     fault = job_fault(experiment)
     if fault is None:
         return None
@@ -171,4 +160,4 @@ def _drawn_fault(
         rank = placement.hosts.index(target.host) if target.rank is None else target.rank
     phase = round(chance.random(), 6)
     port = str(target) if target.kind == "port" else ""
-    return FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)
+    return steps.FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)

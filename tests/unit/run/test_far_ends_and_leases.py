@@ -10,7 +10,7 @@ from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.run.cleanup import Cleanup
 from testbed.run.far_end_faults import FarEndFaults
-from testbed.run.planning.plan import FarEndFault
+from testbed.run.planning.steps import FarEndFault
 from testbed.run.trial import RunContext
 
 FAULT = FarEndFault("switch-busy", "ocs", 3, 0)

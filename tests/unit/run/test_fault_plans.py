@@ -6,8 +6,8 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.plugins import kinds
-from testbed.run.planning.plan import FarEndFault
 from testbed.run.planning.planner import make_plan
+from testbed.run.planning.steps import FarEndFault
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +62,7 @@ def test_a_trial_may_have_no_other_fault(planned):
 @pytest.mark.parametrize(
     ("faults", "words"),
     [
-        ([POWER_CUT, "{kind: switch-busy, target: oc, at: {step: 1}}"], "no switch of lab rack"),
+        ([POWER_CUT, "{kind: switch-busy, target: oc, at: {step: 1}}"], "not a switch of lab rack"),
         ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 9}}"], "after the power-cut"),
         ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 1}, hold: 1 s}"], "until the"),
         (

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from testbed.errors import UsageError
 from testbed.fabric.circuits import CrossConnect
 from testbed.report.plan_page import print_plan
-from testbed.run.planning.plan import (
+from testbed.run.planning.planner import draw_seed, make_plan
+from testbed.run.planning.steps import (
     OpenHosts,
     OpenInstruments,
     ProgramCircuits,
@@ -20,7 +21,6 @@ from testbed.run.planning.plan import (
     RunTrial,
     StartJob,
 )
-from testbed.run.planning.planner import draw_seed, make_plan
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ from testbed.jobs.program_descriptors import CommandOptions, Pattern
 from testbed.jobs.programs import Command
 from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
-from testbed.run.planning.plan import StartJob
 from testbed.run.planning.program_commands import refuse_a_twin
+from testbed.run.planning.steps import StartJob
 from testbed.run.running_job import RunningJob
 from testbed.schema import load_experiment
 

@@ -9,7 +9,7 @@ from testbed.control.protocol import RankEnded
 from testbed.control.splice import Splice
 from testbed.events import Event
 from testbed.run.inbox import Report
-from testbed.run.planning.plan import FaultPlan
+from testbed.run.planning.steps import FaultPlan
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.recovery_wait import RecoveryWait
 from testbed.run.response_tracker import ResponseTracker
