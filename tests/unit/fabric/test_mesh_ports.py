@@ -11,7 +11,7 @@ from testbed.fabric.mesh_routes import setting_of
 
 # Mesh edge, hosts, and what each host has: reciprocal ports as in PipSwitch, or one a direction.
 DAILY = [(3, 6, "bidi"), (4, 8, "bidi"), (4, 4, "tx-rx")]
-FULL = [(5, 16, "bidi"), (6, 16, "bidi"), (9, 32, "bidi"), (7, 32, "bidi"), (9, 16, "tx-rx")]
+FULL = [(6, 16, "bidi"), (9, 32, "bidi"), (8, 32, "bidi")]
 
 
 def check_light(routed):
