@@ -10,6 +10,7 @@ only room that imports pydantic and PyYAML.
 from testbed.schema.check import SchemaError
 from testbed.schema.circuits import CircuitList
 from testbed.schema.condition import Condition, Statistic
+from testbed.schema.exclusions import avoided, check_quarantine
 from testbed.schema.experiment import (
     MAX_TRIALS,
     Arm,
@@ -33,7 +34,7 @@ from testbed.schema.load import (
     load_lab,
     split_overrides,
 )
-from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
+from testbed.schema.quarantine import Quarantine
 from testbed.schema.sides import has_one_side, inputs_of
 from testbed.schema.source import Source
 from testbed.schema.text import Outlet

@@ -9,7 +9,6 @@ from pydantic import field_validator, model_validator
 
 from testbed.fabric.circuits import Fibres
 from testbed.schema.check import Checked, Problem, Problems
-from testbed.schema.permission import Fence
 from testbed.schema.text import (
     Address,
     EnvName,
@@ -28,6 +27,10 @@ _SSH_PORT = "22"
 
 FabricKind = Literal["circuit", "packet"]
 """What joins hosts: circuits that switches make, or a packet switch that needs none."""
+
+Fence = Literal["power", "network", "process"]
+"""How a host that has failed is kept from taking part: its outlet is turned off, its circuits are
+taken down, or the processes of its rank are ended."""
 
 
 class Port(Checked):

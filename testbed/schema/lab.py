@@ -16,7 +16,7 @@ from testbed.schema.changes import changed
 from testbed.schema.check import Checked, Document, Problem
 from testbed.schema.controllers import controller_problems, element_of
 from testbed.schema.groups import Defaults, expanded
-from testbed.schema.hosts import Host, Port
+from testbed.schema.hosts import Fence, Host, Port
 from testbed.schema.instruments import (
     Attenuator,
     Instrument,
@@ -27,7 +27,7 @@ from testbed.schema.instruments import (
 )
 from testbed.schema.kinds import OfKind
 from testbed.schema.override import Override
-from testbed.schema.permission import Fence, permission_problems, permitted_fences
+from testbed.schema.permission import permission_problems
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.reach import driver_problems
 from testbed.schema.sides import (
@@ -150,8 +150,11 @@ class Lab(Document):
         return fault in self.allow and (narrowed is None or fault in narrowed)
 
     def fences(self, host: str) -> tuple[Fence, ...]:
-        """Return the fences that a policy may use against a host."""
-        return permitted_fences(self, host)
+        """Return the fences that a policy may use against a host: permitted, and with the means."""
+        spec = self.hosts[host]
+        narrowed = self.fence if spec.fence is None else spec.fence
+        means = (one for one in self.fence if one != "power" or spec.power is not None)
+        return tuple(one for one in means if one in narrowed)
 
     def overridden(self, overrides: Iterable[Override]) -> Lab:
         """Return the lab with `lab.…` overrides applied; raise FileError at a wrong one."""
@@ -161,14 +164,13 @@ class Lab(Document):
         """Find what is wrong between the parts of the lab."""
         yield from self._instrument_problems()
         yield from self._fibre_problems()
-        yield from self._side_problems()
         yield from self._packet_problems()
         yield from self._light_problems()
         yield from resting_problems(self.light_limits())
         yield from self._address_problems()
         yield from self._power_problems()
-        yield from permission_problems(self)
-        yield from quarantine_problems(self)
+        yield from permission_problems(self.allow, self.fence, self.hosts)
+        yield from quarantine_problems(self.quarantine, self.hosts, self.switches)
         yield from self._twin_problems()
 
     def _instrument_problems(self) -> Iterator[Problem]:
@@ -200,23 +202,15 @@ class Lab(Document):
         yield from self._repeats(tapped, "is tapped twice")
 
     def _fibre_problems(self) -> Iterator[Problem]:
-        fibres = [
-            ((*steps, key), end)
-            for steps, port in self._ports_with_steps()
-            for key in ("tx", "rx", "bidi")
-            if (end := getattr(port, key)) is not None
-        ]
-        for steps, end in fibres:
-            yield from self._fibre_end_problems(steps, end)
-        yield from self._repeats(fibres, "is wired twice")
-
-    def _side_problems(self) -> Iterator[Problem]:
         ends = [
             ((*steps, key), end)
             for steps, port in self._ports_with_steps()
             for key in ("tx", "rx", "bidi")
             if (end := getattr(port, key)) is not None
         ]
+        for steps, end in ends:
+            yield from self._fibre_end_problems(steps, end)
+        yield from self._repeats(ends, "is wired twice")
         yield from side_problems(self.switches, ends)
         yield from light_kept_problems(self.switches, ends)
 
