@@ -236,8 +236,10 @@ def test_a_frozen_rank_that_was_fenced_needs_no_thaw(lab):
 
 def test_a_frozen_rank_on_a_host_that_was_given_up_needs_no_thaw(lab):
     fault = lab.fault("rank-freeze")
+    fault.inject(lab.bench, lab.victim, soon())
     del lab.bench.hosts["h1"]
     fault.undo(lab.bench, lab.victim, soon())
+    assert lab.process() == "stopped", "nobody is asked to thaw it"
 
 
 def test_the_promise_of_a_freeze_says_whom_to_thaw(lab):

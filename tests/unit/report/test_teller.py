@@ -29,10 +29,11 @@ def test_however_long_it_is_only_what_is_taken_at_once_is_written(full_pipe):
     late.join()
 
 
-def test_whoever_has_gone_is_told_nothing_and_nobody_minds(left_pipe):
+def test_a_reader_that_has_gone_raises_nothing_and_nothing_is_kept_for_it(left_pipe):
     teller = Teller(left_pipe)
     teller.tell("is there somebody?\n")
     teller.go_on(None)
+    assert not teller._unsaid
 
 
 def test_of_more_than_he_can_be_told_the_last_is_kept(full_pipe):

@@ -164,8 +164,15 @@ def test_a_loss_that_cannot_be_recorded_keeps_nothing_from_being_taken_back(hous
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
     theirs = house.others("h0")
     tenure._lease._renew()
+    restored = []
+    cleanup = Cleanup(house.inbox, house.log)
+    cleanup.push("light", restored.append, LONG)
+    tenure.prepare_end(cleanup)
     with full_disk():
-        house.ended(tenure)
+        cleanup.run()
+    (failure,) = cleanup.failures  # what was lost is not regained without a store
+    assert failure.startswith("lost leases: the leases in ") and len(restored) == 1
+    assert [found.claim.holder.reason for found in house.leases.find()] == ["theirs"]
     theirs.release()
 
 
