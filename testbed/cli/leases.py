@@ -17,9 +17,10 @@ from testbed.cli.finding import chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.commands import typed
 from testbed.errors import UsageError
+from testbed.record.claim_registry import Found
 from testbed.record.lease_rules import listed
 from testbed.record.lease_store import PostgresStore
-from testbed.record.leases import Found, Leases
+from testbed.record.leases import Leases
 from testbed.schema import Lab, load_lab
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import TIME

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from testbed.errors import EXIT_BUSY, BusyError, UnsafeError
+from testbed.record.claim_registry import LOST
 from testbed.record.journal import owes
-from testbed.record.lease import LOST
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, point_latest
 

@@ -6,26 +6,20 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING
 
 from testbed.clock import boot_time
 from testbed.commands import typed
 from testbed.errors import BusyError, LabError
+from testbed.record.claim_registry import LOST, ClaimRegistry
 from testbed.record.journal import open_entries
 from testbed.record.lease_rules import LIFE, Claim, Resource
 from testbed.record.locks import LifeSign
-
-if TYPE_CHECKING:
-    from testbed.record.leases import Leases
 
 BEAT = 15.0
 """Seconds between two signs of life."""
 
 _LOOK = 0.5
 """Seconds between two looks whether somebody who took something by force has called."""
-
-LOST = "the lease of this run"
-"""How it begins what is said of a lease that was lost."""
 
 CHANGE_LIMIT = 20.0
 """Seconds that a change of circuits may take at most, which the door to the fabric sees to."""
@@ -40,11 +34,18 @@ _SURE = LIFE - CHANGE_LIMIT - BACK_LIMIT
 class Lease:
     """What one run holds, from `Leases.take` to `release`; a thread keeps it alive meanwhile."""
 
-    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign, began: float) -> None:
+    def __init__(
+        self,
+        registry: ClaimRegistry,
+        claim: Claim,
+        sign: LifeSign,
+        began: float,
+        inherited: frozenset[Resource] = frozenset(),
+    ) -> None:
         """Keep a claim alive that was asked for at `began`, a `boot_time`."""
-        self.inherited: frozenset[Resource] = frozenset()
+        self.inherited = inherited
         """What a dead run still had when this took over from it: nobody else has had that."""
-        self._leases = leases
+        self._registry = registry
         self._claim = claim
         self._sign = sign
         self._lost = ""
@@ -103,12 +104,12 @@ class Lease:
             if more <= self._claim.resources:
                 return
             began = boot_time()
-            self._claim = self._leases.widen(self._claim, more)
+            self._claim = self._registry.widen(self._claim, more)
             self._renewed, self._trouble = began, ""
 
     def of_others(self) -> frozenset[Resource]:
         """Return what others hold now, as the store says."""
-        held = [f.claim for f in self._leases.find() if f.standing == "held"]
+        held = [f.claim for f in self._registry.find() if f.standing == "held"]
         theirs = [claim.resources for claim in held if claim.token != self._claim.token]
         return frozenset[Resource]().union(*theirs)
 
@@ -119,7 +120,7 @@ class Lease:
                 return True
             began = boot_time()
             try:
-                self._leases.claim(self._claim)
+                self._registry.claim(self._claim)
             except BusyError:
                 return False
             self._lost, self._renewed = "", began
@@ -130,7 +131,7 @@ class Lease:
         self._over.set()
         self._thread.join()
         try:
-            self._leases.end(self._claim.token)
+            self._registry.end(self._claim.token)
         finally:
             self._sign.end()
 
@@ -163,7 +164,7 @@ class Lease:
             began = boot_time()
             try:
                 calls = self._sign.calls()
-                self._lost = self._leases.renew(self._claim)
+                self._lost = self._registry.renew(self._claim)
                 self._renewed, self._trouble, self._heeded = began, "", calls
             except Exception as error:  # whatever is wrong with a store may be over the next time
                 known = isinstance(error, LabError)

@@ -11,10 +11,11 @@ from testbed.bench.needs import needs
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
+from testbed.record.claim_registry import Owed
 from testbed.record.journal import open_entries
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
-from testbed.record.leases import Leases, Owed
+from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup

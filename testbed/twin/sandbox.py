@@ -17,7 +17,7 @@ from typing import Any
 
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError, UsageError
-from testbed.record.leases import PROCESS_VARIABLE
+from testbed.record.claim_registry import PROCESS_VARIABLE
 from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, born
 from testbed.twin.namespaces import passing_on
 from testbed.twin.signals import ENDING

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from testbed.errors import BusyError
+from testbed.record.claim_registry import Owed
 from testbed.record.journal import Journal
 from testbed.record.lease_rules import LIFE, Claim, Holder, Resource
-from testbed.record.leases import Leases, Owed
+from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 
 RESOURCES = [Resource(box, part) for box in "abcd" for part in ("", "1", "2", "3", "4")]

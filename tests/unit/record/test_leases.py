@@ -16,11 +16,12 @@ import pytest
 
 from testbed.errors import BusyError, LabError
 from testbed.record import lease as lease_module
+from testbed.record.claim_registry import Owed
 from testbed.record.journal import Journal
 from testbed.record.lease import BACK_LIMIT, CHANGE_LIMIT
 from testbed.record.lease_rules import LIFE, Resource
 from testbed.record.lease_store import FileStore
-from testbed.record.leases import Leases, Owed
+from testbed.record.leases import Leases
 from testbed.record.locks import SHARED, sign_file
 from testbed.record.rundir import RunDirectory
 

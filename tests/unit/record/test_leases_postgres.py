@@ -16,9 +16,10 @@ from test_leases_machine import lived
 
 from testbed.cli import run as command_line
 from testbed.errors import BusyError, LabError
+from testbed.record.claim_registry import holder_here
 from testbed.record.lease_rules import Claim, Resource
 from testbed.record.lease_store import PostgresStore
-from testbed.record.leases import Leases, holder_here
+from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 from testbed.secret import masked
 

@@ -11,8 +11,8 @@ from killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 from testbed.clock import Deadline
 from testbed.errors import BusyError
 from testbed.fabric.circuits import Circuit
+from testbed.record.claim_registry import Owed
 from testbed.record.journal import Journal
-from testbed.record.leases import Owed
 from testbed.run.inbox import Interrupted
 
 

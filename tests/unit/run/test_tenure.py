@@ -9,8 +9,9 @@ from testbed.bench.bench import Bench
 from testbed.bench.needs import needs, part_of
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UnsafeError
+from testbed.record.claim_registry import Owed
 from testbed.record.journal import Journal
-from testbed.record.leases import Leases, Owed
+from testbed.record.leases import Leases
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
