@@ -232,7 +232,7 @@ class SwitchByHand:
 
     def _leased_to_others(self, lease: Lease, ports: frozenset[int]) -> frozenset[int]:
         known = self._answered.keys_of_instrument(self.name)
-        return ports_among(self.lab, self.name, ports, lease.of_others(), known)
+        return ports_among(self.lab, self.name, ports, lease.held_by_others(), known)
 
     @property
     def _answered(self) -> Answered:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from testbed.bench import addresses, identities
 from testbed.errors import UsageError
 from testbed.plugins import kind, nearest
-from testbed.record.lease_rules import Resource, Wanted
+from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.resource import Ssh, Tcp, place
 from testbed.schema import Lab
 
@@ -53,11 +53,11 @@ def ports_among(
     lab: Lab, switch: str, ports: Iterable[int], leased: Iterable[Resource], answered: Iterable[str]
 ) -> frozenset[int]:
     """Return which ports of a switch are among what is leased; it `answered` that it is these."""
-    held, boxes = Wanted(leased), (*boxes_of(lab, switch), *answered)
+    held, boxes = ResourceIndex(leased), (*boxes_of(lab, switch), *answered)
 
     def is_held(port: int) -> bool:
         parts = portions(lab, switch, [str(port)])
-        return bool(held.within(Resource(box, part) for box in boxes for part in parts))
+        return bool(held.overlapping(Resource(box, part) for box in boxes for part in parts))
 
     return frozenset(filter(is_held, ports))
 

@@ -44,7 +44,7 @@ class Guard:
 
     def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
         """Return which of these ports somebody else has leased now."""
-        theirs = self._lease.of_others() if self._lease else frozenset()
+        theirs = self._lease.held_by_others() if self._lease else frozenset()
         known = self.answered.keys_of_instrument(switch)
         return ports_among(self._lab, switch, ports, theirs, known)
 

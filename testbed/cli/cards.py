@@ -62,7 +62,7 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
     """Probe a switch and keep the record; say what to type where its ports are still lit."""
     from testbed.bench.byhand import switch_by_hand
     from testbed.cli.record import open_check
-    from testbed.record.journal import owes
+    from testbed.record.journal import has_pending_undo
 
     teller = Teller(sys.stderr)
     with switch_by_hand(lab, switch, leases_of(lab), force=False) as box:
@@ -72,7 +72,7 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
             card = box.probe(ports, label, directory, lambda text: teller.tell(f"{text}\n"))
         finally:
             log.close()
-            if owes(directory.journal):
+            if has_pending_undo(directory.journal):
                 teller.tell(f"still lit; type: {typed('recover', str(directory.path))}\n")
             teller.go_on(PATIENCE)
         directory.write_json("card.json", card.to_json())

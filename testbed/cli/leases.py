@@ -17,8 +17,8 @@ from testbed.cli.finding import chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.commands import typed
 from testbed.errors import UsageError
-from testbed.record.claim_registry import Found
-from testbed.record.lease_rules import listed
+from testbed.record.claim_registry import ClaimStatus
+from testbed.record.lease_rules import format_resources
 from testbed.record.lease_store import PostgresStore
 from testbed.record.leases import Leases
 from testbed.schema import Lab, load_lab
@@ -96,7 +96,7 @@ def unlock(
         return inside_twin(twin, found, file, [])
     hit = leases_of(found).unlock(named(found, resource), forced=force)
     for claim in hit:
-        print(f"unlocked: {listed(claim.resources)}, {claim.holder}")
+        print(f"unlocked: {format_resources(claim.resources)}, {claim.holder}")
     if not hit:
         print("nobody has leased that")
     return 0
@@ -117,7 +117,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _row(found: Found) -> dict[str, Any]:
+def _row(found: ClaimStatus) -> dict[str, Any]:
     claim = found.claim
     holder = {key: getattr(claim.holder, key) for key in claim.holder.__slots__}
     resources = [
@@ -127,19 +127,19 @@ def _row(found: Found) -> dict[str, Any]:
     return {**ends, **holder, "resources": resources}
 
 
-def _print_claims(found: list[Found]) -> None:
+def _print_claims(found: list[ClaimStatus]) -> None:
     """Print one line for each claim, with its resources and reason below."""
     for one in found:
         print(f"{one.claim.holder}{_note(one)}")
-        print(f"    {listed(one.claim.resources) or 'nothing'}")
+        print(f"    {format_resources(one.claim.resources) or 'nothing'}")
 
 
-def _note(found: Found) -> str:
+def _note(found: ClaimStatus) -> str:
     """Return what a line must add to the holder's words."""
-    if found.standing == "owing":
+    if found.standing == "unrecovered":
         command = typed("recover", found.claim.holder.directory)
         return f"; died and left something changed: {command}"
-    if found.standing == "over":
+    if found.standing == "ended":
         return "; over, and free for the next one"
     return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"
 

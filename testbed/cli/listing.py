@@ -14,7 +14,7 @@ from testbed.commands import typed
 from testbed.errors import UnsafeError, UsageError
 from testbed.files import open_file, parse_json
 from testbed.plugins import nearest
-from testbed.record.journal import is_held, owes
+from testbed.record.journal import has_pending_undo, is_held
 from testbed.record.lines import MAX_LOG
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema.arm_names import short_names
@@ -102,8 +102,8 @@ def _beside_the_summary(run: RunDirectory) -> tuple[str, str]:
     try:
         if run.journal.exists() and is_held(run.journal):
             return "running", ""
-        if owes(run.journal):
-            return "owing", f"type: {typed('recover', str(run.path))}"
+        if has_pending_undo(run.journal):
+            return "unrecovered", f"type: {typed('recover', str(run.path))}"
     except (OSError, UnsafeError) as error:
         return "unreadable", f"its journal: {error}"
     for event in reversed(_last_events(run.events)):

@@ -24,7 +24,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
 from testbed.printable import as_it_is
-from testbed.record.journal import has_promised, owes
+from testbed.record.journal import has_pending_undo, has_promised
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.waiting import waiting
@@ -116,7 +116,7 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
         shutil.rmtree(directory.path, ignore_errors=True)
         raise
     except BaseException as error:
-        if owes(directory.journal):
+        if has_pending_undo(directory.journal):
             command = typed("recover", str(directory.path))
             print(f"it may still be changed; type: {command}", file=sys.stderr)
         elif isinstance(error, TestbedError):

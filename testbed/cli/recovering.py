@@ -113,7 +113,7 @@ def _chosen(
     known = load_lab(lab_file(lab)) if lab else None
     leases = leases_of(known)
     if not names:  # one that recovered a run may have been killed before it gave all back
-        leases.end_what_is_over()
+        leases.remove_ended()
     leased = [_where_it_is(run, results) for run in leases.dead_runs()]
     places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
     found, unreadable = _readable(places, teller)

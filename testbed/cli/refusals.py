@@ -6,7 +6,7 @@ import shutil
 
 from testbed.errors import EXIT_BUSY, BusyError, UnsafeError
 from testbed.record.claim_registry import LOST
-from testbed.record.journal import owes
+from testbed.record.journal import has_pending_undo
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, point_latest
 
@@ -24,7 +24,7 @@ def forget_refused(run: RunDirectory) -> None:
     if end is None or end["exit_code"] != EXIT_BUSY or end["signals"] or end["left"]:
         return
     try:
-        if end["error"].startswith(LOST) or owes(run.journal):
+        if end["error"].startswith(LOST) or has_pending_undo(run.journal):
             return
     except UnsafeError:
         return

@@ -13,7 +13,7 @@ import typer
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
 from testbed.commands import typed
 from testbed.errors import EXIT_LAB, EXIT_PASSED, UnsafeError
-from testbed.record.journal import is_held, owes
+from testbed.record.journal import has_pending_undo, is_held
 from testbed.record.rundir import RunDirectory, point_latest, runs
 
 _QUIET = 3600.0
@@ -68,7 +68,7 @@ def _needed(run: RunDirectory) -> str:
     try:
         if run.journal.exists() and is_held(run.journal):
             return "it goes on, or is being recovered"
-        if owes(run.journal):
+        if has_pending_undo(run.journal):
             return f"it left something changed; type: {typed('recover', str(run.path))}"
         if not run.summary.exists() and _seconds_since(run) < _QUIET:
             return "it has no summary yet, and wrote something within the last hour"

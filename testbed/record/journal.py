@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 from testbed.errors import BusyError, LabError, UnsafeError
 from testbed.files import open_file, parse_json, read_lines
-from testbed.record.lines import MAX_LOG, mend, sync_directory
+from testbed.record.lines import MAX_LOG, repair_torn_line, sync_directory
 
 Entry = dict[str, Any]
 """A promise: `id`, `undo` (its kind), and what its undo needs."""
@@ -56,7 +56,7 @@ class Journal:
                 hint="end it with Ctrl-C, or wait for it",
             ) from None
         try:
-            mend(path)
+            repair_torn_line(path)
             number = 1 + max(_read(path), default=-1)
         except BaseException:
             file.close()
@@ -120,8 +120,8 @@ def open_entries(path: Path) -> list[Entry]:
     return [entry for number in sorted(entries, reverse=True) if (entry := entries[number])]
 
 
-def owes(path: Path) -> bool:
-    """Tell whether there is a journal, with promises that were never settled."""
+def has_pending_undo(path: Path) -> bool:
+    """Tell whether there is a journal with entries that were never settled."""
     return path.exists() and bool(open_entries(path))
 
 

@@ -15,12 +15,12 @@ from testbed.clock import boot_time
 from testbed.record.claim_registry import ClaimRegistry, holder_here
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Claim, Resource
-from testbed.record.locks import LifeSign
+from testbed.record.locks import LivenessLock
 from testbed.record.rundir import RunDirectory
 
 
 class Leases(ClaimRegistry):
-    """All leases of one store: what this process takes, and what it is told of the others."""
+    """All leases of one store: those of this process and what it knows of the others."""
 
     def take(
         self, resources: Iterable[Resource], reason: str, run: RunDirectory | None = None
@@ -33,7 +33,7 @@ class Leases(ClaimRegistry):
         return self._held(claim, lambda: (self.claim(claim), frozenset()))
 
     def lock(self, resources: Iterable[Resource], reason: str, seconds: float) -> None:
-        """Hold resources by hand, for a while; raise BusyError as `take` does."""
+        """Hold resources by hand for some seconds; raise BusyError as `take` does."""
         self.claim(self._new_claim(0, None, reason, resources), seconds)
 
     def take_over(self, run: RunDirectory, reason: str, needed: Iterable[Resource] = ()) -> Lease:
@@ -57,11 +57,11 @@ class Leases(ClaimRegistry):
         return Claim(secrets.token_hex(8), holder, frozenset(resources), 0.0)
 
     def _held(self, claim: Claim, record: Callable[[], tuple[Claim, frozenset[Resource]]]) -> Lease:
-        """Record a claim whose holder is seen to live from before that; return it as a lease."""
-        sign, began = LifeSign(claim.token), boot_time()
+        """Show that this process lives, record its claim then, and return both as a lease."""
+        liveness, began = LivenessLock(claim.token), boot_time()
         try:
             granted, inherited = record()
         except BaseException:
-            sign.end()
+            liveness.release()
             raise
-        return Lease(self, granted, sign, began, inherited)
+        return Lease(self, granted, liveness, began, inherited)

@@ -22,7 +22,7 @@ def sync_directory(path: Path) -> None:
             os.close(directory)
 
 
-def mend(path: Path) -> None:
+def repair_torn_line(path: Path) -> None:
     """Bring a file of one JSON value a line, cut short by a crash, to the end of a line.
 
     Then it can be appended to. A last line that lacks only its end gets it; a piece of one is cut

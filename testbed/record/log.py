@@ -15,7 +15,7 @@ from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.events import KINDS, NAMES, Event, Subscriber
 from testbed.files import open_file, read_lines
-from testbed.record.lines import MAX_LOG, mend
+from testbed.record.lines import MAX_LOG, repair_torn_line
 from testbed.secret import masked_data
 
 
@@ -39,7 +39,7 @@ class EventLog:
         """
         events: list[Event] = []
         with suppress(UsageError):  # a line that is broken stops no clean-up
-            mend(path)
+            repair_torn_line(path)
             events.extend(read_events(path))
         log = cls.__new__(cls)
         next_number = events[-1].seq + 1 if events else 0

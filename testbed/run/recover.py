@@ -86,7 +86,7 @@ def _taken_over(
 
 def _let_go(taken: Future[Lease]) -> None:
     if not taken.cancelled() and not taken.exception():
-        taken.result().leave()
+        taken.result().abandon()
 
 
 def _note_that_nothing_was_left(run: RunDirectory, subscriber: Subscriber) -> None:

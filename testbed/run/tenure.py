@@ -11,7 +11,7 @@ from testbed.bench.needs import needs
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
-from testbed.record.claim_registry import Owed
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import open_entries
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
@@ -105,7 +105,7 @@ class Tenure:
         if self._lease is None:
             return
         if left := open_entries(self._run.journal):
-            self._lease.leave()
+            self._lease.abandon()
             kinds = ", ".join(sorted({str(entry["undo"]) for entry in left}))
             raise UnsafeError(
                 f"the leases stay, for not all was taken back: {kinds}",
@@ -119,7 +119,7 @@ class Tenure:
         while True:
             try:
                 taken = self._tried(take)
-            except Owed:
+            except RecoveryRequired:
                 raise
             except BusyError as busy:
                 if self._lease is not None and self._lease.is_lost:

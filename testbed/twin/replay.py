@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from testbed.record.transcript import Said
+from testbed.record.transcript import TranscriptRow
 from testbed.schema import Lab
 from testbed.twin.instruments import lone_switch
 from testbed.twin.replay_lines import open_line
@@ -82,7 +82,7 @@ class Agreement:
                 yield f"  {side:<4} {text!r}"
 
 
-def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[Said]) -> Agreement:
+def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[TranscriptRow]) -> Agreement:
     """Say a transcript of a switch to a fresh twin of it and compare the answers.
 
     Each line that was opened in the transcript is a fresh conversation, whose greeting counts.
@@ -102,7 +102,7 @@ def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[Said]) -> Agreement:
     return agreement
 
 
-def _exchanges(rows: Sequence[Said]) -> Iterator[tuple[Said, bytes, float]]:
+def _exchanges(rows: Sequence[TranscriptRow]) -> Iterator[tuple[TranscriptRow, bytes, float]]:
     """Yield what begins an exchange, all that was answered, and when the next one begins.
 
     Something that was sent begins one, and so does a line that was opened.
@@ -115,7 +115,7 @@ def _exchanges(rows: Sequence[Said]) -> Iterator[tuple[Said, bytes, float]]:
         yield rows[index], b"".join(answers), until
 
 
-def _is_opening(row: Said) -> bool:
+def _is_opening(row: TranscriptRow) -> bool:
     return row.direction == "note" and row.data == _OPENED
 
 

@@ -18,7 +18,7 @@ from talkers import Talker
 from testbed.bench.opening import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, NoReply
-from testbed.record.journal import owes
+from testbed.record.journal import has_pending_undo
 from testbed.schema import load_lab
 from testbed_drivers import transport_serial, transport_visa
 
@@ -235,17 +235,17 @@ def test_connect_and_recover_end_and_owe_what_was_changed(talking, language, way
     assert code == 6, said
     (record,) = lab.records
     assert f"recover {record}" in said
-    assert owes(record / "journal.jsonl")
+    assert has_pending_undo(record / "journal.jsonl")
     began = time.monotonic()
     code, said = recovered(lab, record)
     recovering = time.monotonic() - began
     assert code in (4, 6), said
-    assert owes(record / "journal.jsonl")
+    assert has_pending_undo(record / "journal.jsonl")
     print(f"{language}, {way}: connect {connecting:.1f} s, recover {recovering:.1f} s")
     lab.talker.behave()
     code, said = recovered(lab, record)
     assert code == 0, said
-    assert lab.talker.lit == {} and not owes(record / "journal.jsonl")
+    assert lab.talker.lit == {} and not has_pending_undo(record / "journal.jsonl")
 
 
 def recovered(lab, record):
@@ -269,7 +269,7 @@ def test_ctrl_c_ends_the_wait_of_recover_which_still_owes(talking, language, way
     by_itself = code in (4, 130)  # before the signal, or just before it
     assert code == 6 or by_itself, said
     assert by_itself or "SIGINT ended the wait for it; nothing of it was touched" in said
-    assert owes(record / "journal.jsonl")
+    assert has_pending_undo(record / "journal.jsonl")
     ended_by = "itself" if by_itself else f"Ctrl-C in {seconds:.2f} s"
     print(f"recover, {language}, {way}: ended by {ended_by}")
     lab.talker.behave()

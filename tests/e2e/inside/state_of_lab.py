@@ -75,7 +75,7 @@ state = {
         name: units[outlet.unit].is_on(outlet.outlet, Deadline.after(10))
         for name, outlet in fed.items()
     },
-    "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "over"],
+    "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "ended"],
     "promises": sorted(str(path) for path in Path("/run").glob("testbed-agents-*/*")),
     "hosts": side_by_side(look, list(lab.hosts)),
     "settings": ask({"do": "tuning"}),

@@ -181,7 +181,7 @@ def test_a_lab_file_that_states_the_serial_number_leases_by_it_before_anything_a
     (hit,) = leases.unlock(whole_of(theirs, "tor"), forced=True)
     assert {str(resource) for resource in hit.resources} == {"ocs.1", "ocs.9"}
     assert leases.find() == [], "what is taken under one name is taken under all"
-    lease.leave()
+    lease.abandon()
 
 
 def test_a_serial_line_is_one_whichever_link_leads_to_it(tmp_path):

@@ -38,7 +38,7 @@ def test_what_became_of_a_run_without_a_summary_is_told(tmp_path, capsys):
     rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
     going_on.close()
     assert {name: row["outcome"] for name, row in rows.items()} == {
-        "killed": "owing",
+        "killed": "unrecovered",
         "mended": "recovered",
         "going": "running",
     }
@@ -49,7 +49,7 @@ def test_what_is_left_to_take_back_is_told_beside_a_summary(tmp_path, capsys):
     for run in (records.owing(tmp_path), records.recovered(tmp_path)):
         run.write_json("summary.json", {"outcome": "aborted", "reason": "ended by SIGINT"})
     rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
-    assert rows["killed"]["outcome"] == "owing"
+    assert rows["killed"]["outcome"] == "unrecovered"
     recover = f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
     assert rows["killed"]["reason"] == f"aborted: ended by SIGINT; {recover}"
     assert rows["mended"]["outcome"] == "recovered"

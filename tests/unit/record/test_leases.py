@@ -16,13 +16,13 @@ import pytest
 
 from testbed.errors import BusyError, LabError
 from testbed.record import lease as lease_module
-from testbed.record.claim_registry import Owed
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
 from testbed.record.lease import BACK_LIMIT, CHANGE_LIMIT
-from testbed.record.lease_rules import LIFE, Resource
+from testbed.record.lease_rules import LEASE_TTL, Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
-from testbed.record.locks import SHARED, sign_file
+from testbed.record.locks import SHARED, liveness_file
 from testbed.record.rundir import RunDirectory
 
 BOX = "TCPIP::192.0.2.10::5025::SOCKET"
@@ -136,12 +136,12 @@ def test_a_killed_holder_holds_nothing_and_leaves_nothing(leases, store, run):
     with holder(store, run, "1") as process:
         token = leases.find()[0].claim.token
         kill(process)
-    assert [found.standing for found in leases.find()] == ["over"]
+    assert [found.standing for found in leases.find()] == ["ended"]
     assert [dead.id for dead in leases.dead_runs()] == [run.id]
-    leases.end_what_is_over()
+    leases.remove_ended()
     assert leases.find() == []
     take(leases, run, ONE).release()
-    assert not sign_file(token).exists()
+    assert not liveness_file(token).exists()
 
 
 def test_a_holder_that_only_stands_still_is_never_robbed(leases, store, run):
@@ -159,7 +159,7 @@ def test_a_dead_run_that_owes_something_is_recovered_first(leases, store, run):
     promise = journal.promise("circuits", start={})
     with holder(store, run, "1") as process:
         kill(process)
-    with pytest.raises(Owed, match=f"type: testbed recover {run.path}"):
+    with pytest.raises(RecoveryRequired, match=f"type: testbed recover {run.path}"):
         take(leases, run, ONE)
     recovering = leases.take_over(run, "recover")
     recovering.check(BOX, ["1"])
@@ -237,8 +237,8 @@ def test_what_was_taken_by_force_is_moved_no_more_from_that_moment_on(leases, ru
 def test_who_leaves_something_changed_leaves_its_lease_to_be_recovered(leases, run):
     journal = Journal(run.journal)
     promise = journal.promise("circuits", start={})
-    take(leases, run, ONE).leave()
-    with pytest.raises(Owed, match=run.id):
+    take(leases, run, ONE).abandon()
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
     journal.settle(promise)
     journal.close()
@@ -332,22 +332,22 @@ def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewa
 
 
 def test_a_change_that_may_begin_is_over_and_rolled_back_while_the_claim_holds():
-    assert lease_module._SURE + CHANGE_LIMIT + BACK_LIMIT <= LIFE
+    assert lease_module._SAFE_AGE + CHANGE_LIMIT + BACK_LIMIT <= LEASE_TTL
 
 
 def test_a_store_that_fails_as_nobody_foresaw_costs_no_lease_that_it_keeps_later(
     store, run, clocks, monkeypatch
 ):
-    monkeypatch.setattr(lease_module, "_LOOK", 0.01)
+    monkeypatch.setattr(lease_module, "_POLL_INTERVAL", 0.01)
     failing = Failing(store, clocks)
     failing.error = OSError("no such device")
     lease = take(Leases(failing), run, ONE)
     failing.is_away = True
-    clocks[0] = lease_module.BEAT + 1.0  # the thread gives a sign of life, and fails at it
-    assert awaited(lambda: "OSError: no such device" in lease._trouble)
+    clocks[0] = lease_module.HEARTBEAT + 1.0  # the thread gives a sign of life, and fails at it
+    assert awaited(lambda: "OSError: no such device" in lease._renewal_error)
     failing.is_away = False
-    clocks[0] += lease_module.BEAT + 1.0
-    assert awaited(lambda: not lease._trouble)
+    clocks[0] += lease_module.HEARTBEAT + 1.0
+    assert awaited(lambda: not lease._renewal_error)
     lease.check(BOX, ["1"])
     lease.release()
 
@@ -363,7 +363,7 @@ def test_a_journal_that_cannot_be_read_may_hold_promises(leases, store, run):
     os.mkfifo(run.journal)  # no regular file is read, so nothing is known of what it promised
     with holder(store, run, "1") as process:
         kill(process)
-    with pytest.raises(Owed, match=run.id):
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
     run.journal.unlink()
     take(leases, run, ONE).release()
@@ -376,11 +376,11 @@ def test_a_dead_run_is_recovered_first_also_after_a_reboot(leases, store, run):
     with holder(store, run, "1") as process:
         token = leases.find()[0].claim.token
         kill(process)
-    with pytest.raises(Owed, match=run.id):
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
-    sign_file(token).unlink()  # as by whatever tidies up at a start
+    liveness_file(token).unlink()  # as by whatever tidies up at a start
     started = Leases(FileStore(store, clock=lambda: time.time() + 61.0))
-    with pytest.raises(Owed, match=run.id):
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(started, run, ONE)
     started.release_run(run.id)
 
@@ -602,5 +602,5 @@ def test_a_link_planted_beside_the_store_leads_no_write_elsewhere(tmp_path, plan
     (tmp_path / planted).unlink(missing_ok=True)
     (tmp_path / planted).symlink_to(victim)
     with pytest.raises(LabError, match="cannot be used"), store.open() as ledger:
-        ledger.log_force("token", "somebody", "something")
+        ledger.log_revocation("token", "somebody", "something")
     assert victim.read_bytes() == content

@@ -14,7 +14,7 @@ def lived(store, directories, examples, steps):
     with pytest.MonkeyPatch.context() as patch:
         # A look at a dead run that takes longer, as on a busy machine, is not believed: rightly,
         # but the model knows nothing of seconds.
-        patch.setattr(claim_registry, "_LOOK", 60.0)
+        patch.setattr(claim_registry, "_JOURNAL_LIMIT", 60.0)
         run_state_machine_as_test(
             lambda: LeaseMachine(store, directories),
             settings=settings(

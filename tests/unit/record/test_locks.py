@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.errors import BusyError, LabError
-from testbed.record.locks import SHARED, InstrumentLock, LifeSign, is_alive, sign_file
+from testbed.record.locks import SHARED, InstrumentLock, LivenessLock, is_alive, liveness_file
 
 HOLD = """
 import sys
@@ -177,15 +177,15 @@ def test_what_leads_to_another_file_is_no_lock_and_is_left_alone(resource, tmp_p
 
 def test_a_link_is_no_sign_of_life(tmp_path):
     token = uuid.uuid4().hex
-    sign = LifeSign(token)
+    lock = LivenessLock(token)
     try:
         assert is_alive(token)
         elsewhere = tmp_path / "locked"
-        sign_file(token).rename(elsewhere)
-        sign_file(token).symlink_to(elsewhere)
+        liveness_file(token).rename(elsewhere)
+        liveness_file(token).symlink_to(elsewhere)
         assert is_alive(token) is None
     finally:
-        sign.end()
+        lock.release()
 
 
 def test_every_user_of_the_machine_may_lock(resource):
@@ -194,10 +194,10 @@ def test_every_user_of_the_machine_may_lock(resource):
 
 
 def test_nobody_else_may_remove_a_sign_of_life():
-    sign = LifeSign(token := uuid.uuid4().hex)
+    lock = LivenessLock(token := uuid.uuid4().hex)
     try:
-        mode = sign_file(token).parent.stat().st_mode
+        mode = liveness_file(token).parent.stat().st_mode
         assert (mode & 0o777, bool(mode & stat.S_ISVTX)) == (0o777, True)
     finally:
-        sign.end()
+        lock.release()
     assert is_alive(token) is None

@@ -133,7 +133,7 @@ class KilledRun:
         for host in list(self.bench.hosts):
             self.bench.drop_host(host)
         self.bench.close_instruments()
-        self.lease.leave()
+        self.lease.abandon()
         self.journal.close()
         self.log.close()
 

@@ -172,8 +172,8 @@ def test_what_is_left_is_told_with_what_to_type(killed, capsys):
 
 def test_what_a_killed_recover_did_not_give_back_is_given_back(killed, capsys):
     assert killed.recover() == 0
-    killed.leases.take(needs(killed.lab, killed.lab.hosts), "recover", killed.directory).leave()
-    assert [found.standing for found in killed.leases.find()] == ["over"]
+    killed.leases.take(needs(killed.lab, killed.lab.hosts), "recover", killed.directory).abandon()
+    assert [found.standing for found in killed.leases.find()] == ["ended"]
     assert command(capsys)[:2] == (0, "nothing is left to take back\n")
     assert killed.leases.find() == []
 

@@ -11,7 +11,7 @@ from killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 from testbed.clock import Deadline
 from testbed.errors import BusyError
 from testbed.fabric.circuits import Circuit
-from testbed.record.claim_registry import Owed
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
 from testbed.run.inbox import Interrupted
 
@@ -274,7 +274,7 @@ def test_a_run_that_is_alive_is_refused(run):
 def test_what_the_run_had_leased_is_free_once_all_is_taken_back(run):
     killed(run, lambda: run.change(ONE))
     ports = run.lease.resources
-    with pytest.raises(Owed, match="testbed recover"):
+    with pytest.raises(RecoveryRequired, match="testbed recover"):
         run.leases.take(ports, "somebody else")
     assert run.recover() == 0
     run.leases.take(ports, "somebody else").release()
@@ -296,7 +296,7 @@ def test_what_is_still_changed_stays_leased(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6
-    with pytest.raises(Owed):
+    with pytest.raises(RecoveryRequired):
         run.leases.take(run.lease.resources, "somebody else")
     run.switch.clear()
     assert run.recover() == 0
@@ -333,6 +333,6 @@ def test_a_signal_ends_the_wait_for_a_store_that_is_frozen_and_nothing_is_held_t
         settle = run.inbox.work_under_way()
     limit = Deadline.after(30.0)
     assert settle(limit)
-    while [found.standing for found in run.leases.find()] != ["owing"]:
+    while [found.standing for found in run.leases.find()] != ["unrecovered"]:
         assert not limit.passed
     assert run.recover() == 0

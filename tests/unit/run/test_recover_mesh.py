@@ -74,7 +74,7 @@ class DeadMeshRun:
         bench.fabric.adopt(frozenset({ONE}), soon())
         bench.fabric.change(frozenset({ONE}), "job", soon())
         bench.close_instruments()
-        lease.leave()
+        lease.abandon()
         journal.close()
         log.close()
 

@@ -9,7 +9,7 @@ from testbed.bench.bench import Bench
 from testbed.bench.needs import needs, part_of
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UnsafeError
-from testbed.record.claim_registry import Owed
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.log import read_events
@@ -123,7 +123,7 @@ def test_nobody_waits_for_the_dead(house):
     left = rf"not all was taken back: circuits; type: testbed recover {run.path}"
     with pytest.raises(UnsafeError, match=left):
         dead.end(soon())
-    with pytest.raises(Owed, match=f"testbed recover {run.path}"):
+    with pytest.raises(RecoveryRequired, match=f"testbed recover {run.path}"):
         house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
     house.leases.release_run(run.id)
 
