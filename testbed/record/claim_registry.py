@@ -121,17 +121,6 @@ class ClaimRegistry:
         _remove_liveness_files(before[token] for token in tokens)
         return successor, had
 
-    def release_run(self, run: str) -> None:
-        """Remove the claims of a dead run, once all that it changed is undone.
-
-        Raise BusyError while it runs; harmless when it has none.
-        """
-        with self._store.open() as ledger:
-            before = ledger.claims()
-            tokens = self._ended(before, run, ledger.now)
-            ledger.write(before, rules.release(before, *tokens))
-        _remove_liveness_files(before[token] for token in tokens)
-
     def remove_ended(self) -> None:
         """Remove the claims that have ended."""
         with self._store.open() as ledger:

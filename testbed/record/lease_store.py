@@ -43,17 +43,10 @@ _LIMIT = 10
 """Seconds that a transaction may wait for others, and the most that one on a server may take."""
 
 
-class Connection(Protocol):
-    """What the connections of both databases have in common here."""
-
-    def execute(self, statement: str, values: tuple[Any, ...] = ..., /) -> Any:
-        """Carry out a statement, whose values are written as `?`."""
-
-
 class Ledger:
     """The rows, within one transaction."""
 
-    def __init__(self, connection: Connection, now: float) -> None:
+    def __init__(self, connection: sqlite3.Connection | _QmarkConnection, now: float) -> None:
         self._connection = connection
         self.now = now
         """The store's own time: the one clock that decides expiry for all who share it."""

@@ -14,7 +14,6 @@ import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from testbed.clock import utc
@@ -199,12 +198,7 @@ class InstrumentLock:
     def __enter__(self) -> InstrumentLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

@@ -169,11 +169,20 @@ class LeaseMachine(RuleBasedStateMachine):
         life = self.lives[chosen % len(self.lives)]
         if life.has and life.standing(self.now) == "held":
             try:
-                self.leases.release_run(life.run)
+                self._recover(life)
             except BusyError:
                 return
             raise AssertionError("what a living run has was released")
-        self.leases.release_run(life.run)
+        self._recover(life)
+
+    def _recover(self, life):
+        """Take over what a run has, and give it back."""
+        self.starts += 1
+        successor = Claim(f"successor-{self.starts}", life.claim([]).holder, frozenset(), 0.0)
+        _, had = self.leases.replace_run(life.run, successor)
+        assert had == life.has
+        self.leases.end(successor.token)
+        self._sweep()
         life.has = frozenset()
 
     @invariant()
@@ -189,8 +198,7 @@ class LeaseMachine(RuleBasedStateMachine):
         """Nothing is stuck: once all are dead and recovered, one gets all."""
         for life in self.lives:
             life.alive = False
-            self.leases.release_run(life.run)
-            life.has = frozenset()
+            self._recover(life)
         last = self._life(5, 0)
         self.lives.append(last)
         self.leases.claim(last.claim(RESOURCES))

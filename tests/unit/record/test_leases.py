@@ -151,7 +151,7 @@ def test_a_holder_that_only_stands_still_is_never_robbed(leases, store, run):
         with pytest.raises(BusyError, match=f"process {process.pid}"):
             take(late, run, ONE)
         kill(process)
-    leases.release_run(run.id)
+    leases.take_over(run, "recover").release()
 
 
 def test_a_dead_run_that_owes_something_is_recovered_first(leases, store, run):
@@ -174,10 +174,10 @@ def test_a_dead_run_that_owes_something_is_recovered_first(leases, store, run):
 def test_what_a_dead_run_had_can_be_released_but_not_what_a_living_one_has(leases, store, run):
     with holder(store, run, "1") as process:
         with pytest.raises(BusyError, match=run.id):
-            leases.release_run(run.id)
+            leases.take_over(run, "recover")
         kill(process)
-    leases.release_run(run.id)
-    leases.release_run(run.id)
+    leases.take_over(run, "recover").release()
+    leases.take_over(run, "recover").release()
     assert leases.find() == []
 
 
@@ -382,7 +382,7 @@ def test_a_dead_run_is_recovered_first_also_after_a_reboot(leases, store, run):
     started = Leases(FileStore(store, clock=lambda: time.time() + 61.0))
     with pytest.raises(RecoveryRequired, match=run.id):
         take(started, run, ONE)
-    started.release_run(run.id)
+    started.take_over(run, "recover").release()
 
 
 TAKE = """

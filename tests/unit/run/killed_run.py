@@ -172,7 +172,7 @@ class KilledRun:
             wire.close()
         self._scheduler.close()
         self.inbox.close()
-        self.leases.release_run(self.directory.id)
+        self.leases.take_over(self.directory, "end of the test").release()
 
 
 def _numbers(text):

@@ -88,7 +88,7 @@ class DeadMeshRun:
         self._wire.close()
         self._scheduler.close()
         self.inbox.close()
-        self.leases.release_run(self.directory.id)
+        self.leases.take_over(self.directory, "end of the test").release()
 
 
 @pytest.fixture

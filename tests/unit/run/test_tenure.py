@@ -125,7 +125,7 @@ def test_nobody_waits_for_the_dead(house):
         dead.end(soon())
     with pytest.raises(RecoveryRequired, match=f"testbed recover {run.path}"):
         house.tenure(patience=float("inf")).begin(house.bench, ["h1"])
-    house.leases.release_run(run.id)
+    house.leases.take_over(run, "recover").release()
 
 
 def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_restore(house):

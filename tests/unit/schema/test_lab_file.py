@@ -56,7 +56,7 @@ def test_a_lab_is_frozen_and_remembers_its_places(lab):
     with pytest.raises(ValueError, match="frozen"):
         lab.lab = "other"
     assert lab.source.where("hosts", "h0", "ports", "p1", "bidi").endswith("lab.yaml:10:57")
-    assert lab.source.where_key("hosts", "h0", "power").endswith("lab.yaml:5:5")
+    assert str(lab.source.mark(("hosts", "h0", "power")).key).endswith("lab.yaml:5:5")
     assert lab.source.where("hosts", "h1", "privilege").endswith("lab.yaml:12:5")
 
 
