@@ -8,7 +8,6 @@ so it refuses every other by itself. Afterwards the ports are dark again and all
 import threading
 
 import pytest
-from rig import change, soon
 
 from testbed.bench.answered import Answered
 from testbed.bench.needs import whole_of
@@ -18,6 +17,7 @@ from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
 from testbed.schema import load_lab
+from tests.contract.rig import change, soon
 
 pytestmark = pytest.mark.hardware
 

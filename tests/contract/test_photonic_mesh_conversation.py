@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from scripted import Conversation
 
 from testbed.clock import Deadline
 from testbed.errors import (
@@ -19,6 +18,7 @@ from testbed.fabric.change import Change, plan_change
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
 from testbed_drivers.mesh_line import written
+from tests.contract.scripted import Conversation
 
 GREETING = b"photonic mesh, serial S1, 38 cells\n"
 DONE = b"OK: 38 cells set\n"

@@ -9,7 +9,6 @@ import traceback
 from contextlib import ExitStack
 
 import pytest
-from rig import PLACES, soon
 
 from testbed.bench.bench import Bench
 from testbed.bench.sites import PowerSite, SwitchSite
@@ -26,6 +25,7 @@ from testbed.run.programs import Programs
 from testbed.run.reports import record
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
+from tests.contract.rig import PLACES, soon
 
 USER = "operator"
 SWITCHES = {

@@ -1,7 +1,6 @@
 """What the driver of a Polatis asks its web service, and what it makes of every kind of answer."""
 
 import pytest
-from scripted_http import Web
 
 from testbed.bench.rows import rows_of
 from testbed.clock import Deadline
@@ -13,6 +12,7 @@ from testbed.secret import Secret
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.http_far_end import Answer
 from testbed_drivers.polatis_restconf import PolatisRestconf
+from tests.contract.scripted_http import Web
 
 DATA = "/api/data/optical-switch:"
 ABOUT = {

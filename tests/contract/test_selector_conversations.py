@@ -1,11 +1,11 @@
 """What the drivers of small switches say, word by word, and what they make of the answers."""
 
 import pytest
-from scripted import DRAINED, NO_ERROR
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
+from tests.contract.scripted import DRAINED, NO_ERROR
 
 DICON = (b"ID?\r", b"\nDiCon,MEMS-1x4,S1,1.0\r\n")
 DICON_OPENING = [DICON, DICON, (b"CF?\r", b"\n1,4\r\n")]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ROOT, SMALL_MODEL, CommandLine, Finished
 
 from testbed.run.dead_runs import owing_runs
+from tests.e2e.commandline import ROOT, SMALL_MODEL, CommandLine, Finished
 
 HERE = Path(__file__).parent / "inside"
 KILLED = 128 + signal.SIGKILL

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ROOT
+
+from tests.e2e.commandline import ROOT
 
 SLEEPS = """\
 experiment: sleeps

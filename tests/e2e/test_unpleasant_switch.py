@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from commandline import SMALL_MODEL, CommandLine
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
 
 EXPERIMENT = """
 experiment: two-manners

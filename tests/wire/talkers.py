@@ -6,8 +6,6 @@ import threading
 import time
 from contextlib import suppress
 
-from speeches import SPEECHES
-
 from testbed.bench.sites import SwitchSite
 from testbed.twin.keys import write_ssh_key
 from testbed.twin.scheduler import WallScheduler
@@ -18,6 +16,7 @@ from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
 from testbed_drivers.polatis_tl1_far_end import PolatisTl1FarEnd
 from testbed_drivers.sonic_ocs_far_end import SonicOcsFarEnd
 from testbed_drivers.switch import sides
+from tests.wire.speeches import SPEECHES
 
 SINCE = {
     "a look": {

@@ -12,8 +12,6 @@ from contextlib import suppress
 from datetime import date
 
 import pytest
-from speeches import PIECE, SPEECHES
-from talkers import Talker
 
 from testbed.bench.opening import make_instrument
 from testbed.clock import Deadline
@@ -21,6 +19,8 @@ from testbed.errors import InstrumentError, NoReply
 from testbed.record.journal import has_pending_undo
 from testbed.schema import load_lab
 from testbed_drivers import transport_serial, transport_visa
+from tests.wire.speeches import PIECE, SPEECHES
+from tests.wire.talkers import Talker
 
 GUARD = 30
 """Seconds in which anything has ended that ends at all, however busy this machine is."""

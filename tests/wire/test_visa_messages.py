@@ -4,11 +4,11 @@ import threading
 import time
 
 import pytest
-from hislip_box import DATA, DATA_END, HislipBox
 
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, NoReply
 from testbed_drivers import transport_visa
+from tests.wire.hislip_box import DATA, DATA_END, HislipBox
 
 
 def soon():

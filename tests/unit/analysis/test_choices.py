@@ -1,10 +1,10 @@
 """Training with a straggler, on logs written by hand."""
 
 import pytest
-from logs_by_hand import RANKS, Log
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.trial import analyse_trial
+from tests.unit.analysis.logs_by_hand import RANKS, Log
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from nccl_outputs import DAMAGES, FORMS, PROGRAM, cut, miscopy, read, text_of
 
 from testbed.analysis.nccl import (
     COLLECTIVES,
@@ -21,6 +20,7 @@ from testbed.analysis.nccl import (
 )
 from testbed.analysis.nccl_files import read_output
 from testbed.analysis.nccl_table import read_table
+from tests.unit.analysis.nccl_outputs import DAMAGES, FORMS, PROGRAM, cut, miscopy, read, text_of
 
 WHOLE = {
     "nccl-blank-half.txt": ("nccl", "sendrecv", 2, 5, True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from logs_by_hand import Log
 
 from testbed.analysis.checks import evaluate
 from testbed.analysis.meaning import Meaning
@@ -12,6 +11,7 @@ from testbed.analysis.summary import summarise
 from testbed.events import Event
 from testbed.report.wording import check_value
 from testbed.schema import load_experiment
+from tests.unit.analysis.logs_by_hand import Log
 
 EXPERIMENT = """\
 experiment: command

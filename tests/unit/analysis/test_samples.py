@@ -1,10 +1,10 @@
 """Timed collectives to bandwidths."""
 
 import pytest
-from logs_by_hand import Log
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.samples import bandwidths, bus_factor, size_name
+from tests.unit.analysis.logs_by_hand import Log
 
 MIB = 2**20
 

@@ -11,10 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from agent_on_pipes import configuration, watched
 
 from testbed.errors import HostError
 from testbed.onhost.processes import MARK, born
+from tests.unit.bench.agent_on_pipes import configuration, watched
 
 
 def test_a_greeted_agent_says_who_it_is(agents):

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_on_pipes import watched
-from private_spaces import can_be_private
 
 from testbed.errors import HostError
 from testbed.onhost import processes
+from tests.contract.private_spaces import can_be_private
+from tests.unit.bench.agent_on_pipes import watched
 
 PEERS = {f"10.9.0.{n}": f"02:00:00:00:0{n // 100}:{n % 100:02}" for n in range(100, 200)}
 PRIVATE = "unshare --user --map-root-user --net --mount sh -c"

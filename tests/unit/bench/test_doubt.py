@@ -1,14 +1,14 @@
 """A change whose outcome is in doubt: its undo is sent, and looked at for as long as it takes."""
 
 import pytest
-from switches_in_memory import Box
-from virtual_time import VirtualDeadline, VirtualTime
 
 from testbed.bench.following import LONGEST_LAG
 from testbed.bench.left_behind import LeftBehind
 from testbed.bench.moves import Move, OthersMoved, move_all
 from testbed.bench.verification import WallTime
 from testbed.errors import InstrumentError, UnsafeError
+from tests.contract.virtual_time import VirtualDeadline, VirtualTime
+from tests.unit.bench.switches_in_memory import Box
 
 PORTS = {1, 2, 7, 8}
 EVERY_PORT = set(range(1, 13))

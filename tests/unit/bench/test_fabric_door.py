@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from optical_rig import Rack, leased, soon
 
 from testbed.bench.fabric import Fabric
 from testbed.clock import Deadline
@@ -11,6 +10,7 @@ from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
 from testbed.fabric.circuits import Circuit, CrossConnect
 from testbed.fabric.light import LightLimits
 from testbed.record.lease import CHANGE_LIMIT
+from tests.unit.bench.optical_rig import Rack, leased, soon
 
 ONE = Circuit.parse("h0.p1", "h1.p0")
 OTHER = Circuit.parse("h1.p1", "h2.p0")

@@ -4,8 +4,6 @@ import socket
 import sys
 
 import pytest
-from agent_on_pipes import soon
-from private_spaces import can_be_private
 
 from testbed.bench import ssh
 from testbed.bench.host import BenchHost
@@ -13,6 +11,8 @@ from testbed.bench.ssh import _hops
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
 from testbed.schema import load_lab
+from tests.contract.private_spaces import can_be_private
+from tests.unit.bench.agent_on_pipes import soon
 
 PRIVATE = ["unshare", "--user", "--map-root-user", "--mount"]
 PLANT = """

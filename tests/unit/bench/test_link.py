@@ -5,12 +5,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from agent_on_pipes import Ears, soon
 
 from testbed.bench.link import AgentLink
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
 from testbed.onhost.frames import Decoder, encode
+from tests.unit.bench.agent_on_pipes import Ears, soon
 
 
 class SocketChannel:

@@ -1,7 +1,6 @@
 """What ranks write to standard error: kept beside the record, not in it."""
 
 import pytest
-from agent_on_pipes import Ears, configuration, soon
 
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs
@@ -11,6 +10,7 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from tests.unit.bench.agent_on_pipes import Ears, configuration, soon
 
 
 @pytest.fixture

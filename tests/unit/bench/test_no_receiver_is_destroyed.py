@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from without_a_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 
 from testbed.bench.moves import Move, move_all
 from testbed.errors import TestbedError
 from testbed.fabric.light import LightLimits
 from testbed.fabric.reading import NOT_CONNECTED, Light, measured
+from tests.unit.bench.without_a_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 
 KINDS = ("measures", "measures", "measures", "in circuits", "none")
 MANY = 5_000

@@ -8,13 +8,13 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from without_a_line import CAN, EGRESS, INGRESS, SETTLE, SETTLE_MAX, WithoutALine
 
 from testbed.bench.moves import Move, move_all
 from testbed.bench.verification import MARGIN
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
 from testbed.fabric.light import LightLimits
 from testbed_drivers.armed_faults import Armed
+from tests.unit.bench.without_a_line import CAN, EGRESS, INGRESS, SETTLE, SETTLE_MAX, WithoutALine
 
 
 def change(switch, crossbar, wanted):

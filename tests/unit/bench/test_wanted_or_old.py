@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
-from switches_in_memory import EGRESS, INGRESS, Box
-from virtual_time import VirtualTime
 
 from testbed.bench.moves import Move, move_all
 from testbed.errors import BusyError, InstrumentError, TestbedError, UnsafeError, UsageError
+from tests.contract.virtual_time import VirtualTime
+from tests.unit.bench.switches_in_memory import EGRESS, INGRESS, Box
 
 EVERY_DAY = 300
 SOAK = 10_000

@@ -3,8 +3,6 @@
 from contextlib import nullcontext
 from threading import RLock
 
-from virtual_time import VirtualDeadline, VirtualTime
-
 from testbed.bench.contracts import Identity
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.sites import SwitchSite
@@ -17,6 +15,7 @@ from testbed.fabric.reading import DARK, measured
 from testbed_drivers.armed_faults import ArmedFaults
 from testbed_drivers.switch import Done, Switch, sides
 from testbed_drivers.switch_box import FAULTS, SwitchBox
+from tests.contract.virtual_time import VirtualDeadline, VirtualTime
 
 SETTLE, SETTLE_MAX = 0.020, 0.050
 INGRESS, EGRESS = sides(4, 4)

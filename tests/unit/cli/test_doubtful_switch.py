@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from doubtful_boxes import CHARACTERS, LANGUAGES, DoubtfulBox
 
 from testbed.bench import following
 from testbed.record import lease_store, locks
+from tests.unit.cli.doubtful_boxes import CHARACTERS, LANGUAGES, DoubtfulBox
 
 SCALE = 0.04
 """Of full time, every day."""

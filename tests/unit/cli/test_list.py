@@ -4,11 +4,11 @@ import json
 import os
 
 import pytest
-import records
 
 from testbed.cli import run as command_line
 from testbed.record.journal import Journal
 from testbed.record.rundir import RunDirectory
+from tests.unit.cli import records
 
 RECOVERY = "warm.recovery_time"
 

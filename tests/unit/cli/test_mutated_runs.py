@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from mutated_runs import EXPERIMENT, PRECIOUS, RUN, SCRIPTS, Base, Mutator, contents, removed
 
 import testbed.cli
 from testbed.analysis.summary import summarise
@@ -19,6 +18,16 @@ from testbed.cli.streams import Words
 from testbed.events import Event
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema import load_experiment
+from tests.unit.cli.mutated_runs import (
+    EXPERIMENT,
+    PRECIOUS,
+    RUN,
+    SCRIPTS,
+    Base,
+    Mutator,
+    contents,
+    removed,
+)
 
 SEED = 12
 CODES = {0, 1, 2, 3, 4, 5, 6, 130, 143}

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import records
 
 from testbed.cli.listing import row_of
 from testbed.cli.record import passing_record
@@ -14,6 +13,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import runs
 from testbed.schema import load_lab
+from tests.unit.cli import records
 
 END = {"error": "ocs.1: held by bob", "exit_code": 5, "left": [], "signals": []}
 

@@ -1,7 +1,6 @@
 """The policy `splice` as a pure machine: stories whose every command is known."""
 
 import pytest
-from splice_world import World
 
 from testbed.control.cards import SpliceOptions
 from testbed.control.splice import Splice
@@ -33,6 +32,7 @@ from testbed.control.words import (
 )
 from testbed.fabric.circuits import Circuit, HostPort
 from testbed.fabric.topology import ring
+from tests.unit.control.splice_world import World
 
 HOSTS = ("h0", "h1", "h2", "h3")
 PORTS = {f"h{n}": ("p0", "p1") for n in range(6)}

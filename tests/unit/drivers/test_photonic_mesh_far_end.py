@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, hexagonal
@@ -11,6 +10,7 @@ from testbed.fabric.mesh_routes import route
 from testbed_drivers.cards_mesh import PhotonicMeshOptions
 from testbed_drivers.mesh_line import read, written
 from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.01
 MESH = hexagonal(3, 3)

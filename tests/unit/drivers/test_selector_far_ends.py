@@ -5,7 +5,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.agiltron_far_end import AgiltronFarEnd
@@ -20,6 +19,7 @@ from testbed_drivers.dicon_mxs_far_end import DiconMxsFarEnd
 from testbed_drivers.mzi_far_end import EXTINCTION, MziFarEnd, share
 from testbed_drivers.santec_far_end import SantecFarEnd
 from testbed_drivers.thorlabs_far_end import ThorlabsFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.01
 BAR = {1: 3, 2: 4}

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SshFarEnd, SwitchSite
 from testbed.secret import Secret
@@ -19,6 +18,7 @@ from testbed_drivers.sonic_text import (
     port_counts,
     table,
 )
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.1
 

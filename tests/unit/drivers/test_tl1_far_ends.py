@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.secret import Secret
@@ -12,6 +11,7 @@ from testbed_drivers.cards_tl1 import CalientOptions, PolatisTl1Options
 from testbed_drivers.polatis_tl1_far_end import PolatisTl1FarEnd
 from testbed_drivers.tl1_far_end import ROWS_PER_BLOCK
 from testbed_drivers.tl1_syntax import Acknowledgement, Alarm, message, message_end
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.025
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from small_lab import soon
 
 from testbed.bench.host import Stopped
 from testbed.clock import Deadline
@@ -11,6 +10,7 @@ from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
 from testbed.faults.cards import StragglerOptions
 from testbed.faults.words import Victim
+from tests.unit.faults.small_lab import soon
 
 TO_SUCCESSOR = Circuit.parse("h1.p1", "h2.p0")
 FROM_PREDECESSOR = Circuit.parse("h0.p1", "h1.p0")

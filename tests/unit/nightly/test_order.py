@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from nights import ROOT
 
 from testbed.nightly.order import first_of_full, tasks
 from testbed.nightly.pairs import Pair, find_pairs
 from testbed.nightly.past import past_runs
+from tests.unit.nightly.nights import ROOT
 
 PAIRS, EXCLUDED = find_pairs(ROOT / "experiments", ROOT / "configs")
 

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rank_driver import PATIENCE, Gang, RankProcess
-
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.schedule import to_json
 from testbed.onhost.parts import Program
+from tests.unit.onhost.rank_driver import PATIENCE, Gang, RankProcess
 
 SIZE = 4 << 20
 STEPS = 3

@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rank_driver import PATIENCE, connection
-
 from testbed.onhost.control import LeaveOrder
 from testbed.onhost.lines import Lines
 from testbed.onhost.schedule import Group
+from tests.unit.onhost.rank_driver import PATIENCE, connection
 
 T = TypeVar("T")
 

@@ -9,11 +9,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rank_driver import connection
-
 from testbed.onhost.control import LeaveOrder
 from testbed.onhost.lines import Lines
 from testbed.onhost.schedule import Group
+from tests.unit.onhost.rank_driver import connection
 
 PATIENCE = 60.0
 Job = Callable[..., Any]

@@ -6,9 +6,9 @@ import signal
 from contextlib import closing
 
 import pytest
-from broken_rounds import Breaking
 
 from testbed.collectives.catalogue import ALGORITHMS
+from tests.unit.onhost.broken_rounds import Breaking
 
 
 def lose(ranks, trials, seed):

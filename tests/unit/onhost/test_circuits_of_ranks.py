@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import select
 
-from rank_driver import PATIENCE
-
 from testbed.jobs.collective import Collective
 from testbed.jobs.collective_cards import CollectiveOptions
 from testbed.onhost.circuits import PASSES
+from tests.unit.onhost.rank_driver import PATIENCE
 
 
 def options(**changes):

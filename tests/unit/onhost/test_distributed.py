@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from processes import in_processes
 
 from testbed.onhost.errors import Left, PeerLost
+from tests.unit.onhost.processes import in_processes
 
 pytest.importorskip("torch", reason="gloo comes with torch: pip install '.[torch]'")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from groups import open_groups
 
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.forwarding import forwarded
 from testbed.onhost.parts import Program
+from tests.unit.onhost.groups import open_groups
 
 
 @pytest.mark.parametrize("algorithm", ["rhd", "direct", "stragglar"])

@@ -3,9 +3,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from rank_driver import open_rings
 
 from testbed.onhost.probe import LEAD, LONG, PAUSE, SHORT, SHORT_COUNT, probe
+from tests.unit.onhost.rank_driver import open_rings
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

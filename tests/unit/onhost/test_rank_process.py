@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rank_driver import TOKEN, Gang
 
 from testbed.onhost.control import AGENT_GONE, LeaveOrder
 from testbed.onhost.links import Links
@@ -23,6 +22,7 @@ from testbed.onhost.ring import Ring
 from testbed.onhost.sockets import Port, listen
 from testbed.onhost.state import State
 from testbed.onhost.text import batch
+from tests.unit.onhost.rank_driver import TOKEN, Gang
 
 WRONG = str(Path(__file__).with_name("wrong_rank.py"))
 SIZE = {"dim": 16, "layers": 2, "heads": 2, "hidden": 24, "sequence": 8}

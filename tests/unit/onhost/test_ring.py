@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_driver import connection, open_rings
 
 from testbed.onhost.control import LeaveOrder
 from testbed.onhost.errors import Corrupt, Left, PeerLost, ProtocolError, WrongGeneration
 from testbed.onhost.links import Links
 from testbed.onhost.ring import SEGMENT, Ring, chunk_bounds
+from tests.unit.onhost.rank_driver import connection, open_rings
 
 
 def in_ring_order(vectors):

@@ -7,10 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from groups import open_groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_driver import open_rings
 
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.rings import ring
@@ -20,6 +18,8 @@ from testbed.onhost.layout import EAGER, OPENING
 from testbed.onhost.parts import Program
 from testbed.onhost.ring import chunk_bounds
 from testbed.onhost.schedule import STAGING
+from tests.unit.onhost.groups import open_groups
+from tests.unit.onhost.rank_driver import open_rings
 
 
 @st.composite

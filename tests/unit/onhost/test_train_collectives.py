@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from broken_rounds import DOOMED, await_fate
 
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
@@ -17,6 +16,7 @@ from testbed.onhost.optimiser import Adam
 from testbed.onhost.parts import Program
 from testbed.onhost.state import State
 from testbed.onhost.text import batch
+from tests.unit.onhost.broken_rounds import DOOMED, await_fate
 
 SIZE = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "sequence": 8}
 TRAIN = {**SIZE, "batch": 1, "learning_rate": 0.01}

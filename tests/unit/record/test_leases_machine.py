@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from lease_machine import LeaseMachine, directories_of_runs
 
 from testbed.record import claim_registry
 from testbed.record.lease_store import FileStore
+from tests.unit.record.lease_machine import LeaseMachine, directories_of_runs
 
 
 def lived(store, directories, examples, steps):

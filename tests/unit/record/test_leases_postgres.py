@@ -10,9 +10,6 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
-from lease_machine import directories_of_runs
-from postgres_server import PASSWORD, binaries, running_server
-from test_leases_machine import lived
 
 from testbed.cli import run as command_line
 from testbed.errors import BusyError, LabError
@@ -22,6 +19,9 @@ from testbed.record.lease_store import PostgresStore
 from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 from testbed.secret import masked
+from tests.unit.record.lease_machine import directories_of_runs
+from tests.unit.record.postgres_server import PASSWORD, binaries, running_server
+from tests.unit.record.test_leases_machine import lived
 
 psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server is installed")

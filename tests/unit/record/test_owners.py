@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from naming_world import NAMES, labs
-from owners_machine import OwnersMachine
-from postgres_server import binaries, running_server
 
 from testbed.bench import addresses
 from testbed.record.lease_store import FileStore, PostgresStore
+from tests.unit.record.naming_world import NAMES, labs
+from tests.unit.record.owners_machine import OwnersMachine
+from tests.unit.record.postgres_server import binaries, running_server
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs_by_hand import SPLICE, lost, marks, recovery, summary, trial
 
 from testbed.report.anatomy import PARTS, anatomies, first_seen, split
 from testbed.report.paces import paces
+from tests.unit.report.runs_by_hand import SPLICE, lost, marks, recovery, summary, trial
 
 times = st.lists(st.floats(0, 60), min_size=7, max_size=7).map(sorted)
 

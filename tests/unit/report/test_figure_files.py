@@ -7,10 +7,10 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from runs_by_hand import recovery, summary, trial
 
 from testbed.errors import UsageError
 from testbed.report.figure_files import write_figures
+from tests.unit.report.runs_by_hand import recovery, summary, trial
 
 
 def table(path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed import commands
 from testbed.analysis.checks import CheckResult
@@ -17,6 +16,7 @@ from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
 from testbed.report.page import print_page
+from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial
 
 from testbed.analysis.checks import CheckResult
 from testbed.report.arms import arm_tables, print_arms
@@ -13,6 +12,7 @@ from testbed.report.markdown import markdown
 from testbed.report.page import print_page
 from testbed.report.short import shortened
 from testbed.schema.arm_names import short_keys, short_names
+from tests.unit.report.runs_by_hand import lost, recovery, summary, trial
 
 SETTLE = ("lab.twin.settle=1 ms", "lab.twin.settle=10 ms")
 

@@ -8,8 +8,6 @@ import os
 import signal
 from contextlib import suppress
 
-from slow_store import SlowStore
-
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
@@ -27,6 +25,7 @@ from testbed.twin.wire import serve_tcp
 from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 from testbed_drivers.redfish_far_end import RedfishFarEnd
+from tests.unit.run.slow_store import SlowStore
 
 HOST = """\
   h{n}:

@@ -6,7 +6,6 @@ import socket
 from pathlib import Path
 
 import pytest
-from killed_run import ONE, ONE_CROSSED, KilledRun
 
 import testbed.cli
 from testbed.bench.needs import needs
@@ -15,6 +14,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.dead_runs import DeadRun, owing_runs
+from tests.unit.run.killed_run import ONE, ONE_CROSSED, KilledRun
 
 
 def directory(results, *promises, facts=None):

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from killed_run import KilledRun
 
 import testbed.cli
 from testbed.record.log import read_events
+from tests.unit.run.killed_run import KilledRun
 
 EXPERIMENT = """\
 experiment: secret

@@ -7,7 +7,6 @@ faults. The far ends of the lab note what they are told; only that counts.
 import random
 
 import pytest
-from lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 
 from testbed.clock import Deadline
 from testbed.control.cards import SpliceOptions
@@ -28,6 +27,7 @@ from testbed.jobs.cards import TrainOptions
 from testbed.run.inbox import Inbox
 from testbed.run.job import RunningJob, Seat
 from testbed.run.recovery import Recovery
+from tests.unit.run.lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 
 FEW, ALL = (0, 2, 3, 19), 2000
 """Without one of the guards of outlets, processes and circuits, one of the few fails."""

@@ -6,7 +6,6 @@ import time
 from contextlib import suppress
 
 import pytest
-from killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 
 from testbed.clock import Deadline
 from testbed.errors import BusyError
@@ -14,6 +13,7 @@ from testbed.fabric.circuits import Circuit
 from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
 from testbed.run.inbox import Interrupted
+from tests.unit.run.killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import threading
 
 import pytest
-from slow_store import SlowStore
 
 from testbed.bench.bench import Bench
 from testbed.bench.needs import needs, part_of
@@ -17,6 +16,7 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.cleanup import Cleanup
 from testbed.run.inbox import Interrupted
 from testbed.run.tenure import Tenure
+from tests.unit.run.slow_store import SlowStore
 
 LONG = 30.0
 

@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bad_files import BadFile, bad_files
 
 from testbed.errors import FileError
 from testbed.run.planner import make_plan
 from testbed.schema import CircuitList, Experiment, Lab, load, load_experiment, load_lab
+from tests.unit.schema.bad_files import BadFile, bad_files
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = [
