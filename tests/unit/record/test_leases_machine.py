@@ -27,10 +27,10 @@ def lived(store, directories, examples, steps):
         )
 
 
-def test_random_lives_on_one_machine(tmp_path):
+def test_random_operations_match_the_model_on_sqlite(tmp_path):
     lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 40, 30)
 
 
 @pytest.mark.soak
-def test_two_thousand_random_lives_on_one_machine(tmp_path):
+def test_2000_random_courses_match_the_model_on_sqlite(tmp_path):
     lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 2000, 50)
