@@ -32,9 +32,9 @@ class EventLog:
 
     @classmethod
     def resume(cls, path: Path) -> EventLog:
-        """Go on with the log of a run that is over, as far as it can be read.
+        """Append to the log of a run that has ended, as far as it can be read.
 
-        Its monotonic clock is over too, so later events are timed from the start by the calendar.
+        Its monotonic clock may be gone, so later events are timed by the wall clock from its start.
         To clean up, no record is `required`.
         """
         events: list[Event] = []
