@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from testbed.analysis.limits import NEAR, in_unit, misfit
-from testbed.analysis.load import busy_in_words
-from testbed.analysis.meaning import DIMENSIONS, Meaning, meaning, quantity
+from testbed.analysis.limit_dimensions import NEAR, in_unit, misfit
+from testbed.analysis.machine_load import busy_in_words
+from testbed.analysis.metric_definitions import DIMENSIONS, Meaning, meaning, quantity
 from testbed.analysis.metrics import Metric, missing, missing_in_words
 from testbed.analysis.statistics import share_at_least
 from testbed.analysis.trial import TrialResult

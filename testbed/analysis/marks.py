@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.effect import Disturbance, Effect, Response, effect_of
+from testbed.analysis.fault_effect import Disturbance, Effect, Response, effect_of
 from testbed.analysis.steps import Step, kind_of_interval, usual_intervals
 from testbed.events import Event
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning
+from testbed.analysis.metric_definitions import METRICS, Meaning, is_of_size, meaning
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import NO_RECOVERY, TrialResult
 

@@ -10,14 +10,14 @@ from typing import Any, Literal
 from testbed.analysis.arms import Arm, arms
 from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.effect import BASELINE
-from testbed.analysis.load import busy_in_words
-from testbed.analysis.meaning import Meaning, own_metrics
+from testbed.analysis.delay_sweep import with_crossings
+from testbed.analysis.destroyed_receivers import destroyed_receivers
+from testbed.analysis.fault_effect import BASELINE
+from testbed.analysis.machine_load import busy_in_words
+from testbed.analysis.metric_definitions import Meaning, own_metrics
 from testbed.analysis.metrics import Metric, metrics
-from testbed.analysis.receivers import destroyed_receivers
-from testbed.analysis.recovered import Recovered, recoveries
+from testbed.analysis.recover_attempts import Recovered, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
-from testbed.analysis.sweep import with_crossings
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.errors import (
     EXIT_FAILED,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from testbed.analysis.choices import choice_values
+from testbed.analysis.bandwidth import bandwidths
 from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.collective_choice import choice_values
 from testbed.analysis.collectives import beside_the_model, collective_values
-from testbed.analysis.effect import Response
+from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
-from testbed.analysis.meaning import METRICS, PREDICTED, Meaning
-from testbed.analysis.samples import bandwidths
+from testbed.analysis.metric_definitions import METRICS, PREDICTED, Meaning
 from testbed.analysis.steps import (
     Step,
     finished_steps,

@@ -17,9 +17,9 @@ from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMe
 from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost, LeftBehind
+from testbed.bench.instrument_factory import Instrument, make_instrument
+from testbed.bench.lease_resources import box_of, is_exclusive
 from testbed.bench.link import Listener
-from testbed.bench.needs import box_of, is_exclusive
-from testbed.bench.opening import Instrument, make_instrument
 from testbed.bench.permission import Guard
 from testbed.bench.power import Power
 from testbed.clock import Deadline

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
-from testbed.bench.following import Following
 from testbed.bench.light_check import LightCheck
-from testbed.bench.ours import Bystanders, CrossPairs, Ours
+from testbed.bench.ownership import Bystanders, CrossPairs, Ours
+from testbed.bench.read_back_lag import Following
+from testbed.bench.rollback import REST_LIMIT, Goal, WayBack
 from testbed.bench.verification import Verification, Verified, WallTime
-from testbed.bench.wayback import REST_LIMIT, Goal, WayBack
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import (

@@ -12,7 +12,7 @@ from testbed.bench.contracts import Identity
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
 from testbed.bench.identities import of_instrument
-from testbed.bench.opening import make_instrument, opening_seconds
+from testbed.bench.instrument_factory import make_instrument, opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import LabError, NotKnown, TestbedError
 from testbed.fabric.device import Capabilities, spans

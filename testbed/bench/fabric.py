@@ -12,12 +12,12 @@ from functools import partial
 from threading import RLock
 from typing import Any, Protocol, TypeVar
 
+from testbed.bench.circuit_undo import CircuitsPromise
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.fabric_change import FabricChange, summed
-from testbed.bench.left_behind import LeftBehind
-from testbed.bench.moves import Move, OthersMoved, move_all, not_all_back
-from testbed.bench.promise import CircuitsPromise
+from testbed.bench.multi_switch_change import Move, OthersMoved, move_all, not_all_back
+from testbed.bench.orphaned_circuits import LeftBehind
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError

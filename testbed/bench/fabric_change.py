@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.bench.moves import Move, Moved
+from testbed.bench.multi_switch_change import Move, Moved
 from testbed.clock import now
 from testbed.fabric.circuits import CrossConnect
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from testbed.bench.answered import Answered
-from testbed.bench.needs import addresses_of, box_of, portions, ports_among
+from testbed.bench.lease_resources import addresses_of, box_of, portions, ports_among
+from testbed.bench.reported_identities import Answered
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource

@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
-from testbed.cli.ending import end, end_on_signals, leaving_with
-from testbed.cli.streams import open_streams
+from testbed.cli.exit_on_signal import end, end_on_signals, leaving_with
+from testbed.cli.standard_streams import open_streams
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
 
@@ -76,7 +76,7 @@ def _complete(app: Callable[..., object]) -> int:
 @contextmanager
 def _where_typed() -> Iterator[None]:
     """Have hints name the lab, twin and results of one command line, as it was typed outside."""
-    from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE
+    from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE
     from testbed.commands import forget, stand
 
     if COMMAND_VARIABLE in os.environ:

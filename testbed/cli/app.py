@@ -16,9 +16,9 @@ from typer.core import TyperGroup
 
 from testbed import __version__
 from testbed.cli import completion
-from testbed.cli.ending import leaving_with
-from testbed.cli.finding import RESULTS as RESULTS
-from testbed.cli.finding import results_to_read
+from testbed.cli.exit_on_signal import leaving_with
+from testbed.cli.file_lookup import RESULTS as RESULTS
+from testbed.cli.file_lookup import results_to_read
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
 
@@ -37,21 +37,21 @@ class Verb:
 VERBS = {
     "run": Verb("Run an experiment and record it.", ("running",)),
     "plan": Verb("Print exactly what `run` would do; open and touch nothing.", ("files",)),
-    "report": Verb("Compute a run's numbers again and print them.", ("inspection",)),
+    "report": Verb("Compute a run's numbers again and print them.", ("list_report",)),
     "compare": Verb("Hold runs against each other, or two cards.", ("comparing",)),
-    "list": Verb("List experiments, labs, runs, drivers, faults, …", ("inspection",)),
+    "list": Verb("List experiments, labs, runs, drivers, faults, …", ("list_report",)),
     "export": Verb("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
     "validate": Verb("Check files; name file:line:column of each mistake.", ("files",)),
     "schema": Verb("Print the JSON Schema of a file format.", ("files",)),
     "doctor": Verb("Check this machine, or everything in a lab.", ("doctor",)),
     "discover": Verb("Ask which instruments answer, as a block for a lab file.", ("discovery",)),
     "switch": Verb("Show, watch or change a switch's circuits.", ("switch",)),
-    "twin": Verb("Keep a twin of a lab for several commands.", ("twins", "cards")),
+    "twin": Verb("Keep a twin of a lab for several commands.", ("twins", "characterisation")),
     "who": Verb("Show who has leased what.", ("leases",)),
     "lock": Verb("Lease parts of a lab by hand.", ("leases",)),
     "unlock": Verb("Give leases back, with --force those of others.", ("leases",)),
     "nightly": Verb("Run every experiment on the twin of every lab it fits.", ("nightly",)),
-    "clean": Verb("Delete old runs that nobody needs.", ("tidying",)),
+    "clean": Verb("Delete old runs that nobody needs.", ("cleaning",)),
     "recover": Verb("Take back what killed runs left changed.", ("recovering",)),
 }
 """Every command, in the order of `testbed --help`."""

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
-from testbed.cli.cards import read_card
+from testbed.cli.characterisation import read_card
 from testbed.cli.completion import run_names
 from testbed.cli.record import telling_damage
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, TestbedError, UsageError
 from testbed.fabric.card import drift
 from testbed.files import is_file
 from testbed.record.rundir import RunDirectory, find_run
-from testbed.report.settings import Setup
+from testbed.report.setting_differences import Setup
 from testbed.schema import experiment_source, lab_source, split_overrides
 
 Runs = Annotated[

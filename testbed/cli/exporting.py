@@ -122,7 +122,7 @@ def _cell(value: Any) -> dict[str, Any]:
 
 
 def _unit(name: str) -> str:
-    from testbed.analysis.meaning import meaning
+    from testbed.analysis.metric_definitions import meaning
 
     try:
         return meaning(name).unit

@@ -21,7 +21,7 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import labs_and_experiments
-from testbed.cli.finding import EXPERIMENTS, chosen_lab, found_file, named_file
+from testbed.cli.file_lookup import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
 from testbed.schema import (
     MAX_TRIALS,
@@ -158,7 +158,7 @@ def read(
 def _check_cards(lab: Lab) -> None:
     """Refuse cards of switches that a twin could not follow."""
     if lab.twin.cards:
-        from testbed.twin.cards import check_cards
+        from testbed.twin.characterisation import check_cards
 
         check_cards(lab)
 

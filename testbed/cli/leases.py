@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from testbed.bench.needs import named
+from testbed.bench.lease_resources import named
 from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json
 from testbed.cli.completion import resources
-from testbed.cli.finding import chosen_lab
+from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.commands import typed
 from testbed.errors import UsageError

@@ -52,7 +52,7 @@ def _physics(lab: Lab) -> Physics:
     """Return the delays of a lab's twin; a switch that follows a card settles as that says."""
     settle = lab.twin.settle
     if lab.twin.cards:
-        from testbed.twin.cards import settings_of
+        from testbed.twin.characterisation import settings_of
 
         settle = max(settings_of(lab)["settle"].values())
     return Physics(lab.twin.loss_of_signal, settle, lab.twin.link_up)

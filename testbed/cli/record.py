@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import __version__
 from testbed.cli.app import terminal
+from testbed.cli.file_lookup import COMMAND_VARIABLE
 from testbed.cli.files import Inputs
-from testbed.cli.finding import COMMAND_VARIABLE
 from testbed.cli.twins import command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.commands import typed
@@ -27,7 +27,7 @@ from testbed.printable import as_it_is
 from testbed.record.journal import has_promised, owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
-from testbed.report.waiting import waiting
+from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, effective_text, load_experiment, split_overrides
 from testbed.secret import masked
 from testbed.twin.machine import IDENTITY_VARIABLE
@@ -161,7 +161,7 @@ def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
 
 def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool = True) -> str:
     """Return a run's last page as it is printed here."""
-    from testbed.report.page import print_page
+    from testbed.report.last_page import print_page
 
     console = terminal()
     with console.capture() as page:

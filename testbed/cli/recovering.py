@@ -22,8 +22,8 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import run_names
-from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
-from testbed.cli.finding import lab_file
+from testbed.cli.exit_on_signal import EXIT_SIGNALLED, noting_signals
+from testbed.cli.file_lookup import lab_file
 from testbed.cli.leases import leases_of
 from testbed.cli.twins import TwinAround, this_command
 from testbed.commands import typed
@@ -31,7 +31,7 @@ from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, Usa
 from testbed.files import is_directory
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
-from testbed.report.teller import PATIENCE, Teller
+from testbed.report.non_blocking_writer import PATIENCE, Teller
 from testbed.schema import Lab, load_lab
 from testbed.secret import masked
 from testbed.twin import registry
@@ -39,7 +39,7 @@ from testbed.twin.machine import IDENTITY_VARIABLE
 from testbed.twin.sandbox import Sandbox, is_gone
 
 if TYPE_CHECKING:
-    from testbed.analysis.recovered import Recovered
+    from testbed.analysis.recover_attempts import Recovered
     from testbed.events import Event, Subscriber
     from testbed.run.dead_runs import DeadRun
 
@@ -261,7 +261,7 @@ def _tell(teller: Teller, event: Event) -> None:
 
 
 def _recoveries(dead: DeadRun) -> list[Recovered]:
-    from testbed.analysis.recovered import recoveries
+    from testbed.analysis.recover_attempts import recoveries
 
     try:
         return recoveries(list(read_events(dead.directory.events)))

@@ -17,11 +17,11 @@ from testbed.cli.app import (
     WaitOption,
     app,
 )
-from testbed.cli.ending import leaving_with, noting_signals
+from testbed.cli.exit_on_signal import leaving_with, noting_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_record
-from testbed.cli.refusals import forget_refused
+from testbed.cli.refused_runs import forget_refused
 from testbed.cli.twins import TwinAround, check_rate, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
@@ -62,7 +62,7 @@ def run(
             _check_far_ends(inputs.plan)
         elif not on_paper:
             _refuse_what_only_twins_do(inputs)
-        from testbed.cli.afterwards import Afterwards
+        from testbed.cli.after_run import Afterwards
         from testbed.run.inbox import Inbox
 
         inbox = Inbox()

@@ -23,10 +23,10 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import circuit_ends, switches
-from testbed.cli.ending import finishing_first
-from testbed.cli.finding import chosen_lab
+from testbed.cli.exit_on_signal import finishing_first
+from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.leases import leases_of
-from testbed.cli.streams import is_read
+from testbed.cli.standard_streams import is_read
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
 from testbed.commands import typed
@@ -36,8 +36,8 @@ from testbed.schema import Lab, load_circuits, load_lab, split_overrides
 from testbed.units import counted
 
 if TYPE_CHECKING:
-    from testbed.bench.byhand import SwitchByHand
-    from testbed.bench.rows import Row
+    from testbed.bench.cross_connect_rows import Row
+    from testbed.bench.manual_switch import SwitchByHand
     from testbed.fabric.circuits import CrossConnect
 
 Action = Literal["show", "connect", "disconnect", "plan", "apply", "watch"]
@@ -94,7 +94,7 @@ def switch(
     circuits = _circuits(found, name, action, what or [])
     if twin:
         return inside_twin(twin, found, file, set_)
-    from testbed.bench.byhand import switch_by_hand
+    from testbed.bench.manual_switch import switch_by_hand
     from testbed.cli.record import passing_record
     from testbed.record.journal import has_promised
 
@@ -124,7 +124,7 @@ def _say(text: str) -> None:
 
 def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset[CrossConnect]:
     """Return the cross-connects that the words or the file name; none to show or watch."""
-    from testbed.bench.ends import listed_circuits, parse_all_ends
+    from testbed.bench.endpoints import listed_circuits, parse_all_ends
 
     if action in ("show", "watch"):
         if what:

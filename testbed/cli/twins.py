@@ -19,13 +19,13 @@ from testbed.cli.app import (
     with_bare_options,
 )
 from testbed.cli.completion import far_end_faults, instruments, labs, twins
-from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
+from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
 from testbed.errors import UsageError
-from testbed.report.waiting import waiting
+from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import NEW_TWIN, registry, sandbox
-from testbed.twin.cards import check_cards, settings_of
-from testbed.twin.control import ask
+from testbed.twin.characterisation import check_cards, settings_of
+from testbed.twin.control_socket import ask
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import RATE, TIME
 

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 from testbed.cli.app import print_json
-from testbed.cli.ending import noting_signals
+from testbed.cli.exit_on_signal import noting_signals
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
 from testbed.printable import as_it_is, printable
-from testbed.report.teller import Teller
+from testbed.report.non_blocking_writer import Teller
 from testbed.run.fibre_search import PortFinding
 from testbed.run.inbox import Inbox
 from testbed.run.tenure import Tenure

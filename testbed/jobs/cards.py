@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.analysis.meaning import size_name
+from testbed.analysis.metric_definitions import size_name
 from testbed.plugins import Kind
 from testbed.units import SIZE, BitRate, Bytes, Seconds
 

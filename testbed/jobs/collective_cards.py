@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from testbed.analysis.meaning import size_name
+from testbed.analysis.metric_definitions import size_name
 from testbed.plugins import Kind
 from testbed.units import SIZE, Bytes
 

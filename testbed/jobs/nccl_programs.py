@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.bandwidth import size_name
+from testbed.analysis.metric_definitions import Meaning
 from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
-from testbed.analysis.samples import size_name
 from testbed.errors import LabError
 from testbed.jobs.program_cards import NcclTestsOptions
 from testbed.jobs.programs import ending

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import Meaning
 from testbed.jobs.patterns import readings
 from testbed.jobs.program_cards import CommandOptions, Pattern, TorchrunOptions
 from testbed.jobs.words import Reading, Said

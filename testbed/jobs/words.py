@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from testbed.analysis.meaning import Better, Meaning
+from testbed.analysis.metric_definitions import Better, Meaning
 from testbed.schema import Host
 
 if TYPE_CHECKING:

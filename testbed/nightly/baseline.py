@@ -17,7 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.load import BUSY
+from testbed.analysis.machine_load import BUSY
 from testbed.errors import UsageError
 from testbed.record.rundir import RunDirectory
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_USAGE
 from testbed.nightly.baseline import Baselines, with_load
-from testbed.nightly.order import Task, first_of_full, tasks
 from testbed.nightly.pairs import Excluded, Pair
-from testbed.nightly.past import past_runs
+from testbed.nightly.past_runs import past_runs
+from testbed.nightly.placeholder_secrets import stand_ins
 from testbed.nightly.process import Ended, conduct
-from testbed.nightly.secrets import stand_ins
 from testbed.nightly.speed import Speed
+from testbed.nightly.task_order import Task, first_of_full, tasks
 from testbed.nightly.verdict import Result, judge
 from testbed.record.rundir import RunDirectory
 from testbed.report.junit import Case

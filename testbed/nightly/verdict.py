@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_PASSED
-from testbed.nightly.order import Task
 from testbed.nightly.process import Ended
+from testbed.nightly.task_order import Task
 from testbed.report.junit import Case
 from testbed.report.wording import quantity
 

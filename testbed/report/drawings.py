@@ -14,7 +14,7 @@ from testbed.events import Event
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.canvas import Form
-from testbed.report.paces import Pace, paces
+from testbed.report.step_rates import Pace, paces
 from testbed.report.wording import claim_of, in_order, message_size
 
 if TYPE_CHECKING:

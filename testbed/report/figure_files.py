@@ -14,7 +14,7 @@ from testbed.errors import LabError, UsageError
 from testbed.events import Event
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
-from testbed.report.short import shortened
+from testbed.report.short_arm_names import shortened
 
 
 def write_figures(summary: Summary, events: Sequence[Event], folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import TrialResult
 from testbed.report.anatomy import PARTS, Anatomy
 from testbed.report.canvas import GRID, INK, MUTED, Form, axes, few_ticks, words_below
-from testbed.report.paces import Pace
+from testbed.report.step_rates import Pace
 from testbed.report.wording import quantity, size, spread
 
 _FAULT, _WELL = "#d9622b", "#1f9d7a"

@@ -21,9 +21,9 @@ from rich.text import Text
 from testbed.clock import now
 from testbed.events import Event
 from testbed.report.console import CleanConsole
+from testbed.report.non_blocking_writer import PATIENCE, Teller
 from testbed.report.progress import Line, Progress
 from testbed.report.screen import STYLES, picture
-from testbed.report.teller import PATIENCE, Teller
 from testbed.run.plan import Plan
 
 _PER_SECOND = 4

@@ -10,7 +10,7 @@ from typing import TextIO, assert_never
 
 from testbed.analysis.settings import Profile, Settings
 from testbed.fabric.circuits import CrossConnect, Joined
-from testbed.report.foundations import (
+from testbed.report.settings_section import (
     HEADINGS,
     PLANNED_NOTE,
     PLANNED_TITLE,

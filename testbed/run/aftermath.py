@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.effect import Response
+from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder
 from testbed.analysis.steps import KINDS, Step, finished_steps
 from testbed.events import Event

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from testbed.analysis.limits import NEAR, misfit
-from testbed.analysis.meaning import METRICS, PREDICTED, Meaning, is_of_size, meaning, own_metrics
+from testbed.analysis.limit_dimensions import NEAR, misfit
+from testbed.analysis.metric_definitions import (
+    METRICS,
+    PREDICTED,
+    Meaning,
+    is_of_size,
+    meaning,
+    own_metrics,
+)
 from testbed.errors import FileError
 from testbed.plugins import kind, nearest
 from testbed.schema import Arm, Condition, Experiment
-from testbed.schema.check import Problem, schema_error
+from testbed.schema.validation import Problem, schema_error
 
 _OF_A_FAULT = ("recovery_time", "return_to_service", "dip", "plateau")
 """Metrics of a trial in which something was broken."""

@@ -5,7 +5,7 @@ Each wait returns why the job cannot go on, or an empty string.
 
 from __future__ import annotations
 
-from testbed.analysis.effect import Response
+from testbed.analysis.fault_effect import Response
 from testbed.clock import Deadline, now
 from testbed.run.aftermath import Aftermath
 from testbed.run.far_end_plan import breaks

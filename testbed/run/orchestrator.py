@@ -9,9 +9,9 @@ from contextlib import suppress
 from threading import Timer
 from typing import TypeVar, assert_never
 
-from testbed.analysis.load import BUSY
+from testbed.analysis.machine_load import BUSY
 from testbed.bench.bench import Bench
-from testbed.bench.opening import opening_seconds
+from testbed.bench.instrument_factory import opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import EXIT_BUG, TestbedError
 from testbed.record.journal import Journal

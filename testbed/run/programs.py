@@ -14,8 +14,8 @@ from testbed.jobs.words import ProgramJob, Reading, Said
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
 from testbed.schema import Host
-from testbed.schema.check import shown
 from testbed.schema.hosts import FabricKind
+from testbed.schema.validation import shown
 from testbed.secret import redacted
 
 _STREAMS = ("stdout", "stderr", "report")

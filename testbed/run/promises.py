@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from testbed.bench.needs import host_of, part_of, whole_of
+from testbed.bench.lease_resources import host_of, part_of, whole_of
 from testbed.record.journal import Entry
 from testbed.record.lease_rules import Resource
 from testbed.record.log import read_events

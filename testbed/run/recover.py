@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from testbed.bench.bench import Bench, side_by_side
-from testbed.bench.opening import opening_seconds
+from testbed.bench.instrument_factory import opening_seconds
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.events import Subscriber

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Any
 
-from testbed.schema.check import MAX_PROBLEMS, Problem, schema_error
 from testbed.schema.override import Override
 from testbed.schema.source import Source
-from testbed.schema.text import spelling
+from testbed.schema.text_types import spelling
+from testbed.schema.validation import MAX_PROBLEMS, Problem, schema_error
 
 ONLY = "only"
 """The arm of an experiment that compares nothing."""

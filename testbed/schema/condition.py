@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Field
 from pydantic_core import core_schema
 
-from testbed.schema.check import Checked, shown
-from testbed.schema.text import Text
+from testbed.schema.text_types import Text
+from testbed.schema.validation import Checked, shown
 from testbed.units import DIMENSIONS, Dimension
 
 if TYPE_CHECKING:

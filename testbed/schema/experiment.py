@@ -13,15 +13,15 @@ from testbed.errors import FileError
 from testbed.plugins import nearest
 from testbed.schema.arm_names import arms_by_name
 from testbed.schema.arms import ONLY, ArmKey, Draft, drafts
-from testbed.schema.changes import check_changes
-from testbed.schema.check import Checked, Document, Problem, SchemaError, schema_error
 from testbed.schema.condition import Condition, Statistic, Statistics
-from testbed.schema.kinds import Described, OfKind
 from testbed.schema.lab import Lab
+from testbed.schema.lab_overrides import check_changes
 from testbed.schema.override import Override
+from testbed.schema.plugin_entries import Described, OfKind
 from testbed.schema.source import Source
-from testbed.schema.text import Name, Sentence, Text, spelling
+from testbed.schema.text_types import Name, Sentence, Text, spelling
 from testbed.schema.twin import check_lasting
+from testbed.schema.validation import Checked, Document, Problem, SchemaError, schema_error
 from testbed.units import TIME, Seconds, Share
 
 

@@ -8,9 +8,8 @@ from typing import Literal, Self
 from pydantic import field_validator, model_validator
 
 from testbed.fabric.circuits import Fibres
-from testbed.schema.check import Checked, Problem, Problems
 from testbed.schema.permission import Fence
-from testbed.schema.text import (
+from testbed.schema.text_types import (
     Address,
     EnvName,
     EnvValue,
@@ -21,6 +20,7 @@ from testbed.schema.text import (
     RdmaDevice,
     SshTarget,
 )
+from testbed.schema.validation import Checked, Problem, Problems
 from testbed.secret import Secret, says_secret
 from testbed.units import PowerLevel
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from testbed.schema.check import Checked
-from testbed.schema.kinds import Described
-from testbed.schema.text import Channel, LitPort, PortNumbers, Resource
+from testbed.schema.plugin_entries import Described
+from testbed.schema.text_types import Channel, LitPort, PortNumbers, Resource
+from testbed.schema.validation import Checked
 
 
 class Switch(Described):

@@ -12,10 +12,9 @@ from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import nearest
 from testbed.schema.addresses import mask_problems
-from testbed.schema.changes import changed
-from testbed.schema.check import Checked, Document, Problem
 from testbed.schema.controllers import controller_problems, element_of
-from testbed.schema.groups import Defaults, expanded
+from testbed.schema.driver_options import driver_problems
+from testbed.schema.host_groups import Defaults, expanded
 from testbed.schema.hosts import Host, Port
 from testbed.schema.instruments import (
     Attenuator,
@@ -25,12 +24,13 @@ from testbed.schema.instruments import (
     PowerUnit,
     Switch,
 )
-from testbed.schema.kinds import OfKind
+from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
 from testbed.schema.permission import Fence, permission_problems, permitted_fences
+from testbed.schema.plugin_entries import OfKind
 from testbed.schema.quarantine import Quarantine, quarantine_problems
-from testbed.schema.reach import driver_problems
-from testbed.schema.sides import (
+from testbed.schema.source import Source, Steps
+from testbed.schema.switch_ports import (
     has_outlet,
     has_port,
     light_kept_problems,
@@ -38,9 +38,9 @@ from testbed.schema.sides import (
     side_of,
     side_problems,
 )
-from testbed.schema.source import Source, Steps
-from testbed.schema.text import Name, ServerUrl
+from testbed.schema.text_types import Name, ServerUrl
 from testbed.schema.twin import TwinSettings, sensitivity_problems
+from testbed.schema.validation import Checked, Document, Problem
 
 
 class SharedLeases(Checked):

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.errors import FileError
-from testbed.schema.check import shown
 from testbed.schema.source import Mark, Source, Steps
+from testbed.schema.validation import shown
 from testbed.schema.yaml12 import MAX_DEPTH, parse
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from testbed.plugins import kinds, nearest
-from testbed.schema.check import Problem
+from testbed.schema.validation import Problem
 
 if TYPE_CHECKING:
     from testbed.schema.lab import Lab

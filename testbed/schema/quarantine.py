@@ -8,8 +8,8 @@ from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
 from testbed.plugins import nearest
-from testbed.schema.check import Checked, Problem, schema_error
-from testbed.schema.text import Sentence, Text, spelling
+from testbed.schema.text_types import Sentence, Text, spelling
+from testbed.schema.validation import Checked, Problem, schema_error
 
 if TYPE_CHECKING:
     from testbed.schema.lab import Lab

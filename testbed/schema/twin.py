@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from testbed.errors import FileError
-from testbed.schema.check import Checked, Problem, SchemaError
 from testbed.schema.hosts import Port
 from testbed.schema.override import Override
 from testbed.schema.source import Steps
-from testbed.schema.text import Name
+from testbed.schema.text_types import Name
+from testbed.schema.validation import Checked, Problem, SchemaError
 from testbed.units import POWER, BitRate, PowerLevel, Seconds, Share
 
 LAUNCH = 0.0

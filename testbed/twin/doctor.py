@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.bench.doctor import Finding
 from testbed.twin import namespaces
-from testbed.twin.net import Network, new_network_namespace
+from testbed.twin.netlink import Network, new_network_namespace
 
 _NAMESPACES = (
     "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, "

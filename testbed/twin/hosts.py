@@ -13,8 +13,8 @@ from typing import Protocol
 
 from testbed.errors import HostError
 from testbed.twin.host import HostSetup
-from testbed.twin.net import Network, open_namespace
-from testbed.twin.site import MANAGEMENT_INTERFACE, HostSite
+from testbed.twin.layout import MANAGEMENT_INTERFACE, HostSite
+from testbed.twin.netlink import Network, open_namespace
 from testbed.twin.zygote import Zygote
 
 BRIDGE = "management"

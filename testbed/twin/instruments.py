@@ -23,14 +23,14 @@ from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
 from testbed.resource import Place, Ssh, Tcp, place
 from testbed.schema import Lab, Switch, has_one_side, inputs_of
-from testbed.twin.budget import LightBudget
-from testbed.twin.cards import card_of, follow
+from testbed.twin.characterisation import card_of, follow
+from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.hosts import VirtualHosts
+from testbed.twin.layout import Site
 from testbed.twin.light import Light
+from testbed.twin.light_budget import LightBudget
 from testbed.twin.machine import instrument_key
-from testbed.twin.site import Site
-from testbed.twin.wire import serve_pty, serve_tcp
-from testbed.twin.wire_ssh import serve_ssh
 
 
 class Instruments:

@@ -20,7 +20,7 @@ from threading import RLock
 
 from testbed.bench.sites import Scheduler, never
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
-from testbed.twin.net import Network
+from testbed.twin.netlink import Network
 
 _REMEMBERED = 100_000
 """Events of the light that are kept: those of some thousand trials."""

@@ -22,16 +22,16 @@ from testbed.plugins import nearest
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin import keys, machine
-from testbed.twin.cards import settings_of
-from testbed.twin.control import ControlSocket
+from testbed.twin.characterisation import settings_of
+from testbed.twin.control_socket import ControlSocket
 from testbed.twin.host import HostSetup
 from testbed.twin.hosts import BRIDGE, VirtualHosts
 from testbed.twin.instruments import Instruments
+from testbed.twin.layout import GATEWAY, HostSite, Site, lay_out
 from testbed.twin.light import Light
-from testbed.twin.net import Network, new_network_namespace
-from testbed.twin.packet import PacketSwitches
+from testbed.twin.netlink import Network, new_network_namespace
+from testbed.twin.packet_switches import PacketSwitches
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.site import GATEWAY, HostSite, Site, lay_out
 from testbed.twin.zygote import Zygote
 
 _END = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}

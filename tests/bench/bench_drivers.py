@@ -17,8 +17,8 @@ import pyvisa
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline, now
 from testbed.fabric.change import Change
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis import Polatis
 from testbed_drivers.polatis_far_end import PolatisFarEnd

@@ -5,8 +5,8 @@ from family import WIRES
 from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
 from testbed.plugins import kind, kinds
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
 
 CLAIMED = ("visa-tcp", "tcp", "visa-serial", "serial")
 

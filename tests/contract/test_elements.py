@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import part_of, whole_of
+from testbed.bench.lease_resources import part_of, whole_of
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, FileError, InstrumentError
@@ -14,8 +14,8 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_small import MziOptions, SantecOptions
 from testbed_drivers.mzi_far_end import MziFarEnd
 from testbed_drivers.santec_far_end import SantecFarEnd

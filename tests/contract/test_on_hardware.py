@@ -10,9 +10,9 @@ import threading
 import pytest
 from rig import change, soon
 
-from testbed.bench.answered import Answered
-from testbed.bench.needs import whole_of
-from testbed.bench.probe import spare_ports
+from testbed.bench.conformance_probe import spare_ports
+from testbed.bench.lease_resources import whole_of
+from testbed.bench.reported_identities import Answered
 from testbed.cli.leases import leases_of
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change

@@ -3,7 +3,7 @@
 import pytest
 from scripted_http import Web
 
-from testbed.bench.rows import rows_of
+from testbed.bench.cross_connect_rows import rows_of
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change

@@ -4,7 +4,7 @@ import pytest
 from scripted import DRAINED, GREETING, IDENTITY, OPENING, Conversation, Script
 from virtual_time import VirtualDeadline, VirtualTime
 
-from testbed.bench.opening import opening_seconds
+from testbed.bench.instrument_factory import opening_seconds
 from testbed.errors import NoReply
 from testbed.fabric.change import Change
 from testbed.schema import load_lab

@@ -9,9 +9,9 @@ from contextlib import suppress
 from speeches import SPEECHES
 
 from testbed.bench.sites import SwitchSite
+from testbed.twin.far_end_ssh import serve_ssh
 from testbed.twin.keys import write_ssh_key
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire_ssh import serve_ssh
 from testbed_drivers.cards_tl1 import PolatisTl1Options
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd

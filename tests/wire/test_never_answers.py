@@ -10,7 +10,7 @@ import pytest
 from private_spaces import can_be_private
 
 from testbed.bench import ssh
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import HostTimeout, NoReply
 from testbed.schema import load_lab

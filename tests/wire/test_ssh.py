@@ -13,8 +13,8 @@ from testbed.bench.contracts import EXIT_MARK
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret
+from testbed.twin.far_end_ssh import serve_ssh
 from testbed.twin.keys import write_ssh_key
-from testbed.twin.wire_ssh import serve_ssh
 from testbed_drivers import transport_ssh
 
 ANSWERS = {

@@ -15,7 +15,7 @@ import pytest
 from speeches import PIECE, SPEECHES
 from talkers import Talker
 
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, NoReply
 from testbed.record.journal import owes

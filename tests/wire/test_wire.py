@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from testbed.clock import now
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
 
 
 class Echo:

@@ -13,12 +13,12 @@ from typing import Any
 
 from testbed.bench import ssh
 from testbed.bench.bench import side_by_side
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import HostError
 from testbed.record.leases import Leases
 from testbed.schema import load_lab
-from testbed.twin.control import ask
+from testbed.twin.control_socket import ask
 
 LOOK = """
 PATH=$PATH:/usr/sbin:/sbin

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import Meaning
 from testbed.analysis.metrics import METRICS, meaning, metrics
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition

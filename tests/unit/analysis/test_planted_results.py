@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.limits import misfit
-from testbed.analysis.meaning import METRICS, Meaning
+from testbed.analysis.limit_dimensions import misfit
+from testbed.analysis.metric_definitions import METRICS, Meaning
 from testbed.analysis.metrics import metrics
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition

@@ -6,7 +6,7 @@ import pytest
 from logs_by_hand import Log
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import Meaning
 from testbed.analysis.metrics import meaning, metrics
 from testbed.analysis.summary import summarise
 from testbed.events import Event

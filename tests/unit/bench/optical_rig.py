@@ -9,8 +9,8 @@ from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.polatis import Polatis
 from testbed_drivers.polatis_far_end import PolatisFarEnd

@@ -4,14 +4,14 @@ from contextlib import closing
 
 import pytest
 
-from testbed.bench.probe import Probe
+from testbed.bench.conformance_probe import Probe
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UsageError
 from testbed.fabric.change import Change
 from testbed.record.journal import Journal, open_entries
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards import PolatisOptions
 from testbed_drivers.cards_small import DiconMxsOptions
 from testbed_drivers.dicon_mxs import DiconMxs

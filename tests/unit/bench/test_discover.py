@@ -14,8 +14,8 @@ from testbed.bench import discover as module
 from testbed.bench.discover import discover, serial_devices
 from testbed.bench.sites import MeterSite
 from testbed.plugins import kind, kinds
+from testbed.twin.far_end_tcp_pty import serve_pty
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from testbed.bench.doctor import examine
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.device import spans
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 from testbed_drivers.switch import sides
 

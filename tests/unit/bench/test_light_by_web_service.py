@@ -2,16 +2,16 @@
 
 import pytest
 
-from testbed.bench.byhand import switch_by_hand
-from testbed.bench.ends import parse_ends
+from testbed.bench.endpoints import parse_ends
+from testbed.bench.manual_switch import switch_by_hand
 from testbed.bench.sites import SwitchSite
 from testbed.errors import LabError
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.calient_rest_far_end import CalientRestFarEnd
 from testbed_drivers.switch import sides
 

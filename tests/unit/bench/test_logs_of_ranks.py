@@ -4,7 +4,7 @@ import pytest
 from agent_on_pipes import Ears, configuration, soon
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.record.journal import Journal
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from without_a_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 
-from testbed.bench.moves import Move, move_all
+from testbed.bench.multi_switch_change import Move, move_all
 from testbed.errors import TestbedError
 from testbed.fabric.light import LightLimits
 from testbed.fabric.reading import NOT_CONNECTED, Light, measured

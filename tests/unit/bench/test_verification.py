@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from without_a_line import CAN, EGRESS, INGRESS, SETTLE, SETTLE_MAX, WithoutALine
 
-from testbed.bench.moves import Move, move_all
+from testbed.bench.multi_switch_change import Move, move_all
 from testbed.bench.verification import MARGIN
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
 from testbed.fabric.light import LightLimits

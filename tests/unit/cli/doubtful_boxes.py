@@ -23,8 +23,8 @@ from testbed.cli import run as command_line
 from testbed.plugins import kind
 from testbed.record import lease_store, locks
 from testbed.record.journal import open_entries
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.switch import sides
 
 SIDE = 8

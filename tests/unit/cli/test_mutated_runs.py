@@ -15,7 +15,7 @@ from mutated_runs import EXPERIMENT, PRECIOUS, RUN, SCRIPTS, Base, Mutator, cont
 
 import testbed.cli
 from testbed.analysis.summary import summarise
-from testbed.cli.streams import Words
+from testbed.cli.standard_streams import Words
 from testbed.events import Event
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema import load_experiment

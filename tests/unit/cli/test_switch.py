@@ -11,8 +11,8 @@ import pytest
 from testbed.bench.sites import SwitchSite
 from testbed.cli import run as command_line
 from testbed.secret import Secret
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_rest import PolatisRestconfOptions
 from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
 from testbed_drivers.switch import sides

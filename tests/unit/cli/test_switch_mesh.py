@@ -7,8 +7,8 @@ import pytest
 
 from testbed.bench.sites import SwitchSite
 from testbed.cli import run as command_line
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_mesh import PhotonicMeshOptions
 from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
 from testbed_drivers.switch import sides

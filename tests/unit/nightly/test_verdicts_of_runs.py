@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from nights import ROOT
 
-from testbed.nightly.order import Task
 from testbed.nightly.pairs import find_pairs
 from testbed.nightly.process import Ended
+from testbed.nightly.task_order import Task
 from testbed.nightly.verdict import Result, judge
 
 PAIRS = {pair.key: pair for pair in find_pairs(ROOT / "experiments", ROOT / "configs")[0]}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from runs_by_hand import SPLICE, lost, marks, recovery, summary, trial
 
 from testbed.report.anatomy import PARTS, anatomies, first_seen, split
-from testbed.report.paces import paces
+from testbed.report.step_rates import paces
 
 times = st.lists(st.floats(0, 60), min_size=7, max_size=7).map(sorted)
 

@@ -11,12 +11,12 @@ from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed import commands
 from testbed.analysis.checks import CheckResult
-from testbed.analysis.recovered import Recovered, Undone
+from testbed.analysis.recover_attempts import Recovered, Undone
 from testbed.analysis.settings import Profile
 from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
-from testbed.report.page import print_page
+from testbed.report.last_page import print_page
 
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)

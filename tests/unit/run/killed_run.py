@@ -11,7 +11,7 @@ from contextlib import suppress
 from slow_store import SlowStore
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline, utc
 from testbed.fabric.circuits import Circuit, HostPort
@@ -22,8 +22,8 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Inbox
 from testbed.run.recover import recover
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 from testbed_drivers.redfish_far_end import RedfishFarEnd

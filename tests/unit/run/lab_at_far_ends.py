@@ -12,7 +12,7 @@ from itertools import combinations
 
 from testbed.bench.bench import Bench
 from testbed.bench.bundle import bundle
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import HostError
@@ -23,8 +23,8 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 from testbed_drivers.redfish_far_end import RedfishFarEnd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.analysis.limits import misfit
-from testbed.analysis.meaning import METRICS, meaning
+from testbed.analysis.limit_dimensions import misfit
+from testbed.analysis.metric_definitions import METRICS, meaning
 from testbed.cli import run as command_line
 from testbed.errors import FileError
 from testbed.run.claims import check_claims

@@ -9,7 +9,7 @@ import pytest
 from killed_run import ONE, ONE_CROSSED, KilledRun
 
 import testbed.cli
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.errors import UsageError
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events

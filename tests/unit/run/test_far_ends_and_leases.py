@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.bench.needs import needs, part_of
+from testbed.bench.lease_resources import needs, part_of
 from testbed.errors import BusyError
 from testbed.faults.far_end_cards import FarEndOptions
 from testbed.record.journal import open_entries

@@ -17,8 +17,8 @@ from testbed.run.orchestrator import Orchestrator
 from testbed.run.planner import make_plan
 from testbed.run.tenure import Tenure
 from testbed.schema import load_experiment, load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 
 LAB = """\

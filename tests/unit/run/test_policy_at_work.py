@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline
 from testbed.control.words import (
     CommandFailed,

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs, whole_of
+from testbed.bench.lease_resources import needs, whole_of
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline, utc
 from testbed.fabric.circuits import Circuit
@@ -17,8 +17,8 @@ from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Inbox
 from testbed.run.recover import recover
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.cards_mesh import PhotonicMeshOptions
 from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
 from testbed_drivers.switch import sides

@@ -6,7 +6,7 @@ import pytest
 from slow_store import SlowStore
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs, part_of
+from testbed.bench.lease_resources import needs, part_of
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UnsafeError
 from testbed.record.journal import Journal

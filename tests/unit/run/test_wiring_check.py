@@ -6,8 +6,8 @@ from concurrent.futures import Future
 import pytest
 
 from testbed.bench.bench import Bench
+from testbed.bench.lease_resources import needs
 from testbed.bench.link import Answer
-from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, Garbled, HostError, LabError, UnsafeError
@@ -20,8 +20,8 @@ from testbed.run.inbox import Interrupted
 from testbed.run.tenure import Tenure
 from testbed.run.wiring import FRAMES, WiringCheck, conduct
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 
 COUNT = 4

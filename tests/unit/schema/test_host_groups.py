@@ -6,7 +6,7 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.schema import load_lab
-from testbed.schema.groups import expanded
+from testbed.schema.host_groups import expanded
 from testbed.schema.load import read_source
 
 LAB = """\

@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import FileError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.schema import load_lab
-from testbed.schema.text import ServerUrl
+from testbed.schema.text_types import ServerUrl
 from testbed.secret import Secret
 
 

@@ -6,7 +6,7 @@ from virtual_time import VirtualTime
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import load_lab
-from testbed.twin.budget import LightBudget
+from testbed.twin.light_budget import LightBudget
 from testbed_drivers.polatis_far_end import PolatisFarEnd
 
 LAB = """\

@@ -1,0 +1,56 @@
+"""What a command is at, said at once, while somebody waits for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event as Flag
+from threading import Thread
+from typing import TextIO
+
+from testbed.clock import now
+from testbed.printable import as_it_is, printable
+from testbed.report.non_blocking_writer import Teller
+
+_CLEAR = "\r\x1b[K"
+"""Back to the beginning of a terminal's line, and clear it."""
+
+_PATIENCE = 2.0
+"""Seconds without a word that nobody wonders about."""
+
+
+@contextmanager
+def waiting(what: str, stream: TextIO, *, stays: bool = False) -> Iterator[None]:
+    """Say on a stream what goes on inside, and on a terminal for how many seconds it has.
+
+    What `stays` is said at once, and with its duration at the end. Anything else goes from a
+    terminal when it is over, and is said elsewhere only when it takes longer than two seconds.
+    """
+    what = printable(what)
+    teller, over, begun = Teller(as_it_is(stream)), Flag(), now()
+    is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    if is_terminal or stays:
+        teller.tell(f"{what}…" + ("" if is_terminal else "\n"))
+    go_on = _count if is_terminal else _say_late
+    thread = Thread(target=go_on, args=(what, teller, over, begun, stays), daemon=True)
+    thread.start()
+    ended = "not finished"
+    try:
+        yield
+        ended = f"{now() - begun:.1f} s"
+    finally:
+        over.set()
+        thread.join()
+        clear = _CLEAR if is_terminal else ""
+        teller.tell(f"{clear}{what}: {ended}\n" if stays else clear)
+
+
+def _count(what: str, teller: Teller, over: Flag, begun: float, _: bool) -> None:
+    while not over.wait(1.0):
+        teller.tell(f"{_CLEAR}{what}… {now() - begun:.0f} s")
+
+
+def _say_late(what: str, teller: Teller, over: Flag, _: float, was_said: bool) -> None:
+    if not over.wait(_PATIENCE) and not was_said:
+        teller.tell(f"{what}…\n")
