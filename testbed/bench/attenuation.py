@@ -140,7 +140,7 @@ class Attenuation:
         after = attenuator.attenuate(channel, before + loss, deadline)
         return Attenuated(fibre, before, after, commanded, now())
 
-    def take_over(self, promise: Mapping[str, Any]) -> SwitchPort:
+    def adopt_undo(self, promise: Mapping[str, Any]) -> SwitchPort:
         """Take over what a run that is over has promised, for `restore_all`; return the fibre.
 
         Raise UnsafeError when no fibre of the lab runs through that channel.

@@ -16,7 +16,7 @@ from testbed.bench.clocks import HostClocks
 from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
 from testbed.bench.fabric import Fabric
 from testbed.bench.health import troubles_of_host, troubles_of_light
-from testbed.bench.host import BenchHost, LeftBehind
+from testbed.bench.host import BenchHost, ChangesLeftOnHost
 from testbed.bench.instrument_factory import Instrument, make_instrument
 from testbed.bench.lease_resources import box_of, is_exclusive
 from testbed.bench.link import Listener
@@ -98,12 +98,12 @@ class Bench:
         """Use what a lease covers; whoever took it gives it back when the bench is closed."""
         self.guard.hold(lease)
 
-    def lease_what_answered(self) -> None:
+    def lease_reported_identities(self) -> None:
         """Lease what is open here by what it said that it is, before anything of it is changed.
 
         Raise BusyError when somebody else has one of these boxes under another name.
         """
-        self.guard.lease_what_answered()
+        self.guard.lease_reported_identities()
 
     def open_instruments(
         self,
@@ -130,7 +130,7 @@ class Bench:
             )
         for name in wanted:
             self._make(name)
-        opened = side_by_side(lambda name: self._instruments[name].open(deadline), wanted)
+        opened = run_parallel(lambda name: self._instruments[name].open(deadline), wanted)
         for name, identity in opened.items():
             self._announce(name, identity)
             self.guard.answered.instrument(name, identity)
@@ -149,20 +149,20 @@ class Bench:
         Raise BusyError when somebody else has one of them under another name.
         """
         self.start_agents(names := list(names), deadline)
-        self.lease_what_answered()
+        self.lease_reported_identities()
         self.set_up_hosts(names, deadline)
 
     def start_agents(self, names: Iterable[str], deadline: Deadline) -> None:
         """Start the agents of hosts, side by side; they change nothing yet."""
-        side_by_side(lambda name: self._start_agent(name, deadline), names := list(names))
+        run_parallel(lambda name: self._start_agent(name, deadline), names := list(names))
         for name in names:
             self.guard.answered.host(name, self.hosts[name].all_hardware)
 
     def set_up_hosts(self, names: Iterable[str], deadline: Deadline) -> None:
         """Set up the networks of hosts, side by side."""
-        side_by_side(lambda name: self._set_up(name, deadline), list(names))
+        run_parallel(lambda name: self._set_up(name, deadline), list(names))
 
-    def look_at_health(self, names: Collection[str], deadline: Deadline) -> None:
+    def check_health(self, names: Collection[str], deadline: Deadline) -> None:
         """Log what is not as it should be with hosts that were opened, and with their light."""
         for name in names:
             # What dead agents left there is taken back by now.
@@ -179,7 +179,7 @@ class Bench:
 
     def reopen_host(self, name: str, deadline: Deadline) -> None:
         """Open a host that is starting: try until it answers; raise what the last try said."""
-        self._start_patiently(name, _REOPEN_TRY, deadline)
+        self._start_with_retries(name, _REOPEN_TRY, deadline)
         self._set_up(name, deadline)
 
     def reap(self, name: str, deadline: Deadline) -> None:
@@ -191,7 +191,7 @@ class Bench:
         """
         if name not in self.lab.hosts:
             raise UnsafeError(f"{name} is no host of the lab", hint="look at it by hand")
-        self._start_patiently(name, _REAP_TRY, deadline)
+        self._start_with_retries(name, _REAP_TRY, deadline)
         self._leave(self.hosts.pop(name), deadline)
 
     def _settle(self, name: str) -> None:
@@ -199,7 +199,7 @@ class Bench:
         if (promise := self._agents.pop(name, None)) is not None:
             self._journal.settle(promise)
 
-    def _start_patiently(self, name: str, each: float, deadline: Deadline) -> None:
+    def _start_with_retries(self, name: str, each: float, deadline: Deadline) -> None:
         """Start an agent on a host that may still be starting, trying again until it answers.
 
         Each try is given twice the time of the one before: the host may just be busy.
@@ -208,7 +208,7 @@ class Bench:
             try:
                 return self._start_agent(name, deadline.within(each))
             except HostError as error:
-                if deadline.passed or isinstance(error, LeftBehind):
+                if deadline.passed or isinstance(error, ChangesLeftOnHost):
                     raise
                 time.sleep(_REOPEN_PAUSE)
                 each *= 2
@@ -218,11 +218,11 @@ class Bench:
 
         def measure(host: BenchHost) -> None:
             try:
-                self.clocks.hear(host.name, host.clock_offset(deadline))
+                self.clocks.add_offset(host.name, host.clock_offset(deadline))
             except HostError as error:
                 self._log.append("note", host.name, text=f"its clock was not measured: {error}")
 
-        side_by_side(measure, list(self.hosts.values()))
+        run_parallel(measure, list(self.hosts.values()))
 
     def drop_host(self, name: str) -> None:
         """Forget a host that does not answer, without waiting for it."""
@@ -256,12 +256,12 @@ class Bench:
             except (HostError, UnsafeError) as error:
                 problems.append(str(error))
 
-        side_by_side(close, sorted({*self.hosts, *self._agents}))
+        run_parallel(close, sorted({*self.hosts, *self._agents}))
         if problems:
             raise UnsafeError("; ".join(problems), hint="look at these hosts")
 
     def _leave(self, host: BenchHost, deadline: Deadline) -> None:
-        host.leave(deadline)
+        host.clean_up(deadline)
         self._settle(host.name)
 
     def close_instruments(self) -> None:
@@ -318,7 +318,7 @@ class Bench:
         changes = host.set_up_network(peers, self._token, deadline)
         facts = {"network_changes": changes, **host.facts}
         self.clocks.start(self._log.append("host.ready", name, **facts))
-        host.watch_clock(partial(self.clocks.hear, name))
+        host.watch_clock(partial(self.clocks.add_offset, name))
 
     def _make(self, name: str) -> None:
         made: Any = make_instrument(self.lab, name, self._transcripts[name], self._instruments)
@@ -342,7 +342,7 @@ class Bench:
         self._log.append("instrument.ready", name, **data)
 
 
-def side_by_side(action: Callable[[_T], _R], items: list[_T]) -> dict[_T, _R]:
+def run_parallel(action: Callable[[_T], _R], items: list[_T]) -> dict[_T, _R]:
     """Do something to every item at once; return the results, or raise the first error.
 
     All have ended when it returns or raises, except where a signal ends this process.

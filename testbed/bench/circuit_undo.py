@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.multi_switch_change import Move
-from testbed.bench.orphaned_circuits import LeftBehind
+from testbed.bench.multi_switch_change import PlannedChange
+from testbed.bench.orphaned_circuits import OrphanedCircuits
 from testbed.bench.ownership import CrossPairs
 from testbed.record.journal import Journal
 
 
-class CircuitsPromise:
+class CircuitUndo:
     """The one entry of a journal that brings the ports of some switches back to their start.
 
     It is on the disk before the first move, and knows before each further one what that will make.
@@ -28,7 +28,7 @@ class CircuitsPromise:
         """Tell whether something is still to be brought back."""
         return self._entry is not None
 
-    def cover(self, moves: Sequence[Move]) -> None:
+    def cover(self, moves: Sequence[PlannedChange]) -> None:
         """Promise to take back what planned moves will make besides what was made before."""
         made = {
             move.crossbar.name: self._made.get(move.crossbar.name, frozenset())
@@ -53,8 +53,8 @@ class CircuitsPromise:
             self._journal.settle(self._entry)
             self._entry, self._made = None, {}
 
-    def take_over(
-        self, entry: Mapping[str, Any], left: Sequence[LeftBehind], alone: Collection[str]
+    def adopt_undo(
+        self, entry: Mapping[str, Any], left: Sequence[OrphanedCircuits], alone: Collection[str]
     ) -> None:
         """Go on with what a run that is over has promised, on those switches that are open.
 
@@ -65,12 +65,12 @@ class CircuitsPromise:
         for crossbar in left:
             name = crossbar.name
             start = dict(_pairs(entry["start"][name]))
-            crossbar.take_over(start, self._made[name], alone=name in alone)
+            crossbar.adopt_undo(start, self._made[name], alone=name in alone)
         self._hear(left)
 
     def _hear(self, crossbars: Iterable[Crossbar]) -> None:
         for crossbar in crossbars:
-            crossbar.when_led_astray(self._add)
+            crossbar.on_unrequested(self._add)
 
     def _add(self, switch: str, astray: CrossPairs) -> None:
         """Promise to take back what a switch made of our light without being asked for it."""

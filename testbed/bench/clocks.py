@@ -78,12 +78,12 @@ class HostClocks:
 
     def start(self, ready: Event) -> None:
         """Forget a host's clock, which has started anew: it is ready."""
-        self.known.hear(ready)
+        self.known.add(ready)
 
-    def hear(self, host: str, found: Offset) -> None:
+    def add_offset(self, host: str, found: Offset) -> None:
         """Take one measurement, in any thread; once the log is closed, or full, nothing."""
         ahead = found.offset + self._log.started
         with suppress(LabError, ValueError):
-            self.known.hear(
+            self.known.add(
                 self._log.append("clock.offset", host, at=found.at, ahead=ahead, bound=found.bound)
             )

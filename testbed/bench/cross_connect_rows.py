@@ -17,7 +17,7 @@ _FINAL = ("failed", "disabled")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CrossConnectRow:
     """One cross-connect as a person wants to see it."""
 
     ingress: int
@@ -51,7 +51,9 @@ class Row:
         return f"{self.ingress}→{self.egress} ({self.ends})"
 
 
-def rows_of(lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline) -> list[Row]:
+def read_rows(
+    lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline
+) -> list[CrossConnectRow]:
     """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
     can, state = switch.capabilities, switch.state(deadline)
     unsteady = switch.unsteady(deadline) if can.steadiness else {}
@@ -59,7 +61,7 @@ def rows_of(lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline) -> l
     seen = switch.power(sorted(ports), deadline) if ports else {}
     ends = HostEnds(lab.wiring())
     return [
-        Row(
+        CrossConnectRow(
             ingress=i,
             egress=e,
             ends=ends.of(CrossConnect(name, i, e)),
@@ -71,7 +73,7 @@ def rows_of(lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline) -> l
     ]
 
 
-def contradiction(rows: list[Row], present: State, absent: State) -> str:
+def contradiction(rows: list[CrossConnectRow], present: State, absent: State) -> str:
     """Return in words how rows contradict what is to be there, and to be gone; empty: they agree.
 
     Light is held against that where a switch measures it on both sides.

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
 from testbed.bench.light_check import LightCheck
-from testbed.bench.ownership import Bystanders, CrossPairs, Ours
-from testbed.bench.read_back_lag import Following
-from testbed.bench.rollback import REST_LIMIT, Goal, WayBack
+from testbed.bench.ownership import CrossPairs, ForeignCircuits, OwnedPorts
+from testbed.bench.read_back_lag import ReadBackLag
+from testbed.bench.rollback import REST_LIMIT, Rollback, RollbackTarget
 from testbed.bench.verification import Verification, Verified, WallTime
 from testbed.clock import Deadline, now
 from testbed.commands import typed
@@ -64,14 +64,14 @@ class Crossbar:
         self._switch = switch
         self._limits = limits
         self._clock = clock
-        self._ours = Ours(name, ports, wiring)
-        self.bystanders = Bystanders(self._ours)
+        self._ours = OwnedPorts(name, ports, wiring)
+        self.foreign = ForeignCircuits(self._ours)
         self._verification = Verification(name, switch, clock)
-        self._following = Following()
+        self._lag = ReadBackLag()
         self._light = LightCheck(
             name, switch, limits, self._ours.senders, self._ours.receivers, added
         )
-        self._way_back = WayBack(self._ours, switch, self._verification, self._following, clock)
+        self._rollback = Rollback(self._ours, switch, self._verification, self._lag, clock)
         self._is_doubted = False
         """Whether the outcome of the last change is in doubt, and not yet undone for certain."""
         self._told_at = 0.0
@@ -93,20 +93,20 @@ class Crossbar:
         """Return the ports that the plan uses, and those that such a switch moves with them."""
         return self._ours.ports
 
-    def when_led_astray(self, tell: Callable[[str, CrossPairs], None]) -> None:
+    def on_unrequested(self, tell: Callable[[str, CrossPairs], None]) -> None:
         """Have `tell` called at once with what the switch made of our commands without being asked.
 
         What is taken for that goes again.
         """
-        self._ours.led_astray = tell
+        self._ours.on_unrequested = tell
 
     def permit(self, may_move: Callable[[], None]) -> None:
         """Have `may_move` called before any order: it raises BusyError once our lease is lost."""
-        self._may_move = self._way_back.may_move = may_move
+        self._may_move = self._rollback.may_move = may_move
 
-    def when_waiting(self, tell: Callable[[str], None]) -> None:
+    def on_wait(self, tell: Callable[[str], None]) -> None:
         """Have `tell` called with a sentence when the outcome of a change must be waited for."""
-        self._way_back.tell = tell
+        self._rollback.tell = tell
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
         """Take what is on our ports as the state to return to.
@@ -187,12 +187,12 @@ class Crossbar:
         """
         self._before = self._ours.of(state)
         self._ours.made |= set(change.adds.items())
-        self.bystanders.note(state, change)
+        self.foreign.note(state, change)
         expected = self._ours.on_ports(after(state, change))
         self._told_at = self._clock.now()
         applied = self._told(change, expected, deadline)
         self._ours.own(state, change, applied)
-        self._following.compare(state, change, applied)
+        self._lag.compare(state, change, applied)
         self._planned = self._planned[0], applied.state
         self._ours.shown, self._ours.seen = self._ours.of(applied.state), applied.state
         if applied.refused:
@@ -227,11 +227,11 @@ class Crossbar:
 
     def contradicted(self) -> None:
         """Believe no more that the switch shows at once what it does: it has shown otherwise."""
-        self._following.doubt()
+        self._lag.doubt()
 
     def others_gone(self) -> str:
         """Return in words what of others went with the last change; empty when nothing did."""
-        return self.bystanders.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
+        return self.foreign.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
 
     def accept(self) -> None:
         """Let what was planned last be what `check` expects.
@@ -249,7 +249,7 @@ class Crossbar:
         """
         self._is_doubted = not _is_refused(change, error, self.name)
         doubted = change if self._is_doubted else _NOTHING
-        goal = Goal(self._before, change.ports, doubted=doubted, doubted_at=self._told_at)
+        goal = RollbackTarget(self._before, change.ports, doubted=doubted, doubted_at=self._told_at)
         self._go_back(goal, Deadline.after(BACK_LIMIT + REST_LIMIT))
         is_known = isinstance(error, TestbedError) and not isinstance(error, _LOST)
         if not is_known:  # it may still be carried out, and is ours to take back then
@@ -257,10 +257,10 @@ class Crossbar:
 
     def restore(self, deadline: Deadline) -> None:
         """Bring our ports back to the start; raise UnsafeError when they cannot be."""
-        self._go_back(Goal(self.start, self.ports), deadline)
+        self._go_back(RollbackTarget(self.start, self.ports), deadline)
 
-    def _go_back(self, goal: Goal, deadline: Deadline) -> None:
-        self._way_back.go(goal, deadline, must_rest=self._is_doubted)
+    def _go_back(self, goal: RollbackTarget, deadline: Deadline) -> None:
+        self._rollback.go(goal, deadline, must_rest=self._is_doubted)
         self._is_doubted = False
 
     def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:

@@ -30,7 +30,7 @@ _CONSOLES = Path("/sys/class/tty/console/active")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveredInstrument:
     """An instrument that answered, and how the lab file would name it."""
 
     role: str
@@ -68,7 +68,7 @@ def serial_devices() -> list[str]:
 
 def discover(
     hosts: Iterable[str], devices: Iterable[str], say: Callable[[str], None] = lambda _: None
-) -> list[Found]:
+) -> list[DiscoveredInstrument]:
     """Ask at every address and on every serial device, side by side, who is there.
 
     One device is asked in one language after the other: it has one line. `say` is told, from
@@ -97,7 +97,7 @@ def _at_host(host: str) -> Iterator[tuple[str, Kind, str]]:
             yield name, kind, kind.resource.format(host=host)
 
 
-def _ask_device(device: str, say: Callable[[str], None]) -> Found | None:
+def _ask_device(device: str, say: Callable[[str], None]) -> DiscoveredInstrument | None:
     for name, kind in kinds("drivers").items():
         if hasattr(kind.options(), "baud"):
             say(f"asking {device} as {name}, at most {LIMIT:g} s")
@@ -106,7 +106,7 @@ def _ask_device(device: str, say: Callable[[str], None]) -> Found | None:
     return None
 
 
-def _ask(driver: str, kind: Kind, resource: str) -> Found | None:
+def _ask(driver: str, kind: Kind, resource: str) -> DiscoveredInstrument | None:
     """Open an instrument as this driver would; None when that is not what answers there."""
     make, options = kind.load(), kind.options()
     about = (driver, resource)
@@ -120,7 +120,7 @@ def _ask(driver: str, kind: Kind, resource: str) -> Found | None:
         return None
     finally:
         box.close()
-    return Found(kind.role, driver, resource, identity, ports)
+    return DiscoveredInstrument(kind.role, driver, resource, identity, ports)
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

@@ -116,7 +116,7 @@ def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
 def _ask_host(name: str, spec: Host) -> list[str]:
     host = BenchHost(name, spec, _no_listener, Deadline.after(_LIMIT))
     facts, troubles = host.facts, list(troubles_of_host(host.facts))
-    host.leave(Deadline.after(_LIMIT))
+    host.clean_up(Deadline.after(_LIMIT))
     answer = f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}"
     return [answer, *troubles]
 

@@ -8,7 +8,7 @@ from testbed.plugins import nearest
 from testbed.schema import CircuitList, Lab, has_one_side
 
 
-def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
+def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
     """Return what two words mean: two host ports (both directions), or an ingress and an egress.
 
     On a switch with one side two of its ports mean the same in either order.
@@ -32,13 +32,13 @@ def parse_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
     return found
 
 
-def parse_all_ends(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
-    """Return what pairs of words mean, each as for `parse_ends`, which also says what is raised."""
+def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
+    """Return what pairs of words mean, each as for `parse_endpoints`, which also says what is raised."""
     if len(ends) % 2 or not ends:
-        return parse_ends(lab, name, ends)
+        return parse_endpoints(lab, name, ends)
     found: frozenset[CrossConnect] = frozenset()
     for pair in zip(ends[::2], ends[1::2], strict=True):
-        more = parse_ends(lab, name, list(pair))
+        more = parse_endpoints(lab, name, list(pair))
         if ports_of(more) & ports_of(found):
             raise UsageError(f"{' '.join(pair)} uses a port that is named before")
         found |= more
@@ -51,7 +51,7 @@ def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[Cross
     for index, ends in enumerate(listed.circuits):
         where = listed.source.where("circuits", index)
         try:
-            cross = {c.ingress: c.egress for c in parse_ends(lab, name, list(ends))}
+            cross = {c.ingress: c.egress for c in parse_endpoints(lab, name, list(ends))}
         except UsageError as error:
             raise FileError(where, str(error.args[0]), hint=error.hint) from None
         if {*cross, *cross.values()} & {*found, *found.values()}:

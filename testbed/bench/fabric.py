@@ -12,12 +12,17 @@ from functools import partial
 from threading import RLock
 from typing import Any, Protocol, TypeVar
 
-from testbed.bench.circuit_undo import CircuitsPromise
+from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.fabric_change import FabricChange, summed
-from testbed.bench.multi_switch_change import Move, OthersMoved, move_all, not_all_back
-from testbed.bench.orphaned_circuits import LeftBehind
+from testbed.bench.multi_switch_change import (
+    ForeignCircuitsLost,
+    PlannedChange,
+    change_all,
+    not_all_back,
+)
+from testbed.bench.orphaned_circuits import OrphanedCircuits
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
@@ -74,12 +79,12 @@ class Fabric:
         self._wiring = wiring
         self._log = log
         self._lock = RLock()
-        self._promise = CircuitsPromise(journal)
+        self._promise = CircuitUndo(journal)
         self.circuits: Matching = frozenset()
         """What the last change made of our ports."""
         self._others_gone: list[str] = []
         """What of others went with our changes, in words."""
-        self._left: list[LeftBehind] = []
+        self._left: list[OrphanedCircuits] = []
         """What was taken over from a run that is over."""
         self._crossbars = [
             self._crossbar(Crossbar, name, numbers)
@@ -92,8 +97,8 @@ class Fabric:
         crossbar = make(name, self._switches[name], ports, *around)
         crossbar.permit(lambda: self._leased.check(name, crossbar.ports))
         crossbar.answer_lost = self._note_lost_answer
-        crossbar.bystanders.leased_elsewhere = partial(self._leased.held_by_others, name)
-        crossbar.when_waiting(partial(self._note, name))
+        crossbar.foreign.leased_elsewhere = partial(self._leased.held_by_others, name)
+        crossbar.on_wait(partial(self._note, name))
         return crossbar
 
     def _note(self, switch: str, text: str) -> None:
@@ -127,11 +132,13 @@ class Fabric:
         with self._lock:
             self._check_leases()
             deadline = deadline.within(CHANGE_LIMIT)
-            planned = [Move(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
+            planned = [
+                PlannedChange(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars
+            ]
             self._promise.cover(planned)
             began = now()
             try:
-                moved = move_all(planned, deadline)
+                moved = change_all(planned, deadline)
             except TestbedError as error:
                 self._report_failure(owner, wanted, error)
                 raise
@@ -165,7 +172,7 @@ class Fabric:
                 self.change(self.circuits - too_bright, "light", deadline)
             return found
 
-    def _note_others(self, moves: Iterable[Move]) -> None:
+    def _note_others(self, moves: Iterable[PlannedChange]) -> None:
         """Write down what of others went with a change; the end of the run says it once more."""
         for move in moves:
             if words := move.change and move.crossbar.others_gone():
@@ -201,25 +208,25 @@ class Fabric:
                     problems.append(error)
             if problems:
                 raise not_all_back(problems, done)
-            self.keep()
+            self.discard_undo()
             if self._others_gone:
-                raise OthersMoved(
+                raise ForeignCircuitsLost(
                     "; ".join(self._others_gone), hint="tell whoever made that; ours is back"
                 )
 
-    def keep(self) -> None:
+    def discard_undo(self) -> None:
         """Leave our circuits as they are now, as the experiment wants it."""
         with self._lock:
             self._promise.settle()
 
-    def take_over(self, promise: Mapping[str, Any], alone: Collection[str] = ()) -> None:
+    def adopt_undo(self, promise: Mapping[str, Any], alone: Collection[str] = ()) -> None:
         """Take over what a run that is over has promised of the switches that are open here.
 
         Nobody else can have used those `alone` since. `bring_back` then keeps the promise.
         """
         ports = {n: frozenset(p) for n, p in promise["ports"].items() if n in self._switches}
-        self._left = [self._crossbar(LeftBehind, name, some) for name, some in ports.items()]
-        self._promise.take_over(promise, self._left, alone)
+        self._left = [self._crossbar(OrphanedCircuits, name, some) for name, some in ports.items()]
+        self._promise.adopt_undo(promise, self._left, alone)
 
     def bring_back(self, deadline: Deadline) -> list[str]:
         """Bring what was taken over back to its start, or as near as others leave room for.
@@ -267,7 +274,8 @@ class Fabric:
             owner,
             circuits=sorted(map(str, wanted)),
             reason=str(error),
-            rolled_back=isinstance(error, OthersMoved) or not isinstance(error, UnsafeError),
+            rolled_back=isinstance(error, ForeignCircuitsLost)
+            or not isinstance(error, UnsafeError),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.bench.multi_switch_change import Move, Moved
+from testbed.bench.multi_switch_change import PlannedChange, VerifiedChange
 from testbed.clock import now
 from testbed.fabric.circuits import CrossConnect
 
@@ -25,7 +25,7 @@ class FabricChange:
     """What changed or went dark for a moment although nobody asked for it."""
 
 
-def summed(planned: list[Move], moved: list[Moved], began: float) -> FabricChange:
+def summed(planned: list[PlannedChange], moved: list[VerifiedChange], began: float) -> FabricChange:
     """Return what all switches did as one change."""
     changes = [(move.crossbar.name, move.change) for move in planned]
     return FabricChange(

@@ -24,7 +24,7 @@ _OLDEST_PYTHON = (3, 9)
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class SignalTimes:
     """A signal that reached a rank: on the host's clock, and the kernel's word on the process."""
 
     sent: float
@@ -32,7 +32,7 @@ class Stopped:
     state: str
 
 
-class LeftBehind(HostError):
+class ChangesLeftOnHost(HostError):
     """Report what a dead agent left on a host and the next one could not take back."""
 
     exit_code = EXIT_UNSAFE
@@ -96,7 +96,7 @@ class BenchHost:
             )
         if left := [words for found in facts["leftovers"] for words in found["left"]]:
             self.link.close()
-            raise LeftBehind(
+            raise ChangesLeftOnHost(
                 self.name,
                 f"what a dead agent left cannot be taken back: {', '.join(left)}",
                 hint="take it back by hand",
@@ -188,14 +188,18 @@ class BenchHost:
         pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
         return pid
 
-    def tell(self, slot: int, message: Mapping[str, Any], grace: float = 0.0) -> Future[Answer]:
+    def send_to_rank(
+        self, slot: int, message: Mapping[str, Any], grace: float = 0.0
+    ) -> Future[Answer]:
         """Pass a message on to a rank.
 
         One that starts may be silent for `grace` seconds longer, until it says that it is ready.
         """
         return self.link.post("tell", slot=slot, message=dict(message), grace=grace)
 
-    def signal_rank(self, slot: int, name: str, deadline: Deadline, watched: str = "") -> Stopped:
+    def signal_rank(
+        self, slot: int, name: str, deadline: Deadline, watched: str = ""
+    ) -> SignalTimes:
         """Send a rank a signal (`KILL`, `STOP`, `CONT`).
 
         With `watched`, a process of its own on the host looks at the rank's for any of these
@@ -204,7 +208,7 @@ class BenchHost:
         told = {"slot": slot, "signal": name, "watched": watched}
         answer = self.link.ask("signal", deadline, **told).value
         sent, done = answer["mono"]
-        return Stopped(sent, done, answer["state"])
+        return SignalTimes(sent, done, answer["state"])
 
     def witness(self, slot: int, deadline: Deadline) -> tuple[float, str]:
         """Return when, by the host's clock, the watching process saw which state.
@@ -238,7 +242,7 @@ class BenchHost:
                 self.name, f"the rank in slot {slot} survived SIGKILL", hint="look at the host"
             )
 
-    def leave(self, deadline: Deadline) -> None:
+    def clean_up(self, deadline: Deadline) -> None:
         """Have the agent take everything back and end; raise HostError with what is left."""
         try:
             left = self.link.ask("bye", deadline).value["left"]

@@ -13,16 +13,22 @@ from dataclasses import dataclass
 from functools import partial
 
 from testbed.bench.characterisation import options_of
-from testbed.bench.circuit_undo import CircuitsPromise
+from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.conformance_probe import Probe, probed_sides, spare_ports
 from testbed.bench.contracts import Identity, OpticalSwitch
-from testbed.bench.cross_connect_rows import Row, contradiction, rows_of
+from testbed.bench.cross_connect_rows import CrossConnectRow, contradiction, read_rows
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.endpoints import ports_of
 from testbed.bench.instrument_factory import opening_seconds
 from testbed.bench.lease_resources import box_of, is_exclusive, part_of, ports_among
-from testbed.bench.multi_switch_change import Move, Moved, OthersMoved, move_all, take_back
-from testbed.bench.reported_identities import Answered
+from testbed.bench.multi_switch_change import (
+    ForeignCircuitsLost,
+    PlannedChange,
+    VerifiedChange,
+    change_all,
+    take_back_verified,
+)
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, NotKnown, TestbedError, UnsafeError
 from testbed.fabric.card import Card
@@ -49,25 +55,25 @@ def _nobody(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ManualChange:
     """What came of a change by hand."""
 
-    moved: Moved | None
+    moved: VerifiedChange | None
     """None when there was nothing to change."""
-    rows: list[Row]
+    rows: list[CrossConnectRow]
     """What the switch showed last, which is as it was wanted."""
 
 
-def _whoever_has_them() -> None:
+def _unchecked() -> None:
     """Permit a person who forces it to move what others have leased."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeasedPorts:
     """Ports that are moved by hand, as long as they are leased to us."""
 
     journal: Journal
-    may_move: Callable[[], None] = _whoever_has_them
+    may_move: Callable[[], None] = _unchecked
     """Raises BusyError once they were taken from us."""
     leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: frozenset()
     """Returns the ports that somebody else has leased, and so may move as he likes."""
@@ -75,11 +81,11 @@ class Held:
     def permit(self, crossbar: Crossbar) -> None:
         """Let a change ask for this while it is made."""
         crossbar.permit(self.may_move)
-        crossbar.bystanders.leased_elsewhere = self.leased_elsewhere
+        crossbar.foreign.leased_elsewhere = self.leased_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchByHand:
+class ManualSwitch:
     """An open switch of a lab."""
 
     lab: Lab
@@ -92,9 +98,9 @@ class SwitchByHand:
     tell: Callable[[str], None] = _nobody
     """Hears what takes long."""
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CrossConnectRow]:
         """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
-        return rows_of(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
+        return read_rows(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
 
     def ends(self, ingress: int, egress: int) -> str:
         """Return in words which host ports a cross-connect joins."""
@@ -116,7 +122,7 @@ class SwitchByHand:
             probe = Probe(self.name, self._switch, ingress, egress, *within)
             return probe.run(driver, label, tell)
 
-    def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Made:
+    def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
         """Add cross-connects and verify them; nothing moves when they are there already.
 
         The way back is in the journal of `run` meanwhile. Raise BusyError when one of their ports
@@ -125,7 +131,7 @@ class SwitchByHand:
         """
         return self._move(cross, run, add=True)
 
-    def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Made:
+    def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
         """Remove cross-connects as `connect` adds them; those that are not there are gone."""
         return self._move(cross, run, add=False)
 
@@ -133,7 +139,7 @@ class SwitchByHand:
         """Return what `apply` would do, having changed nothing."""
         return self._as_listed(cross, Deadline.after(_LIMIT)).change
 
-    def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> Made:
+    def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
         """Make the cross-connects listed those of the ports that they name.
 
         What joins two named ports and is not listed is taken down. Raise BusyError when a named
@@ -145,7 +151,7 @@ class SwitchByHand:
             held.permit(move.crossbar)
             return self._made(move, _pairs(cross), held.journal, deadline)
 
-    def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> Move:
+    def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> PlannedChange:
         pairs = _pairs(cross)
         named = {*pairs, *pairs.values()}
         try:
@@ -156,7 +162,9 @@ class SwitchByHand:
         ours = {i: e for i, e in present.items() if {i, e} <= named}
         return self._prepared(pairs, ours, pairs, deadline)
 
-    def _move(self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool) -> Made:
+    def _move(
+        self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
+    ) -> ManualChange:
         pairs = _pairs(cross)
         wanted = pairs if add else {}
         with self._held(ports_of(cross), run) as held:
@@ -170,12 +178,12 @@ class SwitchByHand:
 
     def _made(
         self,
-        move: Move,
+        move: PlannedChange,
         wanted: State,
         journal: Journal,
         deadline: Deadline,
         absent: State = {},  # noqa: B006 - never written to
-    ) -> Made:
+    ) -> ManualChange:
         """Make a change, give its mirrors their time, and look a last time.
 
         What that look contradicts was not made: it is taken back as any other that failed.
@@ -188,15 +196,17 @@ class SwitchByHand:
                     self.name,
                     f"nothing was changed, as it showed all that was wanted; now {problem}",
                 )
-            return Made(None, rows)
-        promise = CircuitsPromise(journal)
+            return ManualChange(None, rows)
+        promise = CircuitUndo(journal)
         promise.cover([move])
         try:
-            moved = move_all([move], deadline)[0]
+            moved = change_all([move], deadline)[0]
             rows = self._settled(move, moved)
             if problem := contradiction(rows, wanted, gone):
-                take_back(move, InstrumentError(self.name, f"it was verified, and now {problem}"))
-        except OthersMoved:  # all of ours was taken back
+                take_back_verified(
+                    move, InstrumentError(self.name, f"it was verified, and now {problem}")
+                )
+        except ForeignCircuitsLost:  # all of ours was taken back
             promise.settle()
             raise
         except UnsafeError:
@@ -206,10 +216,10 @@ class SwitchByHand:
             raise
         promise.settle()
         if words := move.crossbar.others_gone():
-            raise OthersMoved(f"{self.name}: {move.change} is done, but {words}")
-        return Made(moved, rows)
+            raise ForeignCircuitsLost(f"{self.name}: {move.change} is done, but {words}")
+        return ManualChange(moved, rows)
 
-    def _settled(self, move: Move, moved: Moved) -> list[Row]:
+    def _settled(self, move: PlannedChange, moved: VerifiedChange) -> list[CrossConnectRow]:
         """Return what is shown once light that nobody waited for has had its time."""
         can = self._switch.capabilities
         if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
@@ -221,7 +231,7 @@ class SwitchByHand:
             said = f"{move.change} is done and verified, but a last look at it failed: {why}"
             raise type(error)(self.name, said, reply=error.reply, hint=error.hint) from error
 
-    def _last_rows(self) -> list[Row]:
+    def _last_rows(self) -> list[CrossConnectRow]:
         """Return what is shown, where it was so from the first to the last answer about it."""
         for _ in range(_LOOKS):
             rows = self.rows()
@@ -235,14 +245,14 @@ class SwitchByHand:
         return ports_among(self.lab, self.name, ports, lease.of_others(), known)
 
     @property
-    def _answered(self) -> Answered:
+    def _answered(self) -> ReportedIdentities:
         """Return what the switch said that it is."""
-        answered = Answered(self.lab)
+        answered = ReportedIdentities(self.lab)
         answered.instrument(self.name, self.identity)
         return answered
 
     @contextmanager
-    def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[Held]:
+    def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[LeasedPorts]:
         """Have ports to ourselves while they are moved, and a journal for what is promised of them.
 
         Raise BusyError with who has them. They stay leased where something is left changed.
@@ -250,7 +260,7 @@ class SwitchByHand:
         self._transcript.write_to(run.wire(self.name), self.name)
         with closing(Journal(run.journal)) as journal:
             if self._leases is None:
-                yield Held(journal)
+                yield LeasedPorts(journal)
                 return
             wanted = frozenset[Resource]().union(
                 *(part_of(self.lab, self.name, str(port)) for port in ports)
@@ -265,11 +275,13 @@ class SwitchByHand:
 
             try:
                 theirs = partial(self._leased_to_others, lease)
-                yield Held(journal, may_move, theirs)
+                yield LeasedPorts(journal, may_move, theirs)
             finally:
                 lease.end(run.journal)
 
-    def _prepared(self, named: State, ours: State, wanted: State, deadline: Deadline) -> Move:
+    def _prepared(
+        self, named: State, ours: State, wanted: State, deadline: Deadline
+    ) -> PlannedChange:
         """Plan the move of the named ports from what is ours there to what is wanted."""
         ports = frozenset(named) | frozenset(named.values())
         if self._switch.capabilities.positions:
@@ -278,20 +290,20 @@ class SwitchByHand:
             ].usable  # such a switch moves as a whole, and this one is held by us
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
-        crossbar.when_waiting(self.tell)
+        crossbar.on_wait(self.tell)
         crossbar.adopt(ours, deadline)
-        return Move(crossbar, *crossbar.plan(wanted, deadline))
+        return PlannedChange(crossbar, *crossbar.plan(wanted, deadline))
 
 
 @contextmanager
-def switch_by_hand(
+def open_manual_switch(
     lab: Lab,
     name: str,
     leases: Leases,
     *,
     force: bool,
     tell: Callable[[str], None] = _nobody,
-) -> Iterator[SwitchByHand]:
+) -> Iterator[ManualSwitch]:
     """Open a switch of a lab; with `force` move also what others have leased."""
     spec = lab.switches[name]
     with ExitStack() as stack:
@@ -304,7 +316,7 @@ def switch_by_hand(
         switch = make(name, spec.resource, spec.usable, spec.identity, options, said)
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
-        yield SwitchByHand(lab, name, identity, switch, None if force else leases, said, tell)
+        yield ManualSwitch(lab, name, identity, switch, None if force else leases, said, tell)
 
 
 def _pairs(cross: frozenset[CrossConnect]) -> dict[int, int]:

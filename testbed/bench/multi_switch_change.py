@@ -18,12 +18,12 @@ from testbed.fabric.change import Change
 from testbed.fabric.device import State
 
 
-class OthersMoved(UnsafeError):
+class ForeignCircuitsLost(UnsafeError):
     """Report that circuits of somebody else went with a change; all of ours is as it is said."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PlannedChange:
     """A planned change of one switch, which shows `state` now."""
 
     crossbar: Crossbar
@@ -32,14 +32,14 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class VerifiedChange:
     """What one switch did, and how far that is verified."""
 
     applied: Applied
     verified: Verified
 
 
-def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
+def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[VerifiedChange]:
     """Carry out planned changes and verify each as far as its switch can tell; return what moved.
 
     A switch on which nothing changes is left alone.
@@ -47,7 +47,7 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
     what it was and that is verified; LabError then says what failed, InstrumentError where the
     switch did. UnsafeError says what could not be brought back.
     """
-    told: list[Move] = []
+    told: list[PlannedChange] = []
     applied: list[Applied] = []
     try:
         for move in (move for move in moves if move.change):
@@ -62,17 +62,17 @@ def move_all(moves: Sequence[Move], deadline: Deadline) -> list[Moved]:
         raise
     for move in moves:
         move.crossbar.accept()
-    return [Moved(*pair) for pair in zip(applied, verified, strict=True)]
+    return [VerifiedChange(*pair) for pair in zip(applied, verified, strict=True)]
 
 
-def take_back(move: Move, error: InstrumentError) -> NoReturn:
+def take_back_verified(move: PlannedChange, error: InstrumentError) -> NoReturn:
     """Take back a change that was verified, since its switch contradicts it; raise what says so."""
     move.crossbar.contradicted()
     _take_back([move], error)
     raise _rolled_back(error) from error
 
 
-def _take_back(told: list[Move], error: BaseException) -> None:
+def _take_back(told: list[PlannedChange], error: BaseException) -> None:
     problems: list[UnsafeError] = []
     done: list[str] = []
     for move in reversed(told):
@@ -87,7 +87,7 @@ def _take_back(told: list[Move], error: BaseException) -> None:
         raise not_all_back(problems, done, why) from error
     if others := "; ".join(filter(None, (move.crossbar.others_gone() for move in told))):
         why = str(error.args[0]) if isinstance(error, TestbedError) else "ended in the middle"
-        raise OthersMoved(f"{why}; the change was rolled back, but {others}") from error
+        raise ForeignCircuitsLost(f"{why}; the change was rolled back, but {others}") from error
 
 
 def not_all_back(

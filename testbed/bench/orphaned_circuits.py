@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from testbed.bench.crossbar import Crossbar
-from testbed.bench.rollback import Goal
+from testbed.bench.rollback import RollbackTarget
 from testbed.clock import Deadline
 from testbed.commands import typed
 from testbed.errors import NotKnown, UnsafeError
@@ -14,12 +14,12 @@ from testbed.fabric.device import State
 from testbed.fabric.safe import reachable
 
 
-class LeftBehind(Crossbar):
+class OrphanedCircuits(Crossbar):
     """What a run that is over may have changed of one switch."""
 
     _is_alone = False
 
-    def take_over(self, start: State, made: Iterable[tuple[int, int]], *, alone: bool) -> None:
+    def adopt_undo(self, start: State, made: Iterable[tuple[int, int]], *, alone: bool) -> None:
         """Take over what a run that is over found here, and what it made.
 
         `alone` says that nobody else can have used this switch since.
@@ -37,7 +37,7 @@ class LeftBehind(Crossbar):
         goal = reachable(self.start, present, self._ours.of(present), self.ports, self._limits)
         self._is_doubted = True  # whoever made it is gone, and what was told last may come late
         doubted = Change({}, self._made_besides(goal.target))
-        self._go_back(Goal(goal.target, self.ports, goal.others, doubted), deadline)
+        self._go_back(RollbackTarget(goal.target, self.ports, goal.others, doubted), deadline)
         said = {
             "was made by somebody else and is left alone": goal.others,
             "was there before and cannot be had again": goal.missing,

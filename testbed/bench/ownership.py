@@ -15,7 +15,7 @@ CrossPairs = frozenset[tuple[int, int]]
 """Cross-connects of one switch, each an ingress and an egress."""
 
 
-class Ours:
+class OwnedPorts:
     """The ports of one switch that a plan uses, and what was adopted or commanded there.
 
     A cross-connect that is not in `made` is somebody else's, also on one of our ports.
@@ -29,7 +29,7 @@ class Ours:
         """What the last read-back showed of ours; None when it could not be read."""
         self.seen: State | None = None
         """All that the last look showed; None when it failed."""
-        self.led_astray: Callable[[str, CrossPairs], None] = lambda switch, astray: None
+        self.on_unrequested: Callable[[str, CrossPairs], None] = lambda switch, astray: None
         """Hears at once what the switch made of our commands without being asked."""
         self._ends = HostEnds(wiring)
         self.senders = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
@@ -61,7 +61,7 @@ class Ours:
         )
         if astray:
             self.made |= astray
-            self.led_astray(self.name, astray)
+            self.on_unrequested(self.name, astray)
 
     def named(self, cross: State) -> str:
         """Return cross-connects with the host ports that their fibres lead to."""
@@ -71,10 +71,10 @@ class Ours:
         )
 
 
-class Bystanders:
+class ForeignCircuits:
     """What others had on a switch before our last command, away from our ports."""
 
-    def __init__(self, ours: Ours) -> None:
+    def __init__(self, ours: OwnedPorts) -> None:
         self.leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: _NONE
         """Returns the ports that somebody else has leased, who may change them while we do."""
         self._ours = ours

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from testbed.bench.lease_resources import addresses_of, box_of, portions, ports_among
-from testbed.bench.reported_identities import Answered
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
@@ -26,14 +26,14 @@ class Guard:
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._lease: Lease | None = None
-        self.answered = Answered(lab)
+        self.answered = ReportedIdentities(lab)
         """What has answered, and as what: it must be leased as that, too."""
 
     def hold(self, lease: Lease) -> None:
         """Permit what a lease covers, as long as it is held."""
         self._lease = lease
 
-    def lease_what_answered(self) -> None:
+    def lease_reported_identities(self) -> None:
         """Lease what has answered by what it is; raise BusyError when somebody else has it."""
         if self._lease is not None:
             self._lease.widen(self.answered.resources(self._lease.resources))
@@ -106,6 +106,6 @@ class Guard:
         if self._lease is None:
             raise BusyError(f"nothing of {name} is leased", hint="this is a bug: lease first")
         if not {*boxes} <= {resource.box for resource in self._lease.resources}:
-            self.lease_what_answered()
+            self.lease_reported_identities()
         for box in boxes:
             self._lease.check(box, parts)

@@ -73,7 +73,7 @@ class Power:
         self._units[outlet.unit].turn(outlet.outlet, False, deadline)
         self.cut_hosts.add(host)
 
-    def give(self, host: str, deadline: Deadline) -> None:
+    def restore(self, host: str, deadline: Deadline) -> None:
         """Turn a host's outlet on again if we turned it off; raise UnsafeError when it stays off.
 
         The host then starts on its own; when it answers again is another matter.
@@ -96,8 +96,8 @@ class Power:
         with self._lock:
             self._journal.settle(self._promises.pop(host))
 
-    def take_over(self, promise: Mapping[str, Any]) -> str:
-        """Take over what a run that is over has promised, for `give`; return the host it feeds.
+    def adopt_undo(self, promise: Mapping[str, Any]) -> str:
+        """Take over what a run that is over has promised, for `restore`; return the host it feeds.
 
         Raise UnsafeError when no host of the lab is fed by that outlet.
         """
@@ -118,7 +118,7 @@ class Power:
         """Return the hosts whose power we cut and have not given back."""
         return tuple(sorted(self._promises))
 
-    def give_all(self, deadline: Deadline) -> None:
+    def restore_all(self, deadline: Deadline) -> None:
         """Turn every outlet on again that we turned off; one that fails does not stop the others.
 
         Raise UnsafeError with those that stayed off.
@@ -128,7 +128,7 @@ class Power:
         for done, host in enumerate(dark):
             fair = deadline.within(deadline.left / (len(dark) - done))
             try:
-                self.give(host, fair)
+                self.restore(host, fair)
             except (LabError, UnsafeError) as error:
                 problems.append(error)
         if problems:

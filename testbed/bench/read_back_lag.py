@@ -17,7 +17,7 @@ _MORE = 1.2
 _LEAST = 0.01
 
 
-class Following:
+class ReadBackLag:
     """What was seen of one switch's read-back."""
 
     def __init__(self) -> None:

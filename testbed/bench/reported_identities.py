@@ -12,7 +12,7 @@ from testbed.record.lease_rules import Resource
 from testbed.schema import Lab
 
 
-class Answered:
+class ReportedIdentities:
     """What the boxes of a lab say that they are, of those that have answered."""
 
     def __init__(self, lab: Lab) -> None:

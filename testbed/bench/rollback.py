@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from testbed.bench.contracts import OpticalSwitch
-from testbed.bench.ownership import Ours
-from testbed.bench.read_back_lag import Following
+from testbed.bench.ownership import OwnedPorts
+from testbed.bench.read_back_lag import ReadBackLag
 from testbed.bench.verification import Verification, WallTime
 from testbed.clock import Deadline
 from testbed.commands import typed
@@ -36,7 +36,7 @@ _UNREADABLE = "what it shows cannot be read"
 
 
 @dataclass(slots=True)
-class Goal:
+class RollbackTarget:
     """What some ports are to show, besides what others have there, and what was told for it."""
 
     target: State
@@ -57,15 +57,15 @@ class Goal:
         return Difference.between(self.target, shown)
 
 
-class WayBack:
+class Rollback:
     """The way back of one switch."""
 
     def __init__(
         self,
-        ours: Ours,
+        ours: OwnedPorts,
         switch: OpticalSwitch,
         verification: Verification,
-        following: Following,
+        following: ReadBackLag,
         clock: WallTime,
     ) -> None:
         self.tell: Callable[[str], None] = lambda text: None
@@ -75,11 +75,11 @@ class WayBack:
         self._ours = ours
         self._switch = switch
         self._verification = verification
-        self._following = following
+        self._lag = following
         self._clock = clock
         self._told_at = 0.0
 
-    def go(self, goal: Goal, deadline: Deadline, *, must_rest: bool) -> None:
+    def go(self, goal: RollbackTarget, deadline: Deadline, *, must_rest: bool) -> None:
         """Make a goal what its region shows, reading before each try, and verify its light.
 
         With `must_rest` it is watched until it has stayed so for long enough. Raise UnsafeError
@@ -98,7 +98,7 @@ class WayBack:
         self._ours.made = set(goal.target.items())
         self._verify(goal, deadline)
 
-    def _come_to_rest(self, goal: Goal, problem: str, deadline: Deadline) -> None:
+    def _come_to_rest(self, goal: RollbackTarget, problem: str, deadline: Deadline) -> None:
         """Look until the goal has been shown for longer than the switch was seen to lag."""
         pause, departures = _FIRST_LOOK, 0
         since = looked = self._clock.now()
@@ -106,8 +106,8 @@ class WayBack:
         if not unread:
             self._tell_patience()
         # What counts is when it was read last: a busy machine takes its time before and after.
-        while problem or looked - since <= self._following.patience:
-            is_late = looked - since > self._following.patience or deadline.passed
+        while problem or looked - since <= self._lag.patience:
+            is_late = looked - since > self._lag.patience or deadline.passed
             if is_late or unread > len(_PAUSES) or departures > _RESTLESS:
                 raise self._not_back(problem, departures)
             self._clock.wait(min(pause, deadline.left))
@@ -117,7 +117,7 @@ class WayBack:
             unread = unread + 1 if self._ours.seen is None else 0
             if unread or bool(problem) == bool(before):
                 continue
-            self._following.saw(self._clock.now() - self._told_at)
+            self._lag.saw(self._clock.now() - self._told_at)
             since, pause = self._clock.now(), _FIRST_LOOK
             looked = since
             if problem:  # what came late goes again
@@ -125,7 +125,7 @@ class WayBack:
                 problem = self._step(goal, deadline)
 
     def _tell_patience(self) -> None:
-        if (seconds := self._following.patience) >= _LONG:
+        if (seconds := self._lag.patience) >= _LONG:
             self.tell(
                 f"{self._ours.name}: seeing for {seconds:.0f} s whether what it shows stays so, as "
                 "it may be late"
@@ -141,14 +141,14 @@ class WayBack:
             hint=f"look at it with `{typed('switch', self._ours.name, 'show')}`",
         )
 
-    def _look(self, goal: Goal, deadline: Deadline) -> str:
+    def _look(self, goal: RollbackTarget, deadline: Deadline) -> str:
         """Read; return what is still wrong with a goal, or an empty string."""
         try:
             return self._judged(goal, self._switch.state(deadline))
         except LabError as error:
             return self._unread(error)
 
-    def _step(self, goal: Goal, deadline: Deadline) -> str:
+    def _step(self, goal: RollbackTarget, deadline: Deadline) -> str:
         """Go once towards a goal; return what is still wrong with it, or an empty string."""
         trouble = ""
         try:
@@ -166,7 +166,9 @@ class WayBack:
         left = self._judged(goal, present)
         return f"{trouble}{left}" if left else ""
 
-    def _told(self, goal: Goal, present: State, back: Change, deadline: Deadline) -> State:
+    def _told(
+        self, goal: RollbackTarget, present: State, back: Change, deadline: Deadline
+    ) -> State:
         """Tell the switch a change, and return what it shows then."""
         self.may_move()
         goal.told |= back.adds
@@ -176,10 +178,10 @@ class WayBack:
         applied = self._switch.apply(back, deadline)
         goal.doubted = Change({}, {})
         self._ours.own(present, back, applied)
-        self._following.compare(present, back, applied)
+        self._lag.compare(present, back, applied)
         return applied.state
 
-    def _judged(self, goal: Goal, present: State) -> str:
+    def _judged(self, goal: RollbackTarget, present: State) -> str:
         self._ours.seen, self._ours.shown = present, self._ours.of(present)
         left = goal.missed_by(present)
         return f"it shows {left}" if left else ""
@@ -199,7 +201,7 @@ class WayBack:
             free = {i: e for i, e in target.items() if not {i, e} & blocked}
             return plan_change(present, free, ours.of(present), ports, can)
 
-    def _undoing(self, goal: Goal, back: Change, present: State) -> Change:
+    def _undoing(self, goal: RollbackTarget, back: Change, present: State) -> Change:
         """Add to a way back what undoes the change in doubt, though the switch shows none of it.
 
         A switch that goes from one position to another, or sets all its cells, needs no more than
@@ -223,7 +225,7 @@ class WayBack:
         }
         return Change({**gone, **back.removes}, {**again, **back.adds}, back.disturbs)
 
-    def _verify(self, goal: Goal, deadline: Deadline) -> None:
+    def _verify(self, goal: RollbackTarget, deadline: Deadline) -> None:
         """See that what was told to come is in order and lit, and that what was to go is dark."""
         gone = {i: e for i, e in goal.taken.items() if goal.target.get(i) != e}
         try:

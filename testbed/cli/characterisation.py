@@ -60,12 +60,12 @@ def probe(
 
 def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: list[str]) -> Card:
     """Probe a switch and keep the record; say what to type where its ports are still lit."""
-    from testbed.bench.manual_switch import switch_by_hand
+    from testbed.bench.manual_switch import open_manual_switch
     from testbed.cli.record import open_check
     from testbed.record.journal import owes
 
     teller = Teller(sys.stderr)
-    with switch_by_hand(lab, switch, leases_of(lab), force=False) as box:
+    with open_manual_switch(lab, switch, leases_of(lab), force=False) as box:
         directory, log, facts = open_check(lab, results, "probe", overrides)
         try:
             label = facts["label"]

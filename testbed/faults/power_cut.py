@@ -32,4 +32,4 @@ class PowerCut:
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Turn the outlet on and read it back; the host then starts on its own."""
-        bench.power.give(victim.host, deadline)
+        bench.power.restore(victim.host, deadline)

@@ -104,7 +104,7 @@ class RunningJob:
             "to_next": self._port(host, ports[-1]),
             "from_previous": self._port(host, ports[0]),
         }
-        bench_host.tell(SLOT, message, grace=_GRACE)
+        bench_host.send_to_rank(SLOT, message, grace=_GRACE)
 
     def _for_rank(self, rank: int | None) -> dict[str, Any]:
         told = dict(self.job.for_rank())
@@ -135,7 +135,7 @@ class RunningJob:
                 "restore": {str(k): source for k, source in restore.items()},
                 "probe": probe,
             }
-            self.bench.hosts[host].tell(SLOT, message)
+            self.bench.hosts[host].send_to_rank(SLOT, message)
         if self.job.last_step is not None:
             self._finish(self.job.last_step)
 
@@ -143,18 +143,18 @@ class RunningJob:
         """Tell ranks to abandon a generation."""
         for rank in sorted(ranks):
             host = self.hosts[rank]
-            self.bench.hosts[host].tell(SLOT, {"do": "leave", "generation": generation})
+            self.bench.hosts[host].send_to_rank(SLOT, {"do": "leave", "generation": generation})
 
     def choose(self, number: int, schedule: Schedule) -> None:
         """Tell every rank to follow a schedule, once all have heard of it; choices are numbered."""
         for host in self.hosts:
             message = {"do": "choose", "number": number, "schedule": to_json(schedule)}
-            self.bench.hosts[host].tell(SLOT, message)
+            self.bench.hosts[host].send_to_rank(SLOT, message)
 
     def _finish(self, step: int) -> None:
         """Tell every rank to end after a step, long before it comes."""
         for host in self.hosts:
-            self.bench.hosts[host].tell(SLOT, {"do": "finish", "after_step": step})
+            self.bench.hosts[host].send_to_rank(SLOT, {"do": "finish", "after_step": step})
 
     def rank_of(self, host: str) -> int | None:
         """Return the rank that a host is, or None for a spare."""
@@ -208,7 +208,7 @@ class RunningJob:
 
     def tell(self, rank: int, message: Mapping[str, Any]) -> None:
         """Pass a message on to a rank."""
-        self.bench.hosts[self.hosts[rank]].tell(SLOT, message)
+        self.bench.hosts[self.hosts[rank]].send_to_rank(SLOT, message)
 
     @property
     def completed(self) -> int:

@@ -205,7 +205,7 @@ class Orchestrator:
         for name in hosts:  # a secret that is not there is told before anything is changed
             bench.lab.hosts[name].revealed_environment()
         self._cleanup.push("agents", bench.close_hosts, RESTORE_LIMIT)
-        self._cleanup.push("power", bench.power.give_all, RESTORE_LIMIT)
+        self._cleanup.push("power", bench.power.restore_all, RESTORE_LIMIT)
         if bench.lab.attenuators:
             self._cleanup.push("attenuation", bench.attenuation.restore_all, RESTORE_LIMIT)
         self._wait("starting the agents", lambda: bench.start_agents(hosts, deadline), deadline)
@@ -214,7 +214,7 @@ class Orchestrator:
         what = "setting up the networks of the hosts"
         self._wait(what, lambda: bench.set_up_hosts(hosts, deadline), deadline)
         what = "looking at the light of the hosts"
-        self._wait(what, lambda: bench.look_at_health(hosts, deadline), deadline)
+        self._wait(what, lambda: bench.check_health(hosts, deadline), deadline)
 
     def _program(self, step: ProgramCircuits) -> None:
         bench, deadline = self._bench, Deadline.after(_OPEN_LIMIT)
@@ -234,7 +234,7 @@ class Orchestrator:
         self._wait("reading the switches", lambda: fabric.check(deadline), deadline)
 
     def _keep_circuits(self, _: Deadline) -> None:
-        self._bench.fabric.keep()
+        self._bench.fabric.discard_undo()
 
     def _restore(self) -> None:
         self._log.trial = None  # what still comes belongs to no trial

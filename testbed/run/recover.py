@@ -13,7 +13,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from testbed.bench.bench import Bench, side_by_side
+from testbed.bench.bench import Bench, run_parallel
 from testbed.bench.instrument_factory import opening_seconds
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
@@ -229,7 +229,7 @@ class _Replay:
         closed = self._open(promise["ports"], deadline)
         self._bench.open_fabric(())
         fabric = self._bench.fabric
-        fabric.take_over(promise, alone(self._lab, promise, self._inherited, self._run))
+        fabric.adopt_undo(promise, alone(self._lab, promise, self._inherited, self._run))
         try:
             for words in fabric.bring_back(deadline):
                 self._log.append("note", what(promise), text=words)
@@ -237,19 +237,19 @@ class _Replay:
             raise _together([*closed, error]) from error
         if closed:
             raise _together(closed)
-        fabric.keep()
+        fabric.discard_undo()
 
     def _keep_power(self, promise: Entry, deadline: Deadline) -> None:
-        host = self._bench.power.take_over(promise)
+        host = self._bench.power.adopt_undo(promise)
         self._open_all([promise["unit"]], deadline)
         if self._bench.power.is_off(host, deadline):
             self._was_dark.add(host)
             text = f"{host} had no power, and starts now"
             self._log.append("note", what(promise), text=text)
-        self._bench.power.give(host, deadline)
+        self._bench.power.restore(host, deadline)
 
     def _keep_attenuation(self, promise: Entry, deadline: Deadline) -> None:
-        self._bench.attenuation.take_over(promise)
+        self._bench.attenuation.adopt_undo(promise)
         self._open_all([promise["attenuator"]], deadline)
         self._bench.attenuation.restore_all(deadline)
 
@@ -274,7 +274,7 @@ class _Replay:
             except TestbedError as error:
                 problems.append(error)
 
-        side_by_side(keep, list(promises))
+        run_parallel(keep, list(promises))
         if problems:
             raise _together(problems)
 
@@ -300,8 +300,8 @@ class _Replay:
 
         wanted = list(names)
         with self._cleanup.waiting.on():
-            self._opened |= side_by_side(open_one, [n for n in wanted if n not in self._opened])
-        self._bench.lease_what_answered()
+            self._opened |= run_parallel(open_one, [n for n in wanted if n not in self._opened])
+        self._bench.lease_reported_identities()
         return [error for name in wanted if (error := self._opened[name])]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from testbed.bench.bench import side_by_side
+from testbed.bench.bench import run_parallel
 from testbed.clock import Deadline, now
 from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError
@@ -273,7 +273,7 @@ class Stage:
         # The trial's policy must not take what follows for failures.
         self._around.inbox.handler = lambda item: self._hear(item, job, [])
         self._wait("asking the hosts", self._drop_silent_hosts, _ANSWER_LIMIT)
-        self._wait("giving power back", bench.power.give_all, _POWER_LIMIT)
+        self._wait("giving power back", bench.power.restore_all, _POWER_LIMIT)
         for host in self.hosts:
             if host not in bench.hosts:
                 job.seats.pop(host, None)
@@ -295,13 +295,13 @@ class Stage:
                 self._around.log.append("note", name, text=text)
                 bench.drop_host(name)
 
-        side_by_side(ask, list(bench.hosts))
+        run_parallel(ask, list(bench.hosts))
 
     def _end_all_ranks(self, deadline: Deadline) -> None:
         """Kill every rank and prove it gone; those of a host without power are."""
         bench = self._around.bench
         bench.drop_cut_hosts()
-        side_by_side(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
+        run_parallel(lambda host: host.end_rank(SLOT, deadline), list(bench.hosts.values()))
 
     def _end_ranks_or_drop(self, deadline: Deadline) -> None:
         """Kill every rank; a host that cannot prove it is asked by a new agent in the end."""
@@ -316,7 +316,7 @@ class Stage:
                 self._around.log.append("note", name, text=text)
                 bench.drop_host(name)
 
-        side_by_side(end, list(bench.hosts))
+        run_parallel(end, list(bench.hosts))
 
     def _wait(self, what: str, action: Callable[[Deadline], _T], limit: float) -> _T:
         """Do something that blocks in a worker, so that a signal ends the wait at once."""

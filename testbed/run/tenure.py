@@ -81,7 +81,7 @@ class Tenure:
         patience.
         """
         began = now()
-        self._won(bench.lease_what_answered)
+        self._won(bench.lease_reported_identities)
         return now() - began
 
     def prepare_end(self, cleanup: Cleanup) -> None:

@@ -225,7 +225,7 @@ def _checked(
     switches = list(bench.lab.switches)
     opened = inbox.submit(lambda: bench.open_instruments(switches, [], opening))
     inbox.result(opened, opening, "opening the switches")
-    bench.lease_what_answered()
+    bench.lease_reported_identities()
     cleanup.push("agents", bench.close_hosts, _CHANGE_LIMIT)
     hosts = sorted({port.host for port in bench.lab.wiring()})
     inbox.result(

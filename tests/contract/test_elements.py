@@ -75,7 +75,7 @@ class Frame:
         self.lease = self.leases.take(wanted, "ours", self.run)
         self.bench.hold(self.lease)
         self.bench.open_instruments(names, [], soon())
-        self.bench.lease_what_answered()
+        self.bench.lease_reported_identities()
 
     def move(self, name, begin, end):
         removes, adds = (dict(a.items() - b.items()) for a, b in ((begin, end), (end, begin)))

@@ -12,7 +12,7 @@ from rig import change, soon
 
 from testbed.bench.conformance_probe import spare_ports
 from testbed.bench.lease_resources import whole_of
-from testbed.bench.reported_identities import Answered
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.cli.leases import leases_of
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change
@@ -78,7 +78,7 @@ def spare(name, request):
     lease = leases_of(lab).take(whole_of(lab, name), "make test-lab")
     try:
         spare = Spare(lab, name)
-        answered = Answered(lab)
+        answered = ReportedIdentities(lab)
         answered.instrument(name, spare.identity)
         lease.widen(answered.resources(lease.resources))
         yield spare

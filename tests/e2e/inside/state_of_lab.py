@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.bench import ssh
-from testbed.bench.bench import side_by_side
+from testbed.bench.bench import run_parallel
 from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import HostError
@@ -77,7 +77,7 @@ state = {
     },
     "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "over"],
     "promises": sorted(str(path) for path in Path("/run").glob("testbed-agents-*/*")),
-    "hosts": side_by_side(look, list(lab.hosts)),
+    "hosts": run_parallel(look, list(lab.hosts)),
     "settings": ask({"do": "tuning"}),
     "powered": sorted(ask({"do": "describe"})["hosts"]),
 }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from switches_in_memory import EGRESS, INGRESS, Box
 from virtual_time import VirtualTime
 
-from testbed.bench.multi_switch_change import Move, move_all
+from testbed.bench.multi_switch_change import PlannedChange, change_all
 from testbed.errors import BusyError, InstrumentError, TestbedError, UnsafeError, UsageError
 
 EVERY_DAY = 300
@@ -103,7 +103,7 @@ class Scene:
         self.box = Box(name, time, story.ports, story.usable)
         self.crossbar = self.box.crossbar
         self.crossbar.adopt({}, self.box.soon())
-        move_all([Move(self.crossbar, *self.plan(story.first))], self.box.soon())
+        change_all([PlannedChange(self.crossbar, *self.plan(story.first))], self.box.soon())
         for pair in story.others.items():
             self.box.say("ADD (@{}),(@{})".format(*pair))
         assert self.box.shows() == story.first | story.others
@@ -224,13 +224,13 @@ def play(stories):
     scenes = [Scene(name, story, time) for name, story in zip("ab", stories, strict=False)]
     said, ending = "", "done"
     try:
-        moves = [Move(scene.crossbar, *scene.plan(scene.story.wanted)) for scene in scenes]
+        moves = [PlannedChange(scene.crossbar, *scene.plan(scene.story.wanted)) for scene in scenes]
     except (BusyError, UsageError, InstrumentError) as error:
         ending, said = "refused", str(error)
         assert _has_a_reason(error, scenes)
     else:
         try:
-            move_all(moves, scenes[0].box.soon())
+            change_all(moves, scenes[0].box.soon())
         except UnsafeError as error:
             ending, said = "unsafe", str(error)
             assert any(scene.has_trouble for scene in scenes)

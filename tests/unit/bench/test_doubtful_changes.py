@@ -4,8 +4,8 @@ import pytest
 from switches_in_memory import Box
 from virtual_time import VirtualDeadline, VirtualTime
 
-from testbed.bench.multi_switch_change import Move, OthersMoved, move_all
-from testbed.bench.orphaned_circuits import LeftBehind
+from testbed.bench.multi_switch_change import ForeignCircuitsLost, PlannedChange, change_all
+from testbed.bench.orphaned_circuits import OrphanedCircuits
 from testbed.bench.read_back_lag import LONGEST_LAG
 from testbed.bench.verification import WallTime
 from testbed.errors import InstrumentError, UnsafeError
@@ -22,8 +22,8 @@ def box():
 
 
 def change(box, wanted):
-    move = Move(box.crossbar, *box.crossbar.plan(wanted, box.soon()))
-    move_all([move], box.soon())
+    move = PlannedChange(box.crossbar, *box.crossbar.plan(wanted, box.soon()))
+    change_all([move], box.soon())
     return move
 
 
@@ -103,18 +103,18 @@ def test_what_a_killed_run_made_is_gone_though_it_does_not_show_yet(box, lag):
     box.say("ADD (@1),(@7)")
     box.far_end.fault("lag", delay=lag)
     clock = WallTime(box.time.now, box.time.advance)
-    left = LeftBehind("ocs", box.driver, frozenset(PORTS), {}, clock=clock)
-    left.take_over({}, [(1, 7)], alone=False)
+    left = OrphanedCircuits("ocs", box.driver, frozenset(PORTS), {}, clock=clock)
+    left.adopt_undo({}, [(1, 7)], alone=False)
     assert left.bring_back(VirtualDeadline(box.time.now() + 45.0, box.time)) == []
     assert truth(box) == {}
 
 
 def test_what_never_comes_to_rest_is_not_called_rolled_back(box):
     change(box, {1: 7})
-    move = Move(box.crossbar, *box.crossbar.plan({2: 8}, box.soon()))
+    move = PlannedChange(box.crossbar, *box.crossbar.plan({2: 8}, box.soon()))
     box.far_end.fault("flap", delay=1000.0)
     with pytest.raises(UnsafeError, match="changes again and again, and nobody knows what is so"):
-        move_all([move], box.soon())
+        change_all([move], box.soon())
     assert truth(box) == {1: 7}
 
 
@@ -132,7 +132,9 @@ def test_they_are_said_beside_a_failure_too(box):
     box.say("ADD (@5,6),(@11,12)")
     box.far_end.fault("swept", count=1)
     box.far_end.fault("misrouted", port=1, count=1)
-    with pytest.raises(OthersMoved, match=r"1→8 instead; .* rolled back, but 6→12 .* is gone"):
+    with pytest.raises(
+        ForeignCircuitsLost, match=r"1→8 instead; .* rolled back, but 6→12 .* is gone"
+    ):
         change(box, {1: 7})
     assert truth(box) == {5: 11}
 

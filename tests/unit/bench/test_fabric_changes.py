@@ -288,7 +288,7 @@ def test_a_circuit_that_went_elsewhere_is_taken_down_by_whoever_recovers_the_run
     rack.far_ends["ocs"].clear()
     (entry,) = rack.undone()
     later = Fabric(rack.drivers, rack.wiring, (), rack.journal, rack.log, rack)
-    later.take_over(entry)
+    later.adopt_undo(entry)
     assert later.bring_back(soon()) == []
     assert rack.shown() == {}
 
@@ -426,7 +426,7 @@ def test_nothing_is_asked_of_a_switch_at_the_end_when_nothing_was_changed(rack):
 def test_circuits_that_are_to_stay_are_not_promised_any_more(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
-    rack.fabric.keep()
+    rack.fabric.discard_undo()
     rack.fabric.restore(soon())
     assert rack.undone() == []
     assert rack.shown() == CROSSED

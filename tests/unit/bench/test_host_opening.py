@@ -60,7 +60,7 @@ def test_a_host_that_is_only_looked_at_runs_nothing(spec):
     host = BenchHost("h0", spec, lambda *_: None, soon())
     with pytest.raises(HostError, match="to look only"):
         host.start_rank(0, soon())
-    host.leave(soon())
+    host.clean_up(soon())
 
 
 def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatch):
@@ -119,6 +119,6 @@ def test_a_host_on_which_something_stays_of_a_dead_agent_is_not_used(spec, tmp_p
     haunted = instead_of_python(spec, tmp_path, command)
     looking = BenchHost("h0", haunted, lambda *_: None, soon())
     assert [found["promised"] for found in looking.facts["leftovers"]] == [["from the future"]]
-    looking.leave(soon())
+    looking.clean_up(soon())
     with pytest.raises(HostError, match=r"cannot be taken back: .*'from the future'"):
         BenchHost("h0", haunted, lambda *_: None, soon(), "run-2")

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.bench.contracts import Identity
-from testbed.bench.endpoints import parse_ends
+from testbed.bench.endpoints import parse_endpoints
 from testbed.bench.identities import of_hardware
 from testbed.bench.lease_resources import box_of, needs, part_of, whole_of
-from testbed.bench.manual_switch import switch_by_hand
+from testbed.bench.manual_switch import open_manual_switch
 from testbed.bench.permission import Guard
-from testbed.bench.reported_identities import Answered
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError
 from testbed.record.lease_store import FileStore
@@ -81,14 +81,16 @@ def leases(tmp_path):
 @contextmanager
 def opened(lab, leases):
     (name,) = lab.switches
-    with switch_by_hand(lab, name, leases, force=False) as box:
+    with open_manual_switch(lab, name, leases, force=False) as box:
         yield box
 
 
 def connect(lab, leases, directory, *ends):
     (name,) = lab.switches
     with opened(lab, leases) as box:
-        box.connect(parse_ends(lab, name, list(ends)), RunDirectory.create(directory, "switch"))
+        box.connect(
+            parse_endpoints(lab, name, list(ends)), RunDirectory.create(directory, "switch")
+        )
         return {row.ingress: row.egress for row in box.rows()}
 
 
@@ -96,7 +98,7 @@ def owner_of(lab, leases, *ports):
     """Return the lease of somebody who has opened the switch of a lab, and has ports of it."""
     (name,) = lab.switches
     with opened(lab, leases) as box:
-        answered = Answered(lab)
+        answered = ReportedIdentities(lab)
         answered.instrument(name, box.identity)
         lease = leases.take(frozenset().union(*(part_of(lab, name, p) for p in ports)), "lumion")
         lease.widen(answered.resources(lease.resources))
@@ -160,7 +162,7 @@ def test_ports_that_others_lease_under_another_name_are_theirs(box_of_serial, le
 def test_one_box_under_two_names_in_one_lab_is_told(box_of_serial):
     lab = box_of_serial("4711").lab("ocs", "polatis")
     both = lab.model_copy(update={"switches": dict.fromkeys(("ocs", "tor"), lab.switches["ocs"])})
-    answered = Answered(both)
+    answered = ReportedIdentities(both)
     who = Identity("Polatis", "m", "4711", "1")
     answered.instrument("ocs", who)
     answered.instrument("ocs", who)

@@ -47,7 +47,7 @@ def complain(bench, ears, count):
     """Start a rank that cannot do its job, and wait for its end."""
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
-    host.tell(0, {"do": "configure"} | configuration() | {"job": {"kind": "nonsense"}})
+    host.send_to_rank(0, {"do": "configure"} | configuration() | {"job": {"kind": "nonsense"}})
     ears.wait_for("exit", count)
 
 
@@ -65,7 +65,7 @@ def test_a_secret_in_a_line_is_masked(bench, ears, run):
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
     nonsense = {"kind": "A_TOKEN=planted"}
-    host.tell(0, {"do": "configure"} | configuration() | {"job": nonsense})
+    host.send_to_rank(0, {"do": "configure"} | configuration() | {"job": nonsense})
     ears.wait_for("exit", 1)
     log = (run.path / "logs" / "h0" / "ranks.log").read_text()
     assert "planted" not in log and "A_TOKEN=***" in log

@@ -8,9 +8,9 @@ from secrets import token_hex
 import pytest
 
 from testbed.bench.characterisation import options_of
-from testbed.bench.endpoints import parse_all_ends, parse_ends
+from testbed.bench.endpoints import parse_endpoint_pairs, parse_endpoints
 from testbed.bench.lease_resources import needs
-from testbed.bench.manual_switch import switch_by_hand
+from testbed.bench.manual_switch import open_manual_switch
 from testbed.bench.sites import SwitchSite
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
 from testbed.record.journal import open_entries
@@ -60,19 +60,19 @@ class HandRig:
         self.leases = Leases(FileStore(directory / "leases.sqlite"))
 
     def connect(self, *ends):
-        with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
-            return box.connect(parse_ends(self.lab, "ocs", list(ends)), self.record()).moved
+        with open_manual_switch(self.lab, "ocs", self.leases, force=False) as box:
+            return box.connect(parse_endpoints(self.lab, "ocs", list(ends)), self.record()).moved
 
     def disconnect(self, *ends):
-        with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
-            return box.disconnect(parse_ends(self.lab, "ocs", list(ends)), self.record()).moved
+        with open_manual_switch(self.lab, "ocs", self.leases, force=False) as box:
+            return box.disconnect(parse_endpoints(self.lab, "ocs", list(ends)), self.record()).moved
 
     def record(self):
         self.last = RunDirectory.create(self._directory, "switch")
         return self.last
 
     def shown(self):
-        with switch_by_hand(self.lab, "ocs", self.leases, force=False) as box:
+        with open_manual_switch(self.lab, "ocs", self.leases, force=False) as box:
             return {row.ingress: row.egress for row in box.rows()}
 
     def close(self):
@@ -101,8 +101,8 @@ def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
         hand.connect("1", "11")
     assert hand.connect("4", "11").applied.state == {4: 11}
     assert hand.shown() == {4: 11}
-    with switch_by_hand(hand.lab, "ocs", hand.leases, force=True) as box:
-        box.connect(parse_ends(hand.lab, "ocs", ["1", "12"]), hand.record())
+    with open_manual_switch(hand.lab, "ocs", hand.leases, force=True) as box:
+        box.connect(parse_endpoints(hand.lab, "ocs", ["1", "12"]), hand.record())
     assert hand.shown() == {1: 12, 4: 11}
     assert [found.claim.resources for found in hand.leases.find()] == [lease.resources]
     lease.release()
@@ -219,12 +219,12 @@ def test_a_protected_port_is_not_moved_by_hand_either(hand):
 )
 def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words):
     with pytest.raises(UsageError, match=words):
-        parse_ends(hand.lab, "ocs", list(ends))
+        parse_endpoints(hand.lab, "ocs", list(ends))
 
 
 def test_a_probe_takes_spare_ports_that_are_dark(hand):
     hand.connect("8", "16")
-    with switch_by_hand(hand.lab, "ocs", hand.leases, force=False) as box:
+    with open_manual_switch(hand.lab, "ocs", hand.leases, force=False) as box:
         card = box.probe([], "measured-hw", hand.record(), lambda text: None)
     assert card.timings["answer"].n > 0
     assert hand.shown() == {8: 16}
@@ -254,9 +254,9 @@ def test_light_keeps_its_limits_by_hand(hand):
 
 def test_several_circuits_are_named_in_one_command(hand):
     lab = hand.lab
-    found = parse_all_ends(lab, "ocs", ["4", "11", "5", "12"])
+    found = parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "12"])
     assert {(cross.ingress, cross.egress) for cross in found} == {(4, 11), (5, 12)}
     with pytest.raises(UsageError, match="5 11 uses a port that is named before"):
-        parse_all_ends(lab, "ocs", ["4", "11", "5", "11"])
+        parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "11"])
     with pytest.raises(UsageError, match="it has two ends, not 3"):
-        parse_all_ends(lab, "ocs", ["4", "11", "5"])
+        parse_endpoint_pairs(lab, "ocs", ["4", "11", "5"])

@@ -79,7 +79,7 @@ def test_power_is_promised_back_before_it_goes(room):
 
 def test_power_that_is_back_is_promised_no_more(room):
     room.door.cut("h1", soon())
-    room.door.give("h1", soon())
+    room.door.restore("h1", soon())
     assert room.powered["2"]
     assert room.undone() == []
     assert room.door.dark_hosts == ()
@@ -89,16 +89,16 @@ def test_cutting_twice_is_one_promise_and_giving_twice_is_harmless(room):
     room.door.cut("h1", soon())
     room.door.cut("h1", soon())
     assert room.undone() == [("pdu", "2", True)]
-    room.door.give("h1", soon())
-    room.door.give("h1", soon())
+    room.door.restore("h1", soon())
+    room.door.restore("h1", soon())
     assert room.undone() == []
 
 
 def test_what_we_did_not_turn_off_we_do_not_turn_on(room):
     room.unit.turn("3", False, soon())
     room.promised.clear()
-    room.door.give("h2", soon())
-    room.door.give_all(soon())
+    room.door.restore("h2", soon())
+    room.door.restore_all(soon())
     assert room.promised == []
     assert not room.powered["3"]
 
@@ -116,7 +116,7 @@ def test_a_cut_that_the_unit_refuses_stays_promised(room):
         room.door.cut("h1", soon())
     assert room.undone() == [("pdu", "2", True)]
     room.far_end.clear()
-    room.door.give_all(soon())
+    room.door.restore_all(soon())
     assert room.undone() == []
 
 
@@ -124,10 +124,10 @@ def test_an_outlet_that_stays_off_is_unsafe_and_stays_promised(room):
     room.door.cut("h1", soon())
     room.far_end.fault("stuck", port="2")
     with pytest.raises(UnsafeError, match=r"outlet pdu\.2 of h1"):
-        room.door.give("h1", soon(0.3))
+        room.door.restore("h1", soon(0.3))
     assert room.undone() == [("pdu", "2", True)]
     room.far_end.clear()
-    room.door.give("h1", soon())
+    room.door.restore("h1", soon())
     assert room.powered["2"]
 
 
@@ -137,7 +137,7 @@ def test_outlets_that_stay_off_do_not_leave_the_others_off(room):
     room.far_end.fault("error", port="1")
     room.far_end.fault("stuck", port="2")
     with pytest.raises(UnsafeError) as problem:
-        room.door.give_all(soon(0.6))
+        room.door.restore_all(soon(0.6))
     assert "pdu.1" in str(problem.value)
     assert "pdu.2" in str(problem.value)
     assert "pdu.3" not in str(problem.value)
@@ -149,7 +149,7 @@ def test_a_full_disk_leaves_no_host_dark(room, full_disk):
     for host in ("h0", "h1"):
         room.door.cut(host, soon())
     with full_disk(), pytest.raises(UnsafeError, match="not marked as undone"):
-        room.door.give_all(soon())
+        room.door.restore_all(soon())
     assert room.powered == {"1": True, "2": True, "3": True}
 
 
@@ -157,7 +157,7 @@ def test_a_unit_that_is_gone_is_unsafe(room):
     room.door.cut("h1", soon())
     room.wire.close()
     with pytest.raises(UnsafeError, match="is still off"):
-        room.door.give_all(soon(0.5))
+        room.door.restore_all(soon(0.5))
 
 
 def test_power_stays_when_its_return_cannot_be_promised(room):
@@ -189,10 +189,10 @@ def test_after_a_lost_lease_no_outlet_is_turned_on_and_it_is_said_what_stays_off
     room.door.cut("h1", soon())
     room.refusal = BusyError("the lease of this run is lost")
     with pytest.raises(UnsafeError, match=r"pdu\.2 of h1 is still off: the lease .* is lost"):
-        room.door.give_all(soon())
+        room.door.restore_all(soon())
     assert not room.powered["2"]
     assert room.undone() == [("pdu", "2", True)]
     room.refusal = None
-    room.door.give_all(soon())
+    room.door.restore_all(soon())
     assert (room.powered, room.undone()) == (ALL_ON, [])
     assert [why for _, why, _ in room.asked] == ["power-cut", "", ""]

@@ -123,7 +123,7 @@ class SmallLab:
         self.switch.clear()
         self.unit.clear()
         self.bench.hosts["h1"] = self._agent
-        self.bench.power.give_all(soon())
+        self.bench.power.restore_all(soon())
         self.bench.attenuation.restore_all(soon())
         self.bench.fabric.change(self.ring, "job", soon())
         self._reports.clear()

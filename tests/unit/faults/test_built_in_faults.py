@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from small_lab import soon
 
-from testbed.bench.host import Stopped
+from testbed.bench.host import SignalTimes
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
@@ -159,7 +159,7 @@ def test_a_killed_rank_is_proved_by_another_process_on_its_host(lab):
 @pytest.mark.parametrize(("kind", "state"), [("rank-kill", "Z"), ("rank-freeze", "T")])
 def test_what_an_injector_only_claims_has_no_witness(lab, kind, state, monkeypatch):
     """An agent that says that its signal has worked, and has sent none."""
-    claimed = lambda *_, **__: Stopped(1.0, 2.0, state)  # noqa: E731
+    claimed = lambda *_, **__: SignalTimes(1.0, 2.0, state)  # noqa: E731
     monkeypatch.setattr(lab.bench.hosts["h1"], "signal_rank", claimed)
     said = lab.fault(kind).inject(lab.bench, lab.victim, soon())
     assert said.note.endswith(f"then state {state}")

@@ -279,7 +279,7 @@ class LabAtFarEnds:
         """Have all as it was before, under a lease that nobody takes away."""
         bench.hold(lease := self.take(bench.lab))
         self.unit.clear()
-        bench.power.give_all(soon())
+        bench.power.restore_all(soon())
         bench.attenuation.restore_all(soon())
         bench.fabric.restore(soon())
         lease.release()

@@ -271,7 +271,7 @@ def take_back(course):
     lab.unit.clear()
     lab.acts.clear()
     dark, said = bench.power.dark_hosts, ""
-    for undo in (bench.power.give_all, bench.attenuation.restore_all, bench.fabric.restore):
+    for undo in (bench.power.restore_all, bench.attenuation.restore_all, bench.fabric.restore):
         try:
             undo(soon())
         except UnsafeError as error:
