@@ -34,7 +34,7 @@ def forget() -> None:
 
 
 def is_known() -> bool:
-    """Tell whether this process was told a lab or a twin."""
+    """Return whether this process was told a lab or a twin."""
     return bool(_here.lab or _here.twin)
 
 

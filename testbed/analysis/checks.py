@@ -148,7 +148,7 @@ def _meaning(
 
 
 def _was_ridden_out(trial: TrialResult, metric: str) -> bool:
-    """Tell whether a trial has no value because the job went on: nothing says what it would be."""
+    """Return whether a trial has no value because the job went on: nothing says what it would be."""
     return trial.outcome == "ridden out" and metric not in trial.values
 
 

@@ -119,7 +119,7 @@ class _Start:
 
     @property
     def is_measured(self) -> bool:
-        """Tell whether there is any sample."""
+        """Return whether there is any sample."""
         return bool(self._times)
 
     def add(self, t: float, ahead: float, bound: float) -> None:

@@ -62,7 +62,7 @@ def _size(base: Arm) -> str | None:
 
 
 def _is_of_sweep(base: Arm, arm: Arm) -> bool:
-    """Tell whether an arm is another one but for a delay of the rank that is expected last."""
+    """Return whether an arm is another one but for a delay of the rank that is expected last."""
     same = (arm.experiment.jobs, arm.overrides) == (base.experiment.jobs, base.overrides)
     (job,) = base.experiment.jobs.values()
     asked = job.options.straggler

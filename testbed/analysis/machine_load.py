@@ -11,7 +11,7 @@ BUSY = 0.25
 
 
 def is_busy(trial: TrialResult) -> bool:
-    """Tell whether other programs kept the machine busy during a trial."""
+    """Return whether other programs kept the machine busy during a trial."""
     return trial.others is not None and trial.others >= BUSY
 
 

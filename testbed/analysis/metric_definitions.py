@@ -133,7 +133,7 @@ def meaning(metric: str) -> Meaning:
 
 
 def is_of_size(metric: str) -> bool:
-    """Tell whether a metric is about one message size."""
+    """Return whether a metric is about one message size."""
     return _SIZED.fullmatch(metric) is not None
 
 

@@ -58,7 +58,7 @@ def read_json(text: str) -> Output:
             document = _beginning(text)
         return _of_json(document, is_complete)
     except NOT_THEIRS as error:
-        raise UnreadableOutput(0, f"its JSON is none of nccl-tests: {why_not(error)}") from None
+        raise UnreadableOutput(0, f"its JSON is not that of nccl-tests: {why_not(error)}") from None
 
 
 def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
@@ -109,7 +109,7 @@ def _ranks(devices: Sequence[Mapping[str, Any]]) -> int:
 
 def _json_row(result: Mapping[str, Any], found: Mapping[str, Figures | None], judge: Judge) -> Row:
     if unknown := result.keys() - _RESULT_KEYS:
-        raise ValueError(f"{min(unknown)!r:.40} is no key of a result")
+        raise ValueError(f"{min(unknown)!r:.40} is not a key of a result")
     size, count = whole_number(result["size"]), whole_number(result["count"])
     judge.check_size(size, count, result["type"])
     halves: dict[str, Half | None] = dict.fromkeys(_HALVES)

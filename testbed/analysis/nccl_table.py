@@ -158,7 +158,7 @@ class _Manner:
         time = _number(piece[0], self.time)
         algbw, busbw = (_number(text, self.bandwidth) for text in piece[1:3])
         if piece[3] != "N/A" and not _COUNT.fullmatch(piece[3]):
-            raise ValueError(f"{piece[3][:20]!r} is no number of wrong values")
+            raise ValueError(f"{piece[3][:20]!r} is not a number of wrong values")
         return Figures(time, algbw, busbw, None if piece[3] == "N/A" else int(float(piece[3])))
 
 

@@ -78,7 +78,7 @@ class TrialResult:
 
     @property
     def recovered(self) -> bool | None:
-        """Tell whether the job recovered; None where it had nothing to recover from, or who knows.
+        """Return whether the job recovered; None where it had nothing to recover from, or who knows.
 
         A fault that was ridden out, or of which that is not known, has no recovery.
         """
@@ -86,12 +86,12 @@ class TrialResult:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether it is valid and its job was not well at its end, whatever was broken."""
+        """Return whether it is valid and its job was not well at its end, whatever was broken."""
         return self.valid and (self.recovered is False or bool(self.reason))
 
     @property
     def counts(self) -> bool:
-        """Tell whether its values are results: it is valid, and its job was well at its end."""
+        """Return whether its values are results: it is valid, and its job was well at its end."""
         return self.valid and not self.is_lost
 
     @property

@@ -1,4 +1,4 @@
-"""Characterisation cards of the switches of a lab, and what they say of its drivers' limits."""
+"""Characterisation cards of the switches of a lab, and the driver limits that follow from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.schema.load import MAX_BYTES
 
 _PRESETS = Path(testbed.__file__).parent / "twin" / "characterisation"
 _SLOWEST = 4.0
-"""Times its median that the slowest move of a switch takes whose moves differ."""
+"""The slowest settle time over the median, for a switch whose settle times differ."""
 
 
 def presets() -> dict[str, Card]:
@@ -26,7 +26,7 @@ def presets() -> dict[str, Card]:
 
 
 def card_of(lab: Lab, switch: str) -> Card:
-    """Return the card that a switch of a lab is known by; raise FileError when there is none."""
+    """Return the card that the lab file names for a switch; raise FileError for a missing one."""
     name = lab.twin.cards[switch]
     path = Path(name) if name.endswith(".json") else _PRESETS / f"{name}.json"
     try:
@@ -35,7 +35,7 @@ def card_of(lab: Lab, switch: str) -> Card:
         missing = isinstance(error, FileNotFoundError)
         raise FileError(
             lab.source.where("twin", "cards", switch),
-            f"{name} is no card: {'there is none of that name' if missing else error}",
+            f"{name} is not a characterisation card: {'none has that name' if missing else error}",
             hint=nearest(name, list(presets()))
             if missing
             else f"`{typed('twin', 'probe', switch)}` makes one",
@@ -43,7 +43,7 @@ def card_of(lab: Lab, switch: str) -> Card:
 
 
 def options_of(lab: Lab, name: str) -> Any:
-    """Return the options of an instrument's driver; a switch with a card may settle as it says."""
+    """Return the options of an instrument's driver, with the settle time of its card if any."""
     options = lab.instruments()[name].options
     if name not in lab.twin.cards or not hasattr(options, "settle_max"):
         return options

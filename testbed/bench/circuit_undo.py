@@ -1,4 +1,4 @@
-"""What the undo journal says of moved light: where it was, what is made, and what went astray."""
+"""The undo journal's entry for circuits: the state at the start, and every cross-connect made."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from testbed.record.journal import Journal
 
 
 class CircuitUndo:
-    """The one entry of a journal that brings the ports of some switches back to their start.
+    """The one journal entry that restores the ports of some switches to their state at the start.
 
-    It is on the disk before the first move, and knows before each further one what that will make.
+    It is on the disk before the first change, and amended before each further one.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -25,11 +25,11 @@ class CircuitUndo:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether something is still to be brought back."""
+        """Return whether the entry is still unsettled."""
         return self._entry is not None
 
     def cover(self, moves: Sequence[PlannedChange]) -> None:
-        """Promise to take back what planned moves will make besides what was made before."""
+        """Journal the cross-connects that planned changes will add to those made before."""
         made = {
             move.crossbar.name: self._made.get(move.crossbar.name, frozenset())
             | move.change.adds.items()
@@ -42,13 +42,13 @@ class CircuitUndo:
             self._entry = self._journal.promise(
                 "circuits", start=start, ports=ports, made=_listed(made)
             )
-            self._hear(crossbars)
+            self._subscribe(crossbars)
         elif made != self._made:
             self._journal.amend(self._entry, made=_listed(made))
         self._made = made
 
     def settle(self) -> None:
-        """Write that nothing is to be brought back any more; harmless when nothing was."""
+        """Settle the entry: nothing is left to undo; harmless when there was no entry."""
         if self._entry is not None:
             self._journal.settle(self._entry)
             self._entry, self._made = None, {}
@@ -56,9 +56,9 @@ class CircuitUndo:
     def adopt_undo(
         self, entry: Mapping[str, Any], left: Sequence[OrphanedCircuits], alone: Collection[str]
     ) -> None:
-        """Go on with what a run that is over has promised, on those switches that are open.
+        """Take over an open entry of a dead run, for the switches that are open.
 
-        Nobody else can have used those `alone` since.
+        Switches in `alone` cannot have been used by another run since.
         """
         self._entry = entry["id"]
         self._made = {name: _pairs(entry["made"].get(name, ())) for name in entry["ports"]}
@@ -66,18 +66,18 @@ class CircuitUndo:
             name = crossbar.name
             start = dict(_pairs(entry["start"][name]))
             crossbar.adopt_undo(start, self._made[name], alone=name in alone)
-        self._hear(left)
+        self._subscribe(left)
 
-    def _hear(self, crossbars: Iterable[Crossbar]) -> None:
+    def _subscribe(self, crossbars: Iterable[Crossbar]) -> None:
         for crossbar in crossbars:
             crossbar.on_unrequested(self._add)
 
     def _add(self, switch: str, astray: CrossPairs) -> None:
-        """Promise to take back what a switch made of our light without being asked for it."""
+        """Journal cross-connects that a switch made instead of those that were commanded."""
         known = self._made.get(switch, frozenset())
         if self._entry is not None and not astray <= known:
             made = {**self._made, switch: known | astray}
-            lost = f"nobody will know that {switch} made {sorted(astray)} of our light"
+            lost = f"no record says that {switch} made {sorted(astray)} on our ports"
             self._journal.amend(self._entry, consequence=lost, made=_listed(made))
             self._made = made
 

@@ -1,8 +1,8 @@
-"""The conformance probe: the same short script on a spare pair of ports of any box, or of its twin.
+"""The conformance probe: one short script on spare ports of any switch, or of its twin.
 
-What the makers' manuals leave open is tried here: a circuit twice, a port that is in use, a list
-with one bad pair, taking down what is not there. Nothing but the four ports is touched, and they
-are dark again at the end: that is promised in a journal before the first of them is lit.
+It tries what the makers' manuals leave open: a circuit twice, a port in use, a list with one bad
+pair, removing a circuit that does not exist. Only the four ports are touched, and they are dark
+again at the end: that undo is journalled before the first of them is lit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from testbed.record.journal import Journal
 from testbed.schema import Lab
 
 MOVES = 20
-"""Circuits made and taken down for each timing."""
+"""Circuits made and removed for each timing."""
 
 _LIMIT = 10.0
 _POLL = 0.0005
@@ -59,30 +59,30 @@ class Probe:
         self._in, self._out = ingress, egress
         self._ports = {*ingress, *egress}
         self._has_moved = False
-        """Whether the switch has ever said of a new circuit that it is not in order yet."""
+        """Whether the switch has ever reported a new circuit as not yet in order."""
         found = self._ours()
         if found:
             carried = ", ".join(f"{i}→{e}" for i, e in sorted(found.items()))
             raise BusyError(f"the ports carry circuits: {carried}", hint="name ports that are dark")
 
-    def run(self, driver: str, label: str, tell: Callable[[str], None]) -> Card:
-        """Return the card; `tell` hears what is being tried.
+    def run(self, driver: str, label: str, on_progress: Callable[[str], None]) -> Card:
+        """Run the script and return the card; `on_progress` is called with each step.
 
         Raise UnsafeError when the ports could not be darkened again.
         """
         identity = asdict(self._switch.identify(self._soon()))
-        promise = self._promise_darkness()
+        undo = self._journal_darkness()
         try:
-            manners = self._manners(tell)
-            tell(f"timing {MOVES} changes")
+            behaviours = self._behaviours(on_progress)
+            on_progress(f"timing {MOVES} changes")
             timings = self._timings()
         finally:
             self._darken()
-            self._journal.settle(promise)
-        return Card(label, utc(), driver, identity, manners, timings)
+            self._journal.settle(undo)
+        return Card(label, utc(), driver, identity, behaviours, timings)
 
-    def _promise_darkness(self) -> int:
-        """Have the undo of all that is tried on the disk."""
+    def _journal_darkness(self) -> int:
+        """Write the undo of the whole script to the disk."""
         return self._journal.promise(
             "circuits",
             start={self._name: []},
@@ -90,7 +90,7 @@ class Probe:
             made={self._name: sorted(product(self._in, self._out))},
         )
 
-    def _manners(self, tell: Callable[[str], None]) -> dict[str, str]:
+    def _behaviours(self, on_progress: Callable[[str], None]) -> dict[str, str]:
         (i, j), (e, f) = self._in, self._out
         script: list[tuple[str, State, Change]] = [
             ("connect", {}, Change({}, {i: e})),
@@ -102,15 +102,15 @@ class Probe:
             ("move in one change", {i: e}, Change({i: e}, {i: f})),
             ("two at once", {}, Change({}, {i: e, j: f})),
         ]
-        manners = {}
+        behaviours = {}
         for what, before, change in script:
-            tell(what)
+            on_progress(what)
             self._set(before)
-            manners[what] = self._outcome(before, change)
-        return manners
+            behaviours[what] = self._outcome(before, change)
+        return behaviours
 
     def _outcome(self, before: State, change: Change) -> str:
-        """Return what a change did, in words that do not name ports."""
+        """Make a change and return its outcome, in words that do not name ports."""
         try:
             words = self._refusal(self._apply(change))
         except Rejected:
@@ -148,12 +148,12 @@ class Probe:
             }
             for what, seconds in rows.items():
                 measured.setdefault(what, []).append(seconds)
-        if not self._has_moved:  # it tells what is broken, not what still moves
+        if not self._has_moved:  # it reports broken circuits, not moving ones
             measured.pop("steady", None)
         return {what: Timing.of(seconds) for what, seconds in measured.items()}
 
     def _settled(self, ingress: int, egress: int, since: float) -> dict[str, float]:
-        """Return how long the box itself says that the new circuit took, where it can tell."""
+        """Return how long the new circuit took to settle by the switch's own report."""
         can, rows = self._switch.capabilities, {}
         limit = Deadline.after(3 * can.settle_max + 1.0)
         if can.steadiness:
@@ -166,12 +166,12 @@ class Probe:
         return rows
 
     def _is_lit(self, port: int, limit: Deadline) -> bool:
-        """Tell whether a monitor measures light at a port."""
+        """Return whether a monitor measures light at a port."""
         return self._switch.power([port], limit)[port].dbm is not None
 
     @staticmethod
     def _until(true: Callable[[], bool], limit: Deadline) -> bool:
-        """Wait until something is true; tell whether it had to be waited for."""
+        """Wait until a condition holds; return whether it did not hold at once."""
         waited = False
         while not true():
             waited = True

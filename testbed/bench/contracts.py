@@ -32,7 +32,7 @@ class Transport(Protocol):
         """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes.
+        """Return whether the idle line is up and holds no unread bytes.
 
         False before an exchange means that somebody hung up or that an old answer came late:
         nothing may be sent on this line any more.

@@ -1,4 +1,4 @@
-"""The cross-connects of one switch as a person wants to see them."""
+"""The cross-connects of one switch as rows: their host ports, state and light."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _FINAL = ("failed", "disabled")
 
 @dataclass(frozen=True, slots=True)
 class CrossConnectRow:
-    """One cross-connect as a person wants to see it."""
+    """One cross-connect with its host ports, state and light."""
 
     ingress: int
     egress: int
     ends: Joined
-    """The host ports that its light goes from and to, as far as the lab file knows them."""
+    """The host ports that its light goes from and to, as far as the lab file names them."""
     state: str
-    """The switch's own word on it, empty when it has none."""
+    """The switch's own word for its state, empty when it has none."""
     light_in: Reading
     light_out: Reading
     """The light that enters, and that leaves."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain values: of light what it is, and its level where it has one."""
+        """Return the row as plain values: the kind of each reading, and its level if measured."""
         ends = self.ends
         row: dict[str, Any] = {"from": str(ends.source or ""), "to": str(ends.sink or "")}
         row |= {"both_ways": ends.both_ways, "ingress": self.ingress}
@@ -42,7 +42,7 @@ class CrossConnectRow:
 
     @property
     def trouble(self) -> str:
-        """Return what is wrong with it, empty where nothing is known to be."""
+        """Return what is wrong with it; empty for nothing known."""
         if self.state.startswith(_FINAL):
             return self.state
         return "dark" if self.light_in.dbm is not None and self.light_out == DARK else ""
@@ -54,7 +54,7 @@ class CrossConnectRow:
 def read_rows(
     lab: Lab, name: str, switch: OpticalSwitch, deadline: Deadline
 ) -> list[CrossConnectRow]:
-    """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
+    """Read and return every cross-connect with its host ports, state and light."""
     can, state = switch.capabilities, switch.state(deadline)
     unsteady = switch.unsteady(deadline) if can.steadiness else {}
     ports = {port for pair in state.items() for port in pair} & can.monitored
@@ -74,9 +74,9 @@ def read_rows(
 
 
 def contradiction(rows: list[CrossConnectRow], present: State, absent: State) -> str:
-    """Return in words how rows contradict what is to be there, and to be gone; empty: they agree.
+    """Return in words how rows differ from wanted and removed cross-connects; empty if they agree.
 
-    Light is held against that where a switch measures it on both sides.
+    Light counts where a switch measures it on both sides.
     """
     shown = {row.ingress: row for row in rows}
     for ingress, egress in sorted(present.items()):

@@ -1,4 +1,4 @@
-"""What people call circuits of a switch: two host ports, or an ingress and an egress; or a list."""
+"""Circuits of a switch as people name them: two host ports, an ingress and an egress, a list."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from testbed.schema import CircuitList, Lab, has_one_side
 
 
 def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
-    """Return what two words mean: two host ports (both directions), or an ingress and an egress.
+    """Return the cross-connects of two host ports (both ways), or of an ingress and an egress.
 
-    On a switch with one side two of its ports mean the same in either order.
+    On a switch with one side the order of two of its ports does not matter.
 
-    Raise UsageError with the forms there are, or for a port that the lab does not let be used.
+    Raise UsageError with the valid forms, or for a port that the lab does not permit.
     """
     try:
         if len(ends) != 2:
@@ -26,14 +26,14 @@ def parse_endpoints(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConn
         ) from None
     if outside := sorted(ports_of(found) - lab.switches[name].usable):
         raise UsageError(
-            f"port {outside[0]} is none of those that lab {lab.lab} lets be used",
+            f"port {outside[0]} is not one of those that lab {lab.lab} permits",
             hint=f"see switches.{name}.ports and .protected in its file",
         )
     return found
 
 
 def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[CrossConnect]:
-    """Return what pairs of words mean, each as for `parse_endpoints`, which also says what is raised."""
+    """Return the cross-connects of pairs of endpoints; each is read by `parse_endpoints`."""
     if len(ends) % 2 or not ends:
         return parse_endpoints(lab, name, ends)
     found: frozenset[CrossConnect] = frozenset()
@@ -46,7 +46,7 @@ def parse_endpoint_pairs(lab: Lab, name: str, ends: list[str]) -> frozenset[Cros
 
 
 def listed_circuits(lab: Lab, name: str, listed: CircuitList) -> frozenset[CrossConnect]:
-    """Return the cross-connects of a list; raise FileError at one that cannot be or comes twice."""
+    """Return the cross-connects of a list; raise FileError at an impossible or repeated one."""
     found: dict[int, int] = {}
     for index, ends in enumerate(listed.circuits):
         where = listed.source.where("circuits", index)

@@ -16,7 +16,7 @@ class FabricChange:
     commanded: float
     read_back: float
     steady: float | None
-    """When every switch said that its part is in order; None where one cannot tell."""
+    """When every switch reported its part in order; None where one cannot report it."""
     lit: float | None
     """When the light that was measured was right; None where a switch measures none."""
     removed: frozenset[CrossConnect]

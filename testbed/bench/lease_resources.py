@@ -1,10 +1,10 @@
-"""What a run must hold of a lab: the resources behind the names of its file.
+"""The leasable resources behind the names of a lab file.
 
-A box is known by every address at which it answers, so that two lab files that name one box
-differently still meet, and by its serial number as far as the lab file states it; once it has
-answered, `by_what_answered` adds what it said. One box is then several resources of one name.
-A switch is shared port by port, a power unit outlet by outlet; a box is held as a whole when its
-line carries one conversation at a time, or when a change of one circuit may move the others.
+A box is identified by every address at which it answers, so that two lab files that name one box
+differently still conflict, and by its serial number as far as the lab file states it; once it has
+answered, `ReportedIdentities.resources` adds its answer. One box is then several resources of one
+name. A switch is shared port by port, a power unit outlet by outlet; a box is leased as a whole
+when its line carries one conversation at a time, or when changing one circuit may move others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Resources = frozenset[Resource]
 
 
 def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resources:
-    """Return what an experiment on some hosts needs, and instruments that it needs as a whole."""
+    """Return the resources of an experiment on some hosts, and of `whole` instruments."""
     wiring, named = lab.wiring(), sorted(hosts)
     ends = {e for port, f in wiring.items() if port.host in named for e in (f.tx, f.rx)}
     outlets = [outlet for host in named if (outlet := lab.hosts[host].power)]
@@ -38,12 +38,12 @@ def needs(lab: Lab, hosts: Iterable[str], whole: Iterable[str] = ()) -> Resource
 
 
 def host_of(lab: Lab, name: str) -> Resources:
-    """Return a host, which is known by its address, whoever logs in there."""
+    """Return the resources of a host, which is identified by its address, not by its user."""
     return frozenset(Resource(box, name=name) for box in addresses_of(lab, name))
 
 
 def part_of(lab: Lab, name: str, part: str) -> Resources:
-    """Return a port of a switch or an outlet of a unit; the whole box where it is not shared."""
+    """Return the resources of a port or an outlet; of the whole box where it is not shared."""
     if not _has_parts(lab, name):
         return whole_of(lab, name)
     return frozenset(Resource(box, part, f"{name}.{part}") for box in boxes_of(lab, name))
@@ -52,7 +52,7 @@ def part_of(lab: Lab, name: str, part: str) -> Resources:
 def ports_among(
     lab: Lab, switch: str, ports: Iterable[int], leased: Iterable[Resource], answered: Iterable[str]
 ) -> frozenset[int]:
-    """Return which ports of a switch are among what is leased; it `answered` that it is these."""
+    """Return which ports of a switch are leased; `answered` are its reported identities."""
     held, boxes = Wanted(leased), (*boxes_of(lab, switch), *answered)
 
     def is_held(port: int) -> bool:
@@ -63,29 +63,29 @@ def ports_among(
 
 
 def whole_of(lab: Lab, name: str) -> Resources:
-    """Return an instrument as a whole."""
+    """Return the resources of an instrument as a whole."""
     (part,) = portions(lab, name, [""])
     return frozenset(Resource(box, part, name) for box in boxes_of(lab, name))
 
 
 def boxes_of(lab: Lab, name: str) -> tuple[str, ...]:
-    """Return what an instrument is known by before it has answered, an address first."""
+    """Return the identities of an instrument before it has answered, an address first."""
     known = (*addresses.of_resource(lab.instruments()[name].resource), identities.stated(lab, name))
     return tuple(filter(None, known))
 
 
 def box_of(lab: Lab, name: str) -> str:
-    """Return one address at which an instrument answers, spelt in one way."""
+    """Return one address of an instrument, in its normal form."""
     return addresses.of_resource(lab.instruments()[name].resource)[0]
 
 
 def is_exclusive(lab: Lab, name: str) -> bool:
-    """Tell whether an instrument's line carries one conversation at a time."""
+    """Return whether an instrument's line carries one conversation at a time."""
     return not isinstance(place(lab.instruments()[name].resource), (Tcp, Ssh))
 
 
 def named(lab: Lab, words: Iterable[str]) -> Resources:
-    """Return what a person names: hosts, instruments, ports or outlets as `ocs.1`, `ocs.1-5`."""
+    """Return the resources of names: hosts, instruments, ports or outlets (`ocs.1`, `ocs.1-5`)."""
     return frozenset().union(*(_named(lab, word) for word in words))
 
 
@@ -95,7 +95,7 @@ def _named(lab: Lab, word: str) -> Resources:
         return host_of(lab, word)
     if name not in lab.instruments():
         raise UsageError(
-            f"{word!r} is nothing that can be leased in lab {lab.lab}",
+            f"{word!r} is not a host, instrument, port or outlet of lab {lab.lab}",
             hint=nearest(name, [*lab.hosts, *lab.instruments()]),
         )
     if not dot:
@@ -111,14 +111,14 @@ def _named(lab: Lab, word: str) -> Resources:
 
 
 def _in_range(part: str) -> list[str]:
-    """Return the numbers that `1-5` stands for; what is no range stands for itself."""
+    """Return the numbers of a range such as `1-5`; any other text unchanged."""
     match = re.fullmatch(r"([0-9]{1,4})-([0-9]{1,4})", part)
     numbers = range(int(match[1]), int(match[2]) + 1) if match else ()
     return [str(number) for number in numbers] or [part]
 
 
 def addresses_of(lab: Lab, host: str) -> tuple[str, ...]:
-    """Return where a host answers by the user's SSH configuration, which may know an alias."""
+    """Return the addresses of a host, with aliases of the user's SSH configuration resolved."""
     return addresses.of_target(lab.hosts[host].ssh)
 
 
@@ -128,16 +128,16 @@ def _has_parts(lab: Lab, name: str) -> bool:
 
 
 def _look_up(lab: Lab, hosts: Iterable[str], boxes: Iterable[str]) -> None:
-    """Look up the names behind hosts and instruments, side by side."""
+    """Resolve the names behind hosts and instruments in parallel."""
     places = [place(lab.instruments()[name].resource) for name in boxes]
     names = {found.host for found in places if isinstance(found, Tcp)}
     addresses.look_up(names | {lab.hosts[name].ssh_name for name in hosts})
 
 
 def portions(lab: Lab, name: str, parts: Iterable[str]) -> frozenset[str]:
-    """Return what of a box is leased for some parts of it; an empty word is the whole.
+    """Return which parts of a box are leased for some of its ports; an empty word is the whole.
 
-    Of a controller of several elements it is the element, where others may talk to it besides.
+    For a controller of several elements whose line is shared, it is the element.
     """
     if _has_parts(lab, name):
         return frozenset(parts)

@@ -1,16 +1,15 @@
-"""A switch moved by hand: the same checks as the door to the fabric.
+"""Change the circuits of one switch by hand, with the same checks as `Fabric.change`.
 
-What a person connects stays connected; but until it is verified the way back is in a journal, so
-that `recover` finds it where this process was killed in the middle.
+What a person connects stays connected; until it is verified its undo is in a journal, where
+`recover` finds it if this process is killed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from testbed.bench.characterisation import options_of
 from testbed.bench.circuit_undo import CircuitUndo
@@ -20,7 +19,8 @@ from testbed.bench.cross_connect_rows import CrossConnectRow, contradiction, rea
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.endpoints import ports_of
 from testbed.bench.instrument_factory import opening_seconds
-from testbed.bench.lease_resources import box_of, is_exclusive, part_of, ports_among
+from testbed.bench.lease_resources import box_of, is_exclusive
+from testbed.bench.manual_lease import LeasedPorts, leased_ports
 from testbed.bench.multi_switch_change import (
     ForeignCircuitsLost,
     PlannedChange,
@@ -28,7 +28,6 @@ from testbed.bench.multi_switch_change import (
     change_all,
     take_back_verified,
 )
-from testbed.bench.reported_identities import ReportedIdentities
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, NotKnown, TestbedError, UnsafeError
 from testbed.fabric.card import Card
@@ -37,8 +36,6 @@ from testbed.fabric.circuits import CrossConnect, HostEnds
 from testbed.fabric.device import State
 from testbed.plugins import kind
 from testbed.record.journal import Journal
-from testbed.record.lease import Lease
-from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
@@ -47,41 +44,21 @@ from testbed.schema import Lab
 
 _LIMIT = 10.0
 _LOOKS = 3
-"""Times that a switch is looked at which changes meanwhile."""
+"""Reads of a switch whose state changes meanwhile."""
 
 
-def _nobody(text: str) -> None:
-    """Tell nobody."""
+def _ignore(text: str) -> None:
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManualChange:
-    """What came of a change by hand."""
+    """The result of a change by hand."""
 
     moved: VerifiedChange | None
     """None when there was nothing to change."""
     rows: list[CrossConnectRow]
-    """What the switch showed last, which is as it was wanted."""
-
-
-def _unchecked() -> None:
-    """Permit a person who forces it to move what others have leased."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeasedPorts:
-    """Ports that are moved by hand, as long as they are leased to us."""
-
-    journal: Journal
-    may_move: Callable[[], None] = _unchecked
-    """Raises BusyError once they were taken from us."""
-    leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: frozenset()
-    """Returns the ports that somebody else has leased, and so may move as he likes."""
-
-    def permit(self, crossbar: Crossbar) -> None:
-        """Let a change ask for this while it is made."""
-        crossbar.permit(self.may_move)
-        crossbar.foreign.leased_elsewhere = self.leased_elsewhere
+    """The last read-back, which is as wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +70,23 @@ class ManualSwitch:
     identity: Identity
     _switch: OpticalSwitch
     _leases: Leases | None
-    """None when a person takes the ports whoever has them."""
+    """None when a person forces the change of ports that others have leased."""
     _transcript: DeferredTranscript
-    tell: Callable[[str], None] = _nobody
-    """Hears what takes long."""
+    on_wait: Callable[[str], None] = _ignore
+    """Called with the reason for a long wait."""
 
     def rows(self) -> list[CrossConnectRow]:
-        """Return every cross-connect: where its fibres lead, whether it is in order, its light."""
+        """Read and return every cross-connect with its host ports, state and light."""
         return read_rows(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
 
     def ends(self, ingress: int, egress: int) -> str:
-        """Return in words which host ports a cross-connect joins."""
+        """Return the host ports that a cross-connect joins, in words."""
         return str(HostEnds(self.lab.wiring()).of(CrossConnect(self.name, ingress, egress)))
 
     def probe(
-        self, ports: list[int], label: str, run: RunDirectory, tell: Callable[[str], None]
+        self, ports: list[int], label: str, run: RunDirectory, on_progress: Callable[[str], None]
     ) -> Card:
-        """Probe the switch with four ports, two ingress and two egress; with none, spare ones."""
+        """Probe the switch with two ingress and two egress ports; by default with spare ones."""
         can = self._switch.capabilities
         if ports:
             ingress, egress = probed_sides(ports, can)
@@ -117,39 +94,39 @@ class ManualSwitch:
             state = self._switch.state(Deadline.after(_LIMIT))
             ingress, egress = spare_ports(self.lab, self.name, can, state)
         driver = self.lab.switches[self.name].driver
-        with self._held(frozenset({*ingress, *egress}), run) as held:
-            within = held.journal, held.may_move
+        with self._leased(frozenset({*ingress, *egress}), run) as leased:
+            within = leased.journal, leased.may_move
             probe = Probe(self.name, self._switch, ingress, egress, *within)
-            return probe.run(driver, label, tell)
+            return probe.run(driver, label, on_progress)
 
     def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
-        """Add cross-connects and verify them; nothing moves when they are there already.
+        """Add cross-connects and verify them; change nothing when they exist already.
 
-        The way back is in the journal of `run` meanwhile. Raise BusyError when one of their ports
-        is in use, UnsafeError when the change failed and is not known to be taken back, or moved
+        Their undo is in the journal of `run` meanwhile. Raise BusyError when one of their ports is
+        in use, UnsafeError when the change failed and is not known to be rolled back, or removed
         circuits of others.
         """
         return self._move(cross, run, add=True)
 
     def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
-        """Remove cross-connects as `connect` adds them; those that are not there are gone."""
+        """Remove cross-connects, with the guarantees of `connect`; skip those that do not exist."""
         return self._move(cross, run, add=False)
 
     def planned(self, cross: frozenset[CrossConnect]) -> Change:
-        """Return what `apply` would do, having changed nothing."""
+        """Return the change that `apply` would make; change nothing."""
         return self._as_listed(cross, Deadline.after(_LIMIT)).change
 
     def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
-        """Make the cross-connects listed those of the ports that they name.
+        """Make the listed cross-connects the only ones between the ports that they name.
 
-        What joins two named ports and is not listed is taken down. Raise BusyError when a named
-        port is joined to one that is not named, and else what `connect` raises.
+        Raise BusyError when a named port is connected to one that is not named, and the errors of
+        `connect`.
         """
-        with self._held(ports_of(cross), run) as held:
+        with self._leased(ports_of(cross), run) as leased:
             deadline = Deadline.after(_LIMIT)
             move = self._as_listed(cross, deadline)
-            held.permit(move.crossbar)
-            return self._made(move, _pairs(cross), held.journal, deadline)
+            leased.permit(move.crossbar)
+            return self._made(move, _pairs(cross), leased.journal, deadline)
 
     def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> PlannedChange:
         pairs = _pairs(cross)
@@ -167,14 +144,14 @@ class ManualSwitch:
     ) -> ManualChange:
         pairs = _pairs(cross)
         wanted = pairs if add else {}
-        with self._held(ports_of(cross), run) as held:
+        with self._leased(ports_of(cross), run) as leased:
             deadline = Deadline.after(_LIMIT)
             present = self._switch.state(deadline)
             ours = {i: e for i, e in present.items() if pairs.get(i) == e}
             move = self._prepared(pairs, ours, wanted, deadline)
-            held.permit(move.crossbar)
+            leased.permit(move.crossbar)
             absent = {} if add else pairs
-            return self._made(move, wanted, held.journal, deadline, absent)
+            return self._made(move, wanted, leased.journal, deadline, absent)
 
     def _made(
         self,
@@ -184,9 +161,9 @@ class ManualSwitch:
         deadline: Deadline,
         absent: State = {},  # noqa: B006 - never written to
     ) -> ManualChange:
-        """Make a change, give its mirrors their time, and look a last time.
+        """Make a change, wait for its mirrors to settle, and read a last time.
 
-        What that look contradicts was not made: it is taken back as any other that failed.
+        A change that this read contradicts is rolled back as any other that failed.
         """
         gone = {**move.change.removes, **absent}
         if not move.change:
@@ -197,8 +174,8 @@ class ManualSwitch:
                     f"nothing was changed, as it showed all that was wanted; now {problem}",
                 )
             return ManualChange(None, rows)
-        promise = CircuitUndo(journal)
-        promise.cover([move])
+        undo = CircuitUndo(journal)
+        undo.cover([move])
         try:
             moved = change_all([move], deadline)[0]
             rows = self._settled(move, moved)
@@ -206,21 +183,21 @@ class ManualSwitch:
                 take_back_verified(
                     move, InstrumentError(self.name, f"it was verified, and now {problem}")
                 )
-        except ForeignCircuitsLost:  # all of ours was taken back
-            promise.settle()
+        except ForeignCircuitsLost:  # all of ours was rolled back
+            undo.settle()
             raise
         except UnsafeError:
             raise
-        except TestbedError:  # all was taken back; after any other error nobody knows
-            promise.settle()
+        except TestbedError:  # all was rolled back; after any other error that is unknown
+            undo.settle()
             raise
-        promise.settle()
+        undo.settle()
         if words := move.crossbar.others_gone():
             raise ForeignCircuitsLost(f"{self.name}: {move.change} is done, but {words}")
         return ManualChange(moved, rows)
 
     def _settled(self, move: PlannedChange, moved: VerifiedChange) -> list[CrossConnectRow]:
-        """Return what is shown once light that nobody waited for has had its time."""
+        """Return the rows once light that was not waited for has had time to settle."""
         can = self._switch.capabilities
         if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
             time.sleep(max(0.0, moved.applied.read_back + can.settle_max + can.averaging - now()))
@@ -232,7 +209,7 @@ class ManualSwitch:
             raise type(error)(self.name, said, reply=error.reply, hint=error.hint) from error
 
     def _last_rows(self) -> list[CrossConnectRow]:
-        """Return what is shown, where it was so from the first to the last answer about it."""
+        """Return the rows if the state was the same from the first to the last read."""
         for _ in range(_LOOKS):
             rows = self.rows()
             shown = {row.ingress: row.egress for row in rows}
@@ -240,49 +217,16 @@ class ManualSwitch:
                 return rows
         raise InstrumentError(self.name, "what it shows changes while it is looked at")
 
-    def _leased_to_others(self, lease: Lease, ports: frozenset[int]) -> frozenset[int]:
-        known = self._answered.keys_of_instrument(self.name)
-        return ports_among(self.lab, self.name, ports, lease.of_others(), known)
-
-    @property
-    def _answered(self) -> ReportedIdentities:
-        """Return what the switch said that it is."""
-        answered = ReportedIdentities(self.lab)
-        answered.instrument(self.name, self.identity)
-        return answered
-
-    @contextmanager
-    def _held(self, ports: frozenset[int], run: RunDirectory) -> Iterator[LeasedPorts]:
-        """Have ports to ourselves while they are moved, and a journal for what is promised of them.
-
-        Raise BusyError with who has them. They stay leased where something is left changed.
-        """
+    def _leased(
+        self, ports: frozenset[int], run: RunDirectory
+    ) -> AbstractContextManager[LeasedPorts]:
         self._transcript.write_to(run.wire(self.name), self.name)
-        with closing(Journal(run.journal)) as journal:
-            if self._leases is None:
-                yield LeasedPorts(journal)
-                return
-            wanted = frozenset[Resource]().union(
-                *(part_of(self.lab, self.name, str(port)) for port in ports)
-            )
-            wanted |= self._answered.resources(wanted)
-            lease = self._leases.take(wanted, "testbed switch", run)
-            boxes = {resource.box for resource in wanted}
-
-            def may_move() -> None:
-                for box in boxes:
-                    lease.check(box, ())
-
-            try:
-                theirs = partial(self._leased_to_others, lease)
-                yield LeasedPorts(journal, may_move, theirs)
-            finally:
-                lease.end(run.journal)
+        return leased_ports(self.lab, self.name, self.identity, self._leases, ports, run)
 
     def _prepared(
         self, named: State, ours: State, wanted: State, deadline: Deadline
     ) -> PlannedChange:
-        """Plan the move of the named ports from what is ours there to what is wanted."""
+        """Plan the change of the named ports from our circuits there to the wanted ones."""
         ports = frozenset(named) | frozenset(named.values())
         if self._switch.capabilities.positions:
             ports = self.lab.switches[
@@ -290,7 +234,7 @@ class ManualSwitch:
             ].usable  # such a switch moves as a whole, and this one is held by us
         limits = self.lab.light_limits()[self.name]
         crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
-        crossbar.on_wait(self.tell)
+        crossbar.on_wait(self.on_wait)
         crossbar.adopt(ours, deadline)
         return PlannedChange(crossbar, *crossbar.plan(wanted, deadline))
 
@@ -302,21 +246,23 @@ def open_manual_switch(
     leases: Leases,
     *,
     force: bool,
-    tell: Callable[[str], None] = _nobody,
+    on_wait: Callable[[str], None] = _ignore,
 ) -> Iterator[ManualSwitch]:
-    """Open a switch of a lab; with `force` move also what others have leased."""
+    """Open a switch of a lab; with `force` change also ports that others have leased."""
     spec = lab.switches[name]
     with ExitStack() as stack:
         if is_exclusive(lab, name) and not force:
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
         make = kind("drivers", spec.driver).load()
         options = options_of(lab, name)
-        said = DeferredTranscript()
-        stack.callback(said.close)
-        switch = make(name, spec.resource, spec.usable, spec.identity, options, said)
+        transcript = DeferredTranscript()
+        stack.callback(transcript.close)
+        switch = make(name, spec.resource, spec.usable, spec.identity, options, transcript)
         stack.callback(switch.close)
         identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
-        yield ManualSwitch(lab, name, identity, switch, None if force else leases, said, tell)
+        yield ManualSwitch(
+            lab, name, identity, switch, None if force else leases, transcript, on_wait
+        )
 
 
 def _pairs(cross: frozenset[CrossConnect]) -> dict[int, int]:

@@ -1,6 +1,6 @@
-"""Changes of several switches as one: all of them are made and verified, or none is left made.
+"""Change several switches as one: all changes are made and verified, or all are rolled back.
 
-Every switch is told before any is waited for, so that their mirrors move at the same time.
+Every switch gets its order before any is waited for, so that their mirrors move in parallel.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from testbed.fabric.device import State
 
 
 class ForeignCircuitsLost(UnsafeError):
-    """Report that circuits of somebody else went with a change; all of ours is as it is said."""
+    """Report that a change removed circuits of others; the message says what became of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A planned change of one switch, which shows `state` now."""
+    """A planned change of one switch, whose read-back is `state` now."""
 
     crossbar: Crossbar
     state: State
@@ -33,19 +33,19 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedChange:
-    """What one switch did, and how far that is verified."""
+    """The answer of one switch to its change, and how far that is verified."""
 
     applied: Applied
     verified: Verified
 
 
 def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[VerifiedChange]:
-    """Carry out planned changes and verify each as far as its switch can tell; return what moved.
+    """Carry out planned changes and verify each as far as its switch can; return the changed ones.
 
     A switch on which nothing changes is left alone.
-    When one fails, or a signal ends this in the middle, every switch told so far is brought back to
-    what it was and that is verified; LabError then says what failed, InstrumentError where the
-    switch did. UnsafeError says what could not be brought back.
+    When one fails, or a signal interrupts, every switch that got an order is rolled back and that
+    is verified; then raise LabError with what failed (InstrumentError where a switch did), or
+    UnsafeError with what could not be rolled back.
     """
     told: list[PlannedChange] = []
     applied: list[Applied] = []
@@ -57,7 +57,7 @@ def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[Verif
     except LabError as error:
         _take_back(told, error)
         raise _rolled_back(error) from error
-    except BaseException as error:  # whoever presses Ctrl-C leaves nothing half made either
+    except BaseException as error:  # Ctrl-C leaves nothing half made either
         _take_back(told, error)
         raise
     for move in moves:
@@ -66,7 +66,7 @@ def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[Verif
 
 
 def take_back_verified(move: PlannedChange, error: InstrumentError) -> NoReturn:
-    """Take back a change that was verified, since its switch contradicts it; raise what says so."""
+    """Roll back a verified change, since its switch contradicts it; always raise."""
     move.crossbar.contradicted()
     _take_back([move], error)
     raise _rolled_back(error) from error
@@ -93,7 +93,7 @@ def _take_back(told: list[PlannedChange], error: BaseException) -> None:
 def not_all_back(
     problems: Sequence[TestbedError], done: Sequence[str], why: str = ""
 ) -> UnsafeError:
-    """Return one error for the switches that could not be brought back; `done` are the others."""
+    """Return one error for the switches that could not be restored; `done` are the others."""
     said = [why] if why else []
     said += [str(problem.args[0]) for problem in problems]
     said += [f"{name} was brought back" for name in sorted(done)]
@@ -102,8 +102,8 @@ def not_all_back(
 
 
 def _rolled_back(error: LabError) -> LabError:
-    """Return the error that says besides that nothing of the change is left."""
-    if not isinstance(error, InstrumentError):  # the light, not the switch, was not as it should
+    """Return the error with the addition that the change was rolled back."""
+    if not isinstance(error, InstrumentError):  # the light was wrong, not the switch
         return LabError(f"{error.args[0]}; the change was rolled back", hint=error.hint)
     said = str(error.args[0]).removeprefix(f"{error.instrument}: ")
     message = f"{said}; the change was rolled back"

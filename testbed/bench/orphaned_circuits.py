@@ -1,4 +1,4 @@
-"""The ports of one switch as a run that is over left them, and their way back."""
+"""The ports of one switch as a dead run left them, and their restoration."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from testbed.fabric.safe import reachable
 
 
 class OrphanedCircuits(Crossbar):
-    """What a run that is over may have changed of one switch."""
+    """The ports of one switch that a dead run may have changed."""
 
     _is_alone = False
 
     def adopt_undo(self, start: State, made: Iterable[tuple[int, int]], *, alone: bool) -> None:
-        """Take over what a run that is over found here, and what it made.
+        """Take over the state that a dead run found here, and the cross-connects it made.
 
-        `alone` says that nobody else can have used this switch since.
+        `alone` says that no other run can have used this switch since.
         """
         self.start, self._is_alone = start, alone
         self._ours.made = {*made, *start.items()}
 
     def bring_back(self, deadline: Deadline) -> list[str]:
-        """Bring what was taken over back to the start, as far as others leave room for it.
+        """Restore the state at the start, as far as foreign circuits allow.
 
-        Where they do not, the safe state of the lab takes its place. Return in words what is
-        otherwise than it was; raise UnsafeError with what is still as the run left it.
+        Where they do not, the safe state of the lab replaces it. Return in words what differs from
+        the start; raise UnsafeError with what is still as the dead run left it.
         """
         present = self._left_behind(deadline)
         goal = reachable(self.start, present, self._ours.of(present), self.ports, self._limits)
-        self._is_doubted = True  # whoever made it is gone, and what was told last may come late
+        self._is_doubted = True  # the last order of the dead run may take effect late
         doubted = Change({}, self._made_besides(goal.target))
         self._go_back(RollbackTarget(goal.target, self.ports, goal.others, doubted), deadline)
         said = {
             "was made by somebody else and is left alone": goal.others,
-            "was there before and cannot be had again": goal.missing,
+            "was there before and cannot be restored": goal.missing,
             "is there instead, as the lab declares it safe": goal.instead,
         }
         return [
@@ -50,7 +50,7 @@ class OrphanedCircuits(Crossbar):
         ]
 
     def _left_behind(self, deadline: Deadline) -> State:
-        """Read back; what cannot be asked is as that run left it, if nobody else had it since."""
+        """Read back; presume the state that the dead run left where a switch cannot be read."""
         try:
             return self._switch.state(deadline)
         except NotKnown as error:
@@ -66,6 +66,6 @@ class OrphanedCircuits(Crossbar):
             return self._switch.state(deadline)
 
     def _made_besides(self, target: State) -> State:
-        """Return what was made here once and is not to stay, as far as it can be at one time."""
+        """Return cross-connects made by the dead run that must go, each port at most once."""
         made = {i: e for i, e in sorted(self._ours.made) if target.get(i) != e}
         return {i: e for e, i in {e: i for i, e in made.items()}.items()}

@@ -1,4 +1,4 @@
-"""What of one switch's state is ours: its ports, and the cross-connects that were made here."""
+"""Ownership of one switch's state: the ports of a plan, and the cross-connects made by this run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CrossPairs = frozenset[tuple[int, int]]
 
 
 class OwnedPorts:
-    """The ports of one switch that a plan uses, and what was adopted or commanded there.
+    """The ports of one switch that a plan uses, and the cross-connects adopted or commanded there.
 
-    A cross-connect that is not in `made` is somebody else's, also on one of our ports.
+    A cross-connect that is not in `made` is foreign, also on one of our ports.
     """
 
     def __init__(self, name: str, ports: frozenset[int], wiring: Wiring) -> None:
@@ -26,11 +26,11 @@ class OwnedPorts:
         self.ports = ports
         self.made: set[tuple[int, int]] = set()
         self.shown: State | None = {}
-        """What the last read-back showed of ours; None when it could not be read."""
+        """Our part of the last read-back; None when it could not be read."""
         self.seen: State | None = None
-        """All that the last look showed; None when it failed."""
+        """The last read-back, of all ports; None when it failed."""
         self.on_unrequested: Callable[[str, CrossPairs], None] = lambda switch, astray: None
-        """Hears at once what the switch made of our commands without being asked."""
+        """Called at once with cross-connects that the switch made instead of those commanded."""
         self._ends = HostEnds(wiring)
         self.senders = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
         self.receivers = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
@@ -38,19 +38,18 @@ class OwnedPorts:
         """
 
     def of(self, state: State) -> dict[int, int]:
-        """Return what of a state was made here."""
+        """Return the cross-connects of a state that were made by this run."""
         return {i: e for i, e in state.items() if (i, e) in self.made}
 
     def on_ports(self, state: State) -> dict[int, int]:
-        """Return what of a state touches our ports, whoever made it."""
+        """Return the cross-connects of a state that touch our ports, ours or foreign."""
         return {i: e for i, e in state.items() if {i, e} & self.ports}
 
     def own(self, state: State, change: Change, applied: Applied) -> None:
-        """Take for ours what our command made without being asked for it, so that it goes again.
+        """Count as ours the cross-connects that our command made by mistake, to remove them later.
 
-        A switch that refused nothing of an ingress and shows it elsewhere was led astray by us; one
-        whose answer was lost may have been restarted or moved by others meanwhile, so of that one
-        nobody knows.
+        They are those of an ingress whose order the switch did not refuse and which it shows at
+        another egress. After a lost answer the cause is unknown: the switch may have restarted.
         """
         astray = frozenset(
             (i, e)
@@ -72,23 +71,23 @@ class OwnedPorts:
 
 
 class ForeignCircuits:
-    """What others had on a switch before our last command, away from our ports."""
+    """The circuits of others on a switch before our last command, away from our ports."""
 
     def __init__(self, ours: OwnedPorts) -> None:
         self.leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: _NONE
-        """Returns the ports that somebody else has leased, who may change them while we do."""
+        """Returns the ports that are leased to others, who may change them at the same time."""
         self._ours = ours
         self._before: State = {}
 
     def note(self, state: State, change: Change) -> None:
-        """Remember what of a state is neither ours, nor on our ports, nor part of a change."""
+        """Remember the circuits of a state that are not ours, on our ports or in a change."""
         ports, made = self._ours.ports | change.ports, self._ours.made
         self._before = {i: e for i, e in state.items() if not {i, e} & ports and (i, e) not in made}
 
     def gone(self, look: Callable[[], State]) -> str:
-        """Return in words what of that went with the command, also where it went elsewhere.
+        """Return in words which of them the command removed or moved; empty for none.
 
-        What seems to be gone is looked at twice more: one of two in a row may be an old answer.
+        A circuit that seems to be gone is read twice more: one answer may be from before.
         """
         seen = self._ours.seen
         if seen is None or self._before.items() <= seen.items():

@@ -1,4 +1,4 @@
-"""What boxes said that they are, once they have answered."""
+"""The identities that boxes report once they have answered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from testbed.schema import Lab
 
 
 class ReportedIdentities:
-    """What the boxes of a lab say that they are, of those that have answered."""
+    """The identities of those boxes of a lab that have answered."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
@@ -21,7 +21,7 @@ class ReportedIdentities:
         self._hosts: dict[str, frozenset[str]] = {}
 
     def instrument(self, name: str, who: Identity) -> None:
-        """Take what an instrument said; raise InstrumentError where another name is the same."""
+        """Add an instrument's answer; raise InstrumentError where two names are the same box."""
         lab, key = self._lab, identities.of_instrument(self._lab, name, who)
         self._instruments[name] = key
         for other, known in self._instruments.items():
@@ -34,19 +34,19 @@ class ReportedIdentities:
                 )
 
     def host(self, name: str, hardware: Iterable[str]) -> None:
-        """Take the hardware addresses of a host's ports."""
+        """Add the hardware addresses of a host's ports."""
         self._hosts[name] = identities.of_hardware(hardware)
 
     def keys_of_host(self, name: str) -> frozenset[str]:
-        """Return what a host is; empty while it has not told."""
+        """Return the identities of a host; empty until it has answered."""
         return self._hosts.get(name, frozenset())
 
     def keys_of_instrument(self, name: str) -> frozenset[str]:
-        """Return what an instrument is; empty while it has not told."""
+        """Return the identity of an instrument; empty until it has answered."""
         return frozenset(filter(None, [self._instruments.get(name, "")]))
 
     def resources(self, held: Resources) -> Resources:
-        """Return what is held of these boxes as what it is by what they said."""
+        """Return the held resources of these boxes under their reported identities."""
         found: set[Resource] = set()
         for name, key in self._instruments.items():
             found |= _known_as(held, boxes_of(self._lab, name), [key] if key else [])
@@ -61,7 +61,7 @@ def _known_as(held: Resources, boxes: Iterable[str], keys: Iterable[str]) -> set
 
 
 def _overlap(lab: Lab, one: str, other: str) -> bool:
-    """Tell whether two names of one box mean the same ports, outlets or channels of it."""
+    """Return whether two names of one box share ports, outlets or channels of it."""
     roles = (lab.switches, lab.power, lab.attenuators, lab.meters)
     is_alike = any(one in role and other in role for role in roles)
     is_alike = is_alike and element(lab, one) == element(lab, other)

@@ -1,8 +1,8 @@
-"""The way back of one switch's ports, and how long they are looked at until that is believed.
+"""Roll back the ports of one switch, and read them until the result is stable.
 
-After a change whose outcome is in doubt its undo is sent whatever the switch shows, and the state
-is read until it has been the same for longer than the switch was seen to lag. Where light is
-measured it must be gone, or there, too. What is not so in the end is an UnsafeError.
+After a change whose outcome is in doubt its undo is sent whatever the read-back shows, and the
+state is read until it has been the same for longer than the switch was seen to lag. Where light is
+measured it must agree, too. Any remaining difference is an UnsafeError.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from testbed.fabric.device import State
 from testbed.record.lease import BACK_LIMIT
 
 REST_LIMIT = 35.0
-"""Seconds in which what a switch shows must have come to rest after that."""
+"""Seconds after that in which the read-back must have become stable."""
 _PAUSES = (0.02, 0.06, 0.18, 0.0)
-"""Seconds after each try to bring ports back."""
+"""Seconds after each attempt to restore ports."""
 _FIRST_LOOK = 0.005
 _LONGEST_LOOK = 0.25
 _BACK_OFF = 1.5
 _RESTLESS = 3
-"""Departures from what was reached after which a read-back is not believed any more."""
+"""Changes away from the reached state after which the read-back counts as unreliable."""
 _LONG = 1.0
-"""Seconds of waiting that are worth a word."""
+"""Seconds of waiting that are announced."""
 _UNREADABLE = "what it shows cannot be read"
 
 
 @dataclass(slots=True)
 class RollbackTarget:
-    """What some ports are to show, besides what others have there, and what was told for it."""
+    """The state that some ports are to show besides foreign circuits, and orders sent for it."""
 
     target: State
     region: frozenset[int]
@@ -45,153 +45,155 @@ class RollbackTarget:
     doubted: Change = field(default_factory=lambda: Change({}, {}))
     """A change that may have been made, whatever the switch shows; its undo is sent once."""
     doubted_at: float | None = None
-    """When that was told; None where nobody knows."""
-    told: dict[int, int] = field(default_factory=dict)
-    taken: dict[int, int] = field(default_factory=dict)
-    """What was told to come, and to go."""
+    """When that was commanded; None where unknown."""
+    added: dict[int, int] = field(default_factory=dict)
+    removed: dict[int, int] = field(default_factory=dict)
+    """Cross-connects that were commanded to be added, and to be removed."""
 
     def missed_by(self, state: State) -> Difference:
-        """Return what is otherwise than it should be."""
+        """Return the difference between the target and a state."""
         shown = {i: e for i, e in state.items() if {i, e} & self.region or self.target.get(i) == e}
         shown = {i: e for i, e in shown.items() if self.others.get(i) != e}
         return Difference.between(self.target, shown)
 
 
 class Rollback:
-    """The way back of one switch."""
+    """Restores the ports of one switch to an earlier state."""
 
     def __init__(
         self,
         ours: OwnedPorts,
         switch: OpticalSwitch,
         verification: Verification,
-        following: ReadBackLag,
+        lag: ReadBackLag,
         clock: WallTime,
     ) -> None:
-        self.tell: Callable[[str], None] = lambda text: None
-        """Hears what is waited for, where that is long."""
+        self.on_wait: Callable[[str], None] = lambda text: None
+        """Called with the reason for a long wait."""
         self.may_move: Callable[[], None] = lambda: None
-        """Raises BusyError, before any order, unless our ports are leased still."""
+        """Raises BusyError, before any order, unless our ports are still leased."""
         self._ours = ours
         self._switch = switch
         self._verification = verification
-        self._lag = following
+        self._lag = lag
         self._clock = clock
-        self._told_at = 0.0
+        self._commanded_at = 0.0
 
-    def go(self, goal: RollbackTarget, deadline: Deadline, *, must_rest: bool) -> None:
-        """Make a goal what its region shows, reading before each try, and verify its light.
+    def go(self, goal: RollbackTarget, deadline: Deadline, *, must_be_stable: bool) -> None:
+        """Restore a target state, reading before each attempt, and verify its light.
 
-        With `must_rest` it is watched until it has stayed so for long enough. Raise UnsafeError
-        when the goal is not reached, or is not known to be.
+        With `must_be_stable` the state is read until it has been stable for long enough. Raise
+        UnsafeError when the target is not reached, or is not known to be.
         """
         self._ours.made |= set(goal.target.items())
-        self._told_at = goal.doubted_at or self._clock.now()
+        self._commanded_at = goal.doubted_at or self._clock.now()
         problem, soon = "", deadline.within(BACK_LIMIT)
         for pause in _PAUSES:
-            problem = self._step(goal, soon)
+            problem = self._attempt(goal, soon)
             if not problem:
                 break
             self._clock.wait(min(pause, soon.left))
-        if must_rest or problem:
-            self._come_to_rest(goal, problem, deadline)
+        if must_be_stable or problem:
+            self._wait_until_stable(goal, problem, deadline)
         self._ours.made = set(goal.target.items())
         self._verify(goal, deadline)
 
-    def _come_to_rest(self, goal: RollbackTarget, problem: str, deadline: Deadline) -> None:
-        """Look until the goal has been shown for longer than the switch was seen to lag."""
+    def _wait_until_stable(self, goal: RollbackTarget, problem: str, deadline: Deadline) -> None:
+        """Read until the target has been shown for longer than the switch was seen to lag."""
         pause, departures = _FIRST_LOOK, 0
         since = looked = self._clock.now()
         unread = len(_PAUSES) + 1 if self._ours.seen is None else 0
         if not unread:
-            self._tell_patience()
-        # What counts is when it was read last: a busy machine takes its time before and after.
+            self._announce_wait()
+        # The time of the last read counts: a busy machine delays what is before and after it.
         while problem or looked - since <= self._lag.patience:
             is_late = looked - since > self._lag.patience or deadline.passed
             if is_late or unread > len(_PAUSES) or departures > _RESTLESS:
-                raise self._not_back(problem, departures)
+                raise self._failure(problem, departures)
             self._clock.wait(min(pause, deadline.left))
             pause = min(_BACK_OFF * pause, _LONGEST_LOOK)
             looked = self._clock.now()
-            before, problem = problem, self._look(goal, deadline)
+            before, problem = problem, self._read(goal, deadline)
             unread = unread + 1 if self._ours.seen is None else 0
             if unread or bool(problem) == bool(before):
                 continue
-            self._lag.saw(self._clock.now() - self._told_at)
+            self._lag.saw(self._clock.now() - self._commanded_at)
             since, pause = self._clock.now(), _FIRST_LOOK
             looked = since
-            if problem:  # what came late goes again
+            if problem:  # a late effect: remove it again
                 departures += 1
-                problem = self._step(goal, deadline)
+                problem = self._attempt(goal, deadline)
 
-    def _tell_patience(self) -> None:
+    def _announce_wait(self) -> None:
         if (seconds := self._lag.patience) >= _LONG:
-            self.tell(
-                f"{self._ours.name}: seeing for {seconds:.0f} s whether what it shows stays so, as "
-                "it may be late"
+            self.on_wait(
+                f"{self._ours.name}: reading for {seconds:.0f} s whether its state is stable, as "
+                "the read-back may be late"
             )
 
-    def _not_back(self, problem: str, departures: int) -> UnsafeError:
+    def _failure(self, problem: str, departures: int) -> UnsafeError:
         if departures > _RESTLESS:
-            problem = "what it shows changes again and again, and nobody knows what is so"
+            problem = "its read-back changes again and again, so its state is unknown"
         elif not problem:
-            problem = "there was no time to see whether what it shows stays so"
+            problem = "there was no time to see whether its read-back is stable"
         return UnsafeError(
             f"{self._ours.name} could not be brought back: {problem}",
             hint=f"look at it with `{typed('switch', self._ours.name, 'show')}`",
         )
 
-    def _look(self, goal: RollbackTarget, deadline: Deadline) -> str:
-        """Read; return what is still wrong with a goal, or an empty string."""
+    def _read(self, goal: RollbackTarget, deadline: Deadline) -> str:
+        """Read; return what still differs from a target, or an empty string."""
         try:
-            return self._judged(goal, self._switch.state(deadline))
+            return self._remaining(goal, self._switch.state(deadline))
         except LabError as error:
-            return self._unread(error)
+            return self._unreadable(error)
 
-    def _step(self, goal: RollbackTarget, deadline: Deadline) -> str:
-        """Go once towards a goal; return what is still wrong with it, or an empty string."""
+    def _attempt(self, goal: RollbackTarget, deadline: Deadline) -> str:
+        """Attempt once to restore a target; return what still differs, or an empty string."""
         trouble = ""
         try:
             present = self._switch.state(deadline)
             try:
-                if back := self._undoing(goal, self._planned(present, goal.target), present):
-                    present = self._told(goal, present, back, deadline)
-            except BusyError as error:  # it is not ours to touch any more: no look would help
-                raise self._not_back(f"{error}; {self._judged(goal, present)}", 0) from error
+                if back := self._with_doubted_undo(
+                    goal, self._planned(present, goal.target), present
+                ):
+                    present = self._commanded(goal, present, back, deadline)
+            except BusyError as error:  # the lease is lost: another read would not help
+                raise self._failure(f"{error}; {self._remaining(goal, present)}", 0) from error
             except (TestbedError, ValueError) as error:
                 trouble = f"{error}; "
                 present = self._switch.state(deadline)
         except LabError as error:
-            return trouble + self._unread(error)
-        left = self._judged(goal, present)
+            return trouble + self._unreadable(error)
+        left = self._remaining(goal, present)
         return f"{trouble}{left}" if left else ""
 
-    def _told(
+    def _commanded(
         self, goal: RollbackTarget, present: State, back: Change, deadline: Deadline
     ) -> State:
-        """Tell the switch a change, and return what it shows then."""
+        """Send a change to the switch, and return its read-back."""
         self.may_move()
-        goal.told |= back.adds
-        goal.taken |= back.removes
+        goal.added |= back.adds
+        goal.removed |= back.removes
         if not goal.doubted:
-            self._told_at = self._clock.now()
+            self._commanded_at = self._clock.now()
         applied = self._switch.apply(back, deadline)
         goal.doubted = Change({}, {})
         self._ours.own(present, back, applied)
         self._lag.compare(present, back, applied)
         return applied.state
 
-    def _judged(self, goal: RollbackTarget, present: State) -> str:
+    def _remaining(self, goal: RollbackTarget, present: State) -> str:
         self._ours.seen, self._ours.shown = present, self._ours.of(present)
         left = goal.missed_by(present)
         return f"it shows {left}" if left else ""
 
-    def _unread(self, error: LabError) -> str:
+    def _unreadable(self, error: LabError) -> str:
         self._ours.seen = self._ours.shown = None
         return f"{_UNREADABLE}: {error}"
 
     def _planned(self, present: State, target: State) -> Change:
-        """Plan the way to a state, or to as much of it as nobody else is in the way of."""
+        """Plan the change to a state, without the part that foreign circuits block."""
         ours, can = self._ours, self._switch.capabilities
         ports = ours.ports | {*target, *target.values()}
         try:
@@ -201,17 +203,17 @@ class Rollback:
             free = {i: e for i, e in target.items() if not {i, e} & blocked}
             return plan_change(present, free, ours.of(present), ports, can)
 
-    def _undoing(self, goal: RollbackTarget, back: Change, present: State) -> Change:
-        """Add to a way back what undoes the change in doubt, though the switch shows none of it.
+    def _with_doubted_undo(self, goal: RollbackTarget, back: Change, present: State) -> Change:
+        """Add to a rollback the undo of the change in doubt, though the read-back shows none of it.
 
-        A switch that goes from one position to another, or sets all its cells, needs no more than
-        the way back.
+        A switch that moves from one position to another, or sets all its cells, needs only the
+        rollback itself.
         """
         can, doubted = self._switch.capabilities, goal.doubted
         if can.positions or can.mesh is not None or not doubted:
             return back
         theirs = {p for pair in present.items() - self._ours.made for p in pair}
-        # An order names no port twice: where light goes elsewhere now, that is what must go.
+        # An order names no port twice: where light goes elsewhere now, that is removed instead.
         elsewhere = theirs | {*back.removes, *back.removes.values()}
         gone = {
             i: e
@@ -226,10 +228,10 @@ class Rollback:
         return Change({**gone, **back.removes}, {**again, **back.adds}, back.disturbs)
 
     def _verify(self, goal: RollbackTarget, deadline: Deadline) -> None:
-        """See that what was told to come is in order and lit, and that what was to go is dark."""
-        gone = {i: e for i, e in goal.taken.items() if goal.target.get(i) != e}
+        """Verify that commanded circuits are in order and lit, and removed ones dark."""
+        gone = {i: e for i, e in goal.removed.items() if goal.target.get(i) != e}
         try:
-            self._verification.verify(Change(gone, goal.told), self._ours.shown or {}, deadline)
+            self._verification.verify(Change(gone, goal.added), self._ours.shown or {}, deadline)
         except InstrumentError as error:
             raise UnsafeError(
                 f"{self._ours.name} was brought back, but {error}",

@@ -77,7 +77,7 @@ class SshFarEnd(FarEnd, Protocol):
     """
 
     def admits(self, user: str, password: str | None) -> bool:
-        """Tell whether a user may log in; `password` is None for a key that the server knows."""
+        """Return whether a user may log in; `password` is None for a key that the server knows."""
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ def probe(
     found, file = _lab(lab, set_, twin)
     if switch not in found.switches:
         hint = nearest(switch, list(found.switches))
-        raise UsageError(f"{switch!r} is no switch of lab {found.lab}", hint=hint)
+        raise UsageError(f"{switch!r} is not a switch of lab {found.lab}", hint=hint)
     if twin:
         return inside_twin(twin, found, file, set_)
     card = _probed(found, switch, _numbers(ports), results, set_)

@@ -72,7 +72,7 @@ def _on(number: int, action: Callable[[int], None]) -> None:
 
 
 def _is_unheard(frame: FrameType | None) -> bool:
-    """Tell whether an exception raised here would be printed and forgotten: within that hook."""
+    """Return whether an exception raised here would be printed and forgotten: within that hook."""
     while frame and frame.f_code is not _leave_all_the_same.__code__:
         frame = frame.f_back
     return frame is not None

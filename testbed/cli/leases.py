@@ -112,7 +112,7 @@ def _seconds(text: str) -> float:
     except ValueError as error:
         raise UsageError(f"--for: {error}") from error
     if not 0 < seconds <= _LONGEST:
-        raise UsageError(f"--for: {text!r} is no time to come, or more than 90 days")
+        raise UsageError(f"--for: {text!r} is not a duration between 0 and 90 days")
     return seconds
 
 

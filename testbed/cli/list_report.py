@@ -80,7 +80,7 @@ def _files(what: str) -> list[dict[str, Any]]:
     sort = EXPERIMENTS if what == "experiments" else LABS
     found = places(sort)
     if not found:
-        raise UsageError(f"there is no directory {sort!r} here, above, or beside this code")
+        raise UsageError(f"there is not a directory {sort!r} here, above, or beside this code")
     rows: list[dict[str, Any]] = []
     for path in sorted(found[0].glob("*.yaml")):
         try:

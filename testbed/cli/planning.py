@@ -40,7 +40,7 @@ _IN_PLACE = ("attenuate", "dark-circuit")
 
 
 def _can_recover(experiment: Experiment) -> bool:
-    """Tell whether something is broken that ends, or that the same hosts or a spare get over."""
+    """Return whether something is broken that ends, or that the same hosts or a spare get over."""
     fault = next(iter(experiment.faults), None)
     if fault is None or kind("faults", fault.kind).role:
         return False

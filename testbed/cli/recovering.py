@@ -109,7 +109,7 @@ def _chosen(
     from testbed.run.dead_runs import owing_runs
 
     if results != RESULTS and not is_directory(results):
-        raise UsageError(f"{results} is no directory", hint="name it with --results")
+        raise UsageError(f"{results} is not a directory", hint="name it with --results")
     known = load_lab(lab_file(lab)) if lab else None
     leases = leases_of(known)
     if not names:  # one that recovered a run may have been killed before it gave all back
@@ -128,7 +128,7 @@ def _chosen(
 
 
 def _is_elsewhere(dead: DeadRun, known: Lab | None) -> bool:
-    """Tell whether a run was on another lab than the one named, or outside this twin."""
+    """Return whether a run was on another lab than the one named, or outside this twin."""
     here = os.environ.get(IDENTITY_VARIABLE, dead.twin)
     return (known is not None and dead.lab_name != known.lab) or dead.twin != here
 

@@ -112,7 +112,7 @@ def flushed(code: int) -> int:
 
 
 def is_read(stream: TextIO) -> bool:
-    """Tell whether a stream may still have a reader."""
+    """Return whether a stream may still have a reader."""
     poll = select.poll()
     try:
         poll.register(stream, 0)

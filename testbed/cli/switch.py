@@ -89,7 +89,8 @@ def switch(
     found = load_lab(file, theirs)
     if name not in found.switches:
         raise UsageError(
-            f"{name!r} is no switch of lab {found.lab}", hint="known: " + ", ".join(found.switches)
+            f"{name!r} is not a switch of lab {found.lab}",
+            hint="known: " + ", ".join(found.switches),
         )
     circuits = _circuits(found, name, action, what or [])
     if twin:
@@ -98,7 +99,7 @@ def switch(
     from testbed.cli.record import passing_record
     from testbed.record.journal import has_promised
 
-    with open_manual_switch(found, name, leases_of(found), force=force, tell=_say) as box:
+    with open_manual_switch(found, name, leases_of(found), force=force, on_wait=_say) as box:
         if action == "watch":
             _watch(box, seconds, json)
         elif action == "plan":

@@ -187,7 +187,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
 
 
 def is_inside_twin(lab: Lab) -> bool:
-    """Tell whether this process is in a twin; raise UsageError when that is one of another lab."""
+    """Return whether this process is in a twin; raise UsageError when that is one of another lab."""
     if TWIN_VARIABLE not in os.environ:
         return False
     _check_lab(ask({"do": "describe"})["lab"], lab)

@@ -31,7 +31,7 @@ class Pair:
 
     @property
     def is_home(self) -> bool:
-        """Tell whether this is the lab that the experiment names: its claims are about that one."""
+        """Return whether this is the lab that the experiment names: its claims are about that one."""
         return self.experiment.lab in (None, self.lab.lab)
 
 
@@ -46,7 +46,7 @@ class Excluded:
 
     @property
     def is_misfit(self) -> bool:
-        """Tell whether nothing is wrong but that the lab is another than the experiment needs."""
+        """Return whether nothing is wrong but that the lab is another than the experiment needs."""
         return not self.broken and self.lab != ANY_LAB
 
     @property

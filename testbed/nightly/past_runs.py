@@ -41,7 +41,7 @@ class PastRun:
     texts: tuple[str, str]
 
     def is_of(self, pair: Pair) -> bool:
-        """Tell whether it ran these two files, as they are now."""
+        """Return whether it ran these two files, as they are now."""
         texts = pair.experiment.source.text, pair.lab.source.text
         return (self.experiment, self.lab) == pair.key and self.texts == texts
 

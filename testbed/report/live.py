@@ -158,5 +158,5 @@ class _PlainLines(Thread):
 
 
 def _wants_picture(console: Console) -> bool:
-    """Tell whether somebody looks at a terminal that can draw."""
+    """Return whether somebody looks at a terminal that can draw."""
     return console.is_terminal and not console.is_dumb_terminal and not os.environ.get("CI")

@@ -217,7 +217,7 @@ class Progress:
 
     @property
     def is_disturbed(self) -> bool:
-        """Tell whether a fault was injected that the job has not come back from."""
+        """Return whether a fault was injected that the job has not come back from."""
         return bool(self.disturbed) and self.disturbed[-1][1] is None
 
     @property
@@ -228,5 +228,5 @@ class Progress:
 
 
 def _answers_signal(event: Event) -> bool:
-    """Tell whether an event says what a signal does to the run."""
+    """Return whether an event says what a signal does to the run."""
     return event.kind == "note" and event.subject in signal.Signals.__members__

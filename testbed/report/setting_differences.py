@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def is_wiring(self) -> bool:
-        """Tell whether it says where something stands or is plugged in."""
+        """Return whether it says where something stands or is plugged in."""
         return bool(_WIRING.fullmatch(self.key))
 
 

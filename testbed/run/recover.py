@@ -13,8 +13,9 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
-from testbed.bench.bench import Bench, run_parallel
+from testbed.bench.bench import Bench
 from testbed.bench.instrument_factory import opening_seconds
+from testbed.bench.parallel import run_parallel
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.events import Subscriber

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from testbed.bench.bench import run_parallel
+from testbed.bench.parallel import run_parallel
 from testbed.clock import Deadline, now
 from testbed.collectives.cost import Links
 from testbed.errors import HostError, LabError

@@ -65,7 +65,9 @@ def _amount(text: str) -> tuple[float, Dimension | None]:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{text!r} is no number and no quantity; write '1 s', '95 %' or '20'")
+        raise ValueError(
+            f"{text!r} is neither a number nor a quantity; write '1 s', '95 %' or '20'"
+        )
     return value, None
 
 

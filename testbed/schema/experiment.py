@@ -43,7 +43,7 @@ class Target:
             return cls("rank", rank=int(match[1]))
         match = re.fullmatch(r"([\w-]+)(?:\.([\w-]+))?", text, re.ASCII)
         if match is None:
-            raise ValueError(f"{text!r} is no target; write 'random', 'rank 2', 'h0' or 'h0.p1'")
+            raise ValueError(f"{text!r} is not a target; write 'random', 'rank 2', 'h0' or 'h0.p1'")
         host, port = match.groups()
         return cls("port", host=host, port=port) if port else cls("host", host=host)
 
@@ -219,7 +219,9 @@ class Experiment(Document):
                 yield Problem(("faults", index), "it names no job, and there are several", hint)
             elif fault.job and fault.job not in self.jobs:
                 hint = nearest(fault.job, list(self.jobs))
-                yield Problem(("faults", index, "job"), f"{fault.job!r} is no job here", hint)
+                yield Problem(
+                    ("faults", index, "job"), f"{fault.job!r} is not a job of this experiment", hint
+                )
 
     def _check_problems(self) -> Iterator[Problem]:
         arms, names = [arm.name for arm in self.arms()], self.arm_names()
@@ -232,11 +234,18 @@ class Experiment(Document):
                 hint = f"write '{arms[0]}.{metric}'"
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
             if arm not in names:
-                yield Problem(("checks", key), f"{arm!r} is no arm here", nearest(arm, arms), True)
+                yield Problem(
+                    ("checks", key),
+                    f"{arm!r} is not an arm of this experiment",
+                    nearest(arm, arms),
+                    True,
+                )
             other = (statistics.same_as or "").rpartition(".")[0]
             if other not in names:
                 hint = nearest(other, arms)
-                yield Problem(("checks", key, "same_as"), f"{other!r} is no arm here", hint)
+                yield Problem(
+                    ("checks", key, "same_as"), f"{other!r} is not an arm of this experiment", hint
+                )
             if not statistics.conditions() and not other:
                 yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
 

@@ -114,7 +114,7 @@ def _members(key: str, match: re.Match[str], size: int) -> Iterator[tuple[str, i
     first, last = int(match["first"]), int(match["last"])
     problem = ""
     if last < first:
-        problem = f"{first}-{last} is no range of numbers"
+        problem = f"{first}-{last} is not a range of numbers"
     elif (last - first + 1) * size > MAX_VALUES:
         problem = f"this makes more than {MAX_VALUES} keys and values"
     if problem:

@@ -145,7 +145,7 @@ class Lab(Document):
         return {name: host.ports_on("circuit") for name, host in self.hosts.items()}
 
     def permits(self, fault: str, host: str) -> bool:
-        """Tell whether a kind of fault may be injected on a host."""
+        """Return whether a kind of fault may be injected on a host."""
         narrowed = self.hosts[host].allow
         return fault in self.allow and (narrowed is None or fault in narrowed)
 
@@ -232,7 +232,7 @@ class Lab(Document):
                 yield Problem(steps, f"{end} is on no packet switch of this lab", hint)
             elif end.number not in self.packet_switches[end.switch].ports:
                 hint = f"add it to packet_switches.{end.switch}.ports"
-                yield Problem(steps, f"{end} is none of the packet switch's ports", hint)
+                yield Problem(steps, f"{end} is not one of the packet switch's ports", hint)
         yield from self._repeats(plugs, "is plugged in twice")
 
     def _fibre_end_problems(self, steps: Steps, end: SwitchPort) -> Iterator[Problem]:
@@ -244,7 +244,7 @@ class Lab(Document):
             hint = f"add it to switches.{end.switch}.ports"
             if not has_port(switch, end.number):
                 hint = f"a {switch.driver} of this size has no such port"
-            yield Problem(steps, f"{end} is none of the switch's ports", hint)
+            yield Problem(steps, f"{end} is not one of the switch's ports", hint)
         elif end.number in self.switches[end.switch].protected:
             hint = f"see switches.{end.switch}.protected"
             yield Problem(steps, f"{end} is protected and can never be touched", hint)
@@ -279,7 +279,9 @@ class Lab(Document):
         for name in self.twin.cards:
             if name not in self.switches:
                 hint = nearest(name, list(self.switches))
-                yield Problem(("twin", "cards", name), f"{name!r} is no switch here", hint, True)
+                yield Problem(
+                    ("twin", "cards", name), f"{name!r} is not a switch of this lab", hint, True
+                )
         if "sensitivity" in self.twin.model_fields_set:
             yield from sensitivity_problems(self.twin.sensitivity, self._ports_with_steps())
 

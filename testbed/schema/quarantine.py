@@ -23,7 +23,7 @@ def _day(text: str) -> date:
             raise ValueError
         return date.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no date; write it as '2026-12-24'") from None
+        raise ValueError(f"{text!r} is not a date; write it as '2026-12-24'") from None
 
 
 class Quarantine(Checked):
@@ -63,7 +63,7 @@ def quarantine_problems(lab: Lab) -> Iterator[Problem]:
             around, dot, _ = entry.what.partition(".")
             beside = {k for k in known if k.startswith(around + dot)} if dot else set(lab.hosts)
             hint = nearest(entry.what, sorted(beside or lab.hosts))
-            yield Problem(steps, f"{entry.what} is no host and no port of this lab", hint)
+            yield Problem(steps, f"{entry.what} is neither a host nor a port of this lab", hint)
         elif entry.what in seen:
             yield Problem(steps, f"{entry.what} is in quarantine twice")
         seen.add(entry.what)

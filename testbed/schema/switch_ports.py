@@ -53,7 +53,7 @@ def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
 
 
 def has_one_side(switch: Switch) -> bool:
-    """Tell whether a switch joins any two of its ports, as the driver's options in the file say."""
+    """Return whether a switch joins any two of its ports, as the driver's options in the file say."""
     return _one_side(switch) > 0
 
 
@@ -75,14 +75,14 @@ def _counted(switch: Switch) -> tuple[int, int]:
 
 
 def has_port(switch: Switch, number: int) -> bool:
-    """Tell whether a switch may have a port, as far as the driver's options in the file say."""
+    """Return whether a switch may have a port, as far as the driver's options in the file say."""
     inputs, outputs = _counted(switch)
     last = _one_side(switch) or (inputs + outputs if inputs and outputs else number)
     return number <= last
 
 
 def has_outlet(unit: PowerUnit, outlet: str) -> bool:
-    """Tell whether a power unit may have an outlet, as far as its options in the file say."""
+    """Return whether a power unit may have an outlet, as far as its options in the file say."""
     count = kind("drivers", unit.driver).outlets
     last = count(unit.options) if count else 0
     return not last or outlet in map(str, range(1, last + 1))
@@ -185,7 +185,7 @@ def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> 
         steps: Steps = ("switches", name, "keep_alive")
         for number in sorted(switch.keep_alive - switch.usable):
             hint = f"only ports that may be moved can lose their light: {name}.ports"
-            yield Problem(steps, f"{number} is none of the ports that may be used", hint)
+            yield Problem(steps, f"{number} is not one of the ports that may be used", hint)
         for number in sorted(switch.keep_alive):
             if SwitchPort(name, number) in inwards:
                 hint = "name the port that the light leaves by"
@@ -198,7 +198,7 @@ def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
         steps: Steps = ("switches", name, "safe", str(ingress))
         for number in sorted({ingress, egress} - switch.usable):
             hint = f"see switches.{name}.ports and .protected"
-            yield Problem(steps, f"{number} is none of the ports that may be used", hint)
+            yield Problem(steps, f"{number} is not one of the ports that may be used", hint)
         if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
             yield Problem(steps, f"port {egress} is in it twice", "a port has one place to rest")
 

@@ -202,7 +202,7 @@ def _other_than_a_host(address: IPv4Interface) -> str:
 def _lit_port(text: str) -> SwitchPort:
     port = SwitchPort.parse(text)
     if not 1 <= port.number <= MAX_PORT:
-        raise ValueError(f"{text!r} is no switch port: their numbers are 1 to {MAX_PORT}")
+        raise ValueError(f"{text!r} is not a switch port: their numbers are 1 to {MAX_PORT}")
     return port
 
 

@@ -1,7 +1,7 @@
 """Plain data to frozen models, and what is wrong with it in words.
 
 Every model of this room is closed: a key nobody knows is an error. Data goes through pydantic as
-JSON in strict mode, where lists may become tuples but `"4"` is no number and `1` is no boolean.
+JSON in strict mode, where lists may become tuples but `"4"` is not a number and `1` is no boolean.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _flat(steps: Steps, hidden: str) -> Steps:
 
 
 def _is_misspelt(missing: Steps, unknown: Mapping[Steps, list[str]]) -> bool:
-    """Tell whether a missing key is there with another spelling: that is one problem, not two."""
+    """Return whether a missing key is there with another spelling: that is one problem, not two."""
     beside = unknown.get(missing[:-1], ())
     return bool(difflib.get_close_matches(str(missing[-1]), beside, n=1))
 

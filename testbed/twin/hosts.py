@@ -34,7 +34,7 @@ class VirtualHost:
 
     @property
     def on(self) -> bool:
-        """Tell whether the host has power."""
+        """Return whether the host has power."""
         return self.pid is not None
 
 
@@ -71,7 +71,7 @@ class VirtualHosts:
         self._boots = Lock()  # the zygote serves one at a time
 
     def is_on(self, name: str) -> bool:
-        """Tell whether a host has power."""
+        """Return whether a host has power."""
         return self._hosts[name].on
 
     def pid(self, name: str) -> int:

@@ -78,7 +78,7 @@ class Light:
         """Called, with no lock held, when a host has begun to send light."""
 
     def emits(self, host: str) -> bool:
-        """Tell whether a host sends light."""
+        """Return whether a host sends light."""
         return host in self._powered
 
     def delay_by(self, loss_of_signal: float, link_up: float) -> None:

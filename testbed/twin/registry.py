@@ -128,7 +128,7 @@ def _place() -> Path:
         found = place.lstat()
         if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode) or found.st_mode & 0o022:
             raise UsageError(
-                f"{place} is no directory that you alone may write to",
+                f"{place} is not a directory that only you may write to",
                 hint="remove it, or set XDG_RUNTIME_DIR to a directory of your own",
             )
     return place

@@ -62,7 +62,7 @@ class Agreement:
 
     @property
     def whole(self) -> bool:
-        """Tell whether every exchange agreed."""
+        """Return whether every exchange agreed."""
         return self.first is None
 
     def to_json(self) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.bench import ssh
-from testbed.bench.bench import run_parallel
 from testbed.bench.instrument_factory import make_instrument
+from testbed.bench.parallel import run_parallel
 from testbed.clock import Deadline
 from testbed.errors import HostError
 from testbed.record.leases import Leases

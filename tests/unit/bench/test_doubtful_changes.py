@@ -113,7 +113,7 @@ def test_what_never_comes_to_rest_is_not_called_rolled_back(box):
     change(box, {1: 7})
     move = PlannedChange(box.crossbar, *box.crossbar.plan({2: 8}, box.soon()))
     box.far_end.fault("flap", delay=1000.0)
-    with pytest.raises(UnsafeError, match="changes again and again, and nobody knows what is so"):
+    with pytest.raises(UnsafeError, match="changes again and again, so its state is unknown"):
         change_all([move], box.soon())
     assert truth(box) == {1: 7}
 

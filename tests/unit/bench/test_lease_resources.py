@@ -93,7 +93,7 @@ def test_a_person_names_hosts_boxes_ports_and_outlets(lab):
         ("osc.1", "did you mean 'ocs'"),
         ("ocs.17", "has no '17'"),
         ("pdu.9", "has no '9'"),
-        ("h0.p0", "is nothing that can be leased"),
+        ("h0.p0", "is not a host, instrument, port or outlet"),
         ("ocs.", "has no ''"),
         ("ocs.15-18", "has no '17'"),
         ("ocs.0-3", "has no '0'"),

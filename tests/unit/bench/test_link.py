@@ -173,7 +173,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
 @pytest.mark.parametrize(
     ("noise", "reason"),
     [
-        (b"Welcome to h0!\n", "its agent said b'Welcome to h0!"),
+        (b"Welcome to h0!\n", "its agent sent b'Welcome to h0!"),
         (b"\0\0\0\x02[]", "no JSON object"),
         (encode({"re": 99, "ok": {}}), "question 99, which is not open"),
     ],
@@ -194,7 +194,7 @@ def test_an_agent_that_is_silent_for_too_long_is_lost(line):
     link, ears, far = line
     future = link.post("start")
     link.keep_alive(0.1)
-    assert ears.wait_for("lost")["reason"] == "it said nothing for 0.1 s"
+    assert ears.wait_for("lost")["reason"] == "it was silent for 0.1 s"
     with pytest.raises(HostError, match="it said nothing"):
         future.result(10)
     said = {far.question()["do"] for _ in range(3)}

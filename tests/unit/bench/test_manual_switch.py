@@ -203,7 +203,7 @@ def test_all_that_was_said_to_the_switch_is_in_the_record_from_the_first_questio
 
 
 def test_a_protected_port_is_not_moved_by_hand_either(hand):
-    with pytest.raises(UsageError, match="port 3 is none of those that lab bench lets be used"):
+    with pytest.raises(UsageError, match="port 3 is not one of those that lab bench permits"):
         hand.connect("3", "11")
 
 
@@ -214,7 +214,7 @@ def test_a_protected_port_is_not_moved_by_hand_either(hand):
         (("4",), r"it has two ends, not 1"),
         (("4", "11", "12"), r"it has two ends, not 3"),
         (("4", "h1.p0"), r"'4' is not a host port"),
-        (("17", "11"), r"port 17 is none of those that lab bench lets be used"),
+        (("17", "11"), r"port 17 is not one of those that lab bench permits"),
     ],
 )
 def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words):

@@ -21,7 +21,7 @@ MISUSES = [
     ("lock h0 --lab rack --for 2h --reason a\x1b[2Jb", r"'a\x1b[2Jb' is not a sentence"),
     ("twin up quad --name new", "'new' means a twin of the command's own"),
     ("lock h0 --for 2h --reason x", "no lab is named"),
-    ("lock h9 --lab rack --for 2h --reason x", "'h9' is nothing that can be leased"),
+    ("lock h9 --lab rack --for 2h --reason x", "'h9' is not a host, instrument, port or outlet"),
     ("unlock ocs.99 --lab rack", "ocs has no '99'"),
     ("twin fault rack ocs", "Missing argument"),
     ("twin fault rack ocs silent --probability 7", "--probability"),

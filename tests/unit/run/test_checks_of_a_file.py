@@ -261,4 +261,7 @@ def test_an_arm_of_a_matrix_can_be_compared_with_though_its_name_has_dots(refusa
     check = "jobs.main.batch=1.digest: {same_as: jobs.main.batch=2.digest}"
     assert refusals(job, check, rest) == []
     (found,) = refusals(job, check.replace("=2.", "=3."), rest)
-    assert "'jobs.main.batch=3' is no arm here; did you mean 'jobs.main.batch=" in found
+    assert (
+        "'jobs.main.batch=3' is not an arm of this experiment; did you mean 'jobs.main.batch="
+        in found
+    )

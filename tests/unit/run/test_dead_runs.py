@@ -285,7 +285,7 @@ def test_a_run_that_was_killed_before_its_first_promise_is_told_to_be_over(kille
 
 def test_results_that_are_not_there_are_not_results_in_which_nothing_is_left(killed, capsys):
     code, out, err = command(capsys, "--results", "elsewhere")
-    assert (code, out) == (2, "") and "elsewhere is no directory" in err
+    assert (code, out) == (2, "") and "elsewhere is not a directory" in err
 
 
 def test_a_run_that_is_named_with_another_lab_is_refused(killed, tmp_path, capsys):

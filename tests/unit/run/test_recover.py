@@ -255,7 +255,7 @@ def test_a_host_that_does_not_answer_costs_no_other_host(run):
     assert run.recover() == 6
     assert all(is_gone(pid) for pid in processes)
     assert run.promised() == ["agent"]
-    assert "h9 is no host of the lab" in run.left()[0]
+    assert "h9 is not a host of the lab" in run.left()[0]
 
 
 # --- whose it is -----------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_no_secret_is_in_anything_printed(lab, monkeypatch):
         (
             "rx: ocs.19",
             "rx: ocs.33",
-            "15:66: hosts.h1.ports.p0.rx: ocs.33 is none of the switch's ports; add it to switche",
+            "15:66: hosts.h1.ports.p0.rx: ocs.33 is not one of the switch's ports; add it to swi",
         ),
         (
             "rx: ocs.19",

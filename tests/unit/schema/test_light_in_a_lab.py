@@ -59,7 +59,7 @@ def test_a_lab_holds_what_its_file_says_of_light(read):
         ("{1: ocs.1, 2", "{0: ocs.1, 2", "voa.fibres.0: '0' is not the number of a channel, as 1"),
         ("{1: ocs.1, 2", "{a: ocs.1, 2", "voa.fibres.a: 'a' is not the number of a channel"),
         ("2: ocs.6}", "2: osc.6}", "voa.fibres.2: osc.6 is on no switch of this lab; did you mean"),
-        ("2: ocs.6}", "2: ocs.9}", "voa.fibres.2: ocs.9 is none of the switch's ports"),
+        ("2: ocs.6}", "2: ocs.9}", "voa.fibres.2: ocs.9 is not one of the switch's ports"),
         (
             "2: ocs.6}",
             "2: ocs.1}",
