@@ -21,19 +21,19 @@ class Place:
 _here = Place()
 
 
-def stand(**said: str) -> None:
+def set_context(**said: str) -> None:
     """Remember what this process was told: `lab`, `twin`, `results`."""
     global _here
     _here = replace(_here, **said)
 
 
-def forget() -> None:
+def clear_context() -> None:
     """Forget what was told: the next command line begins."""
     global _here
     _here = Place()
 
 
-def is_known() -> bool:
+def has_context() -> bool:
     """Return whether this process was told a lab or a twin."""
     return bool(_here.lab or _here.twin)
 

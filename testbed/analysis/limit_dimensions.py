@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.analysis.metric_definitions import DIMENSIONS, Meaning
+from testbed.analysis.metric_definitions import DIMENSIONS, MetricDefinition
 from testbed.schema import Condition, Statistic
 from testbed.units import FREQUENCY, LOSS, POWER, SHARE, Dimension
 
@@ -10,7 +10,9 @@ NEAR = "near_prediction"
 _KINDS = {SHARE: "a percentage"}
 
 
-def misfit(metric: str, meaning: Meaning, statistic: Statistic, limit: Condition) -> str:
+def dimension_mismatch(
+    metric: str, meaning: MetricDefinition, statistic: Statistic, limit: Condition
+) -> str:
     """Return why a limit says nothing about a metric, or nothing where it can be meant."""
     if not meaning.unit:
         return f"{metric} is text, which only `same_as` compares"

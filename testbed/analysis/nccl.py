@@ -172,7 +172,7 @@ def known_redop(word: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class RowChecker:
     """Who holds the numbers of a row against each other, knowing what ran on how many ranks."""
 
     collective: str

@@ -7,10 +7,10 @@ from typing import Any
 
 from testbed.analysis.nccl import (
     Figures,
-    Judge,
     Output,
     Printed,
     Row,
+    RowChecker,
     UnreadableOutput,
     collective_of,
     known_redop,
@@ -71,7 +71,7 @@ def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> Output:
     for one in found:
         if (collective_of(_word(one["name"])), _rccl_ranks(one)) != (collective, ranks):
             raise ValueError("its rows are of different collectives")
-        judge, size = Judge(collective, ranks), whole_number(one["size"])
+        judge, size = RowChecker(collective, ranks), whole_number(one["size"])
         figures = _rccl_figures(one)
         judge.check(size, figures)
         name = _HALVES[whole_number(one["inPlace"])]

@@ -10,7 +10,7 @@ from testbed.events import Event
 
 
 @dataclass(slots=True)
-class Undone:
+class UndoStep:
     """One step: what it was about, and what went wrong or an empty string."""
 
     what: str
@@ -20,14 +20,14 @@ class Undone:
 
 
 @dataclass(slots=True)
-class Recovered:
+class RecoverAttempt:
     """One `recover` of a run. One that was itself killed has no exit code."""
 
     at: str
     """When it began, UTC."""
     promises: Sequence[str]
     """What the journal still promised."""
-    steps: list[Undone] = field(default_factory=list)
+    steps: list[UndoStep] = field(default_factory=list)
     left: Sequence[str] = ()
     """What is still changed, or did not answer."""
     exit_code: int | None = None
@@ -44,21 +44,21 @@ class Recovered:
         }
 
 
-def recoveries(events: Sequence[Event]) -> list[Recovered]:
+def recoveries(events: Sequence[Event]) -> list[RecoverAttempt]:
     """Return every `recover` in the events of a run, in their order."""
-    found: list[Recovered] = []
+    found: list[RecoverAttempt] = []
     for event in events:
         if event.kind == "recover.begin":
-            found.append(Recovered(event.data["utc"], event.data["promises"]))
+            found.append(RecoverAttempt(event.data["utc"], event.data["promises"]))
         elif found:
             _take(found[-1], event)
     return found
 
 
-def _take(recovered: Recovered, event: Event) -> None:
+def _take(recovered: RecoverAttempt, event: Event) -> None:
     match event.kind:
         case "cleanup.begin":
-            recovered.steps.append(Undone(event.subject, "it was not finished"))
+            recovered.steps.append(UndoStep(event.subject, "it was not finished"))
         case "note" if recovered.steps:
             recovered.steps[-1].notes.append(f"{event.subject}: {event.data['text']}")
         case "cleanup.end":

@@ -73,7 +73,7 @@ class Crossbar:
         )
         self._rollback = Rollback(self._ours, switch, self._verification, self._lag, clock)
         self._is_doubted = False
-        """Whether the outcome of the last change is in doubt, and not yet undone for certain."""
+        """Whether the outcome of the last change is in forget, and not yet undone for certain."""
         self._commanded_at = 0.0
         self._may_move: Callable[[], None] = lambda: None
         self._before: State = {}
@@ -224,9 +224,9 @@ class Crossbar:
             for found in self._light.look(self._ours.shown or {}, deadline)
         }
 
-    def contradicted(self) -> None:
-        """Forget the observed read-back lag: the switch has contradicted it."""
-        self._lag.doubt()
+    def forget_lag(self) -> None:
+        """Forget the observed read-back lag: the switch has forget_lag it."""
+        self._lag.forget()
 
     def others_gone(self) -> str:
         """Return in words the foreign circuits that the last change removed; empty for none."""

@@ -67,7 +67,7 @@ def change_all(moves: Sequence[PlannedChange], deadline: Deadline) -> list[Verif
 
 def take_back_verified(move: PlannedChange, error: InstrumentError) -> NoReturn:
     """Roll back a verified change, since its switch contradicts it; always raise."""
-    move.crossbar.contradicted()
+    move.crossbar.forget_lag()
     _take_back([move], error)
     raise _rolled_back(error) from error
 

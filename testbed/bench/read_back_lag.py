@@ -23,15 +23,15 @@ class ReadBackLag:
         self._seen: float | None = None
 
     @property
-    def patience(self) -> float:
+    def stable_after(self) -> float:
         """Return for how many seconds a read-back must be the same to count as stable."""
         return LONGEST_LAG if self._seen is None else _MORE * self._seen + _LEAST
 
-    def saw(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         """Note that a read-back changed so many seconds after the last order."""
         self._seen = max(seconds, self._seen or 0.0)
 
-    def doubt(self) -> None:
+    def forget(self) -> None:
         """Forget the observations, since the switch has contradicted them."""
         self._seen = None
 
@@ -39,4 +39,4 @@ class ReadBackLag:
         """Note the lag when the read-back that came with a change shows any of it."""
         ports = {*change.removes, *change.adds}
         if any(before.get(port) != applied.state.get(port) for port in ports):
-            self.saw(max(0.0, applied.read_back - applied.answered))
+            self.record(max(0.0, applied.read_back - applied.answered))

@@ -106,8 +106,8 @@ class Rollback:
         if not unread:
             self._announce_wait()
         # The time of the last read counts: a busy machine delays what is before and after it.
-        while problem or looked - since <= self._lag.patience:
-            is_late = looked - since > self._lag.patience or deadline.passed
+        while problem or looked - since <= self._lag.stable_after:
+            is_late = looked - since > self._lag.stable_after or deadline.passed
             if is_late or unread > len(_PAUSES) or departures > _RESTLESS:
                 raise self._failure(problem, departures)
             self._clock.wait(min(pause, deadline.left))
@@ -117,7 +117,7 @@ class Rollback:
             unread = unread + 1 if self._ours.seen is None else 0
             if unread or bool(problem) == bool(before):
                 continue
-            self._lag.saw(self._clock.now() - self._commanded_at)
+            self._lag.record(self._clock.now() - self._commanded_at)
             since, pause = self._clock.now(), _FIRST_LOOK
             looked = since
             if problem:  # a late effect: remove it again
@@ -125,7 +125,7 @@ class Rollback:
                 problem = self._attempt(goal, deadline)
 
     def _announce_wait(self) -> None:
-        if (seconds := self._lag.patience) >= _LONG:
+        if (seconds := self._lag.stable_after) >= _LONG:
             self.on_wait(
                 f"{self._ours.name}: reading for {seconds:.0f} s whether its state is stable, as "
                 "the read-back may be late"

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
-from testbed.cli.exit_on_signal import end, end_on_signals, leaving_with
+from testbed.cli.exit_on_signal import end, end_on_signals, explain_signal_exit
 from testbed.cli.standard_streams import open_streams
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
@@ -39,7 +39,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    with leaving_with(lambda: ["nothing was opened or changed"]):
+    with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         import typer
 
         from testbed.cli.app import app, with_bare_options
@@ -77,18 +77,18 @@ def _complete(app: Callable[..., object]) -> int:
 def _where_typed() -> Iterator[None]:
     """Have hints name the lab, twin and results of one command line, as it was typed outside."""
     from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE
-    from testbed.commands import forget, stand
+    from testbed.commands import clear_context, set_context
 
     if COMMAND_VARIABLE in os.environ:
         from testbed.twin import NEW_TWIN
         from testbed.twin.machine import TWIN_VARIABLE
 
         if name := os.environ.get(TWIN_VARIABLE):
-            stand(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
+            set_context(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
     try:
         yield
     finally:
-        forget()
+        clear_context()
 
 
 def _misuse(problem: str) -> str:

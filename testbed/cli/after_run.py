@@ -7,13 +7,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from testbed.cli.app import print_json
-from testbed.cli.exit_on_signal import EXIT_SIGNALLED, leave, leaving_with, noting_signals
+from testbed.cli.exit_on_signal import (
+    EXIT_SIGNALLED,
+    exit_for_signal,
+    explain_signal_exit,
+    record_signals,
+)
 from testbed.cli.record import draw, last_page, sum_up
 from testbed.errors import EXIT_UNSAFE, LabError, UsageError
-from testbed.printable import as_it_is
+from testbed.printable import unfiltered
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory
-from testbed.report.non_blocking_writer import Teller
+from testbed.report.non_blocking_writer import NonBlockingWriter
 from testbed.report.waiting_message import waiting
 
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ _NUMBERS, _PAGE, _FIGURES = 2, 1, 1
 """How many signals each waits for, those that came during the run counted."""
 
 
-class Afterwards:
+class PostRun:
     """The end of a run; `signals` are those that have come so far.
 
     A second signal leaves out the figures, which `testbed report` draws; a third the numbers too.
@@ -36,21 +41,21 @@ class Afterwards:
         self._under_way = ""
         self._until = 0
 
-    def tell(self, *, json: bool) -> int:
+    def report(self, *, json: bool) -> int:
         """Compute and tell how the run went; return its exit code."""
-        with noting_signals(self._note):
+        with record_signals(self._note):
             self._begin("computing the numbers", _NUMBERS)
-            with leaving_with(self._without_numbers), waiting(self._under_way, sys.stderr):
+            with explain_signal_exit(self._without_numbers), waiting(self._under_way, sys.stderr):
                 summary, events = self._sum_up()
                 is_drawn = len(self._signals) <= _FIGURES
                 page = "" if json else last_page(summary, self._directory, will_be_drawn=is_drawn)
             self._begin("handing over the last page", _PAGE)
             if json:
                 print_json(summary.to_json())
-            print(page, end="", file=as_it_is(sys.stdout), flush=True)
+            print(page, end="", file=unfiltered(sys.stdout), flush=True)
             if is_drawn:
                 self._begin("drawing report.html", _FIGURES)
-                with leaving_with(self._without_figures):
+                with explain_signal_exit(self._without_figures):
                     draw(self._directory, summary, events)
         if self._signals and summary.exit_code != EXIT_UNSAFE:
             return EXIT_SIGNALLED + self._signals[0]
@@ -67,12 +72,12 @@ class Afterwards:
         self._under_way, self._until = what, max(len(self._signals), most)
 
     def _note(self, number: int) -> None:
-        """Take a signal: go on with what is under way, and say so, or leave."""
+        """Take a signal: go on with what is under way, and say so, or exit_for_signal."""
         self._signals.append(number)
         if len(self._signals) > self._until:
-            leave(self._signals[0], EXIT_UNSAFE if self._cleanup()[0] == "failed" else 0)
+            exit_for_signal(self._signals[0], EXIT_UNSAFE if self._cleanup()[0] == "failed" else 0)
         with suppress(RuntimeError):  # it came while this very stream was written to
-            Teller(sys.stderr).tell(
+            NonBlockingWriter(sys.stderr).write(
                 f"\nstopping: {self._under_way}; another signal leaves at once\n"
             )
 

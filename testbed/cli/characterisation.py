@@ -1,4 +1,4 @@
-"""Verbs that keep twins honest: probe a switch, and replay what was said to one."""
+"""LazyCommands that keep twins honest: probe a switch, and replay what was said to one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from testbed.errors import EXIT_FAILED, EXIT_PASSED, FileError, UsageError
 from testbed.fabric.card import Card
 from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
-from testbed.report.non_blocking_writer import PATIENCE, Teller
+from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.schema.load import MAX_BYTES
 
@@ -64,17 +64,17 @@ def _probed(lab: Lab, switch: str, ports: list[int], results: Path, overrides: l
     from testbed.cli.record import open_check
     from testbed.record.journal import owes
 
-    teller = Teller(sys.stderr)
+    writer = NonBlockingWriter(sys.stderr)
     with open_manual_switch(lab, switch, leases_of(lab), force=False) as box:
         directory, log, facts = open_check(lab, results, "probe", overrides)
         try:
             label = facts["label"]
-            card = box.probe(ports, label, directory, lambda text: teller.tell(f"{text}\n"))
+            card = box.probe(ports, label, directory, lambda text: writer.write(f"{text}\n"))
         finally:
             log.close()
             if owes(directory.journal):
-                teller.tell(f"still lit; type: {typed('recover', str(directory.path))}\n")
-            teller.go_on(PATIENCE)
+                writer.write(f"still lit; type: {typed('recover', str(directory.path))}\n")
+            writer.flush(PATIENCE)
         directory.write_json("card.json", card.to_json())
         outcome = {"outcome": "passed", "reason": "the card is in card.json"}
         directory.write_json("summary.json", facts | outcome)

@@ -12,7 +12,7 @@ import typer
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
 from testbed.cli.characterisation import read_card
 from testbed.cli.completion import run_names
-from testbed.cli.record import telling_damage
+from testbed.cli.record import report_damage
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, TestbedError, UsageError
 from testbed.fabric.card import drift
 from testbed.files import is_file
@@ -42,7 +42,7 @@ def compare(runs: Runs, results: RecordsOption = RESULTS, json: JsonOption = Fal
     from testbed.report.compare import comparison_to_json, print_comparison
 
     directories = [find_run(results, name) for name in runs]
-    with telling_damage(*directories):
+    with report_damage(*directories):
         summaries = [directory.read_json("summary.json") for directory in directories]
         setups = _setups(directories, summaries)
         if json:

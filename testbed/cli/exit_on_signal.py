@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from testbed.cli.standard_streams import flushed, give_up_the_dead
+from testbed.cli.standard_streams import flushed, redirect_closed_streams_to_devnull
 from testbed.errors import EXIT_BUG
 from testbed.twin.signals import ENDING
 
@@ -22,7 +22,7 @@ _PATIENCE = 2.0
 """Seconds that a command which a signal ends waits for whoever reads its last words."""
 
 
-class _Leaving(SystemExit):
+class _SignalExit(SystemExit):
     """The end of this process for a signal."""
 
     def __init__(self, number: int, code: int) -> None:
@@ -40,18 +40,18 @@ def end_on_signals() -> None:
     """
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            _on(number, leave)
-    sys.unraisablehook = _leave_all_the_same
+            _on(number, exit_for_signal)
+    sys.unraisablehook = _exit_although_ignored
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 
 
-def _leave_all_the_same(ignored: sys.UnraisableHookArgs) -> None:
+def _exit_although_ignored(ignored: sys.UnraisableHookArgs) -> None:
     """Leave a moment later where Python ignores exceptions: in a finaliser or a callback."""
-    if not isinstance(ignored.exc_value, _Leaving):
+    if not isinstance(ignored.exc_value, _SignalExit):
         sys.__unraisablehook__(ignored)
         return
     number = ignored.exc_value.number
-    _soon(lambda: leave(number))
+    _soon(lambda: exit_for_signal(number))
 
 
 def _soon(action: Callable[[], None]) -> None:
@@ -62,8 +62,8 @@ def _soon(action: Callable[[], None]) -> None:
 def _on(number: int, action: Callable[[int], None]) -> None:
     def hear(received: int, frame: FrameType | None) -> None:
         if received == signal.SIGHUP:
-            give_up_the_dead()  # the terminal is
-        if _is_unheard(frame):
+            redirect_closed_streams_to_devnull()  # the terminal is
+        if _is_ignored_exception(frame):
             _soon(lambda: action(received))
         else:
             action(received)
@@ -71,30 +71,30 @@ def _on(number: int, action: Callable[[int], None]) -> None:
     signal.signal(number, hear)
 
 
-def _is_unheard(frame: FrameType | None) -> bool:
+def _is_ignored_exception(frame: FrameType | None) -> bool:
     """Return whether an exception raised here would be printed and forgotten: within that hook."""
-    while frame and frame.f_code is not _leave_all_the_same.__code__:
+    while frame and frame.f_code is not _exit_although_ignored.__code__:
         frame = frame.f_back
     return frame is not None
 
 
-def leave(number: int, code: int = 0) -> None:
+def exit_for_signal(number: int, code: int = 0) -> None:
     """End this process for a signal; with another exit code where that says more."""
-    raise _Leaving(number, code)
+    raise _SignalExit(number, code)
 
 
 @contextmanager
-def leaving_with(words: Callable[[], list[str]]) -> Iterator[None]:
+def explain_signal_exit(words: Callable[[], list[str]]) -> Iterator[None]:
     """Have whoever ends the process by a signal from here told these lines."""
     try:
         yield
-    except _Leaving as left:
+    except _SignalExit as left:
         left.words = left.words or words()
         raise
 
 
 @contextmanager
-def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
+def record_signals(note: Callable[[int], None]) -> Iterator[None]:
     """Have signals noted instead of ending the process; `note` runs between any two steps."""
     before = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():
@@ -108,7 +108,7 @@ def noting_signals(note: Callable[[int], None]) -> Iterator[None]:
 
 
 @contextmanager
-def finishing_first(has_begun: Callable[[], bool]) -> Iterator[None]:
+def defer_signals(has_begun: Callable[[], bool]) -> Iterator[None]:
     """Let a signal end the process only after what is inside, which must have its own limit.
 
     Before that has begun to change anything, a signal ends the process at once.
@@ -119,12 +119,12 @@ def finishing_first(has_begun: Callable[[], bool]) -> Iterator[None]:
         if has_begun():
             noted.append(number)
         else:
-            leave(number)
+            exit_for_signal(number)
 
-    with leaving_with(lambda: ["nothing was changed"]), noting_signals(hear):
+    with explain_signal_exit(lambda: ["nothing was changed"]), record_signals(hear):
         yield
     if noted:
-        leave(noted[0])
+        exit_for_signal(noted[0])
 
 
 def end(code: object, left: SystemExit | None) -> NoReturn:
@@ -133,12 +133,12 @@ def end(code: object, left: SystemExit | None) -> NoReturn:
     `left` is what ended it early, if anything did.
     """
     number = code if isinstance(code, int) else EXIT_BUG
-    with noting_signals(_leaving_at_the_second()):
-        if number > EXIT_SIGNALLED or isinstance(left, _Leaving):
+    with record_signals(_exit_at_second_signal()):
+        if number > EXIT_SIGNALLED or isinstance(left, _SignalExit):
             signal.signal(signal.SIGALRM, lambda *_: os._exit(number))
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         with suppress(OSError, ValueError):  # nobody reads any more
-            if isinstance(left, _Leaving):
+            if isinstance(left, _SignalExit):
                 print(f"testbed: ended by {signal.Signals(left.number).name}", file=sys.stderr)
                 for line in left.words:
                     print(line, file=sys.stderr)
@@ -148,7 +148,7 @@ def end(code: object, left: SystemExit | None) -> NoReturn:
         os._exit(number)
 
 
-def _leaving_at_the_second() -> Callable[[int], None]:
+def _exit_at_second_signal() -> Callable[[int], None]:
     """Return what signals do once the exit code is known: a first is too late to change it.
 
     Whoever sends a second waits for this process, which waits for a reader of its last words.

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import testbed
-from testbed.commands import stand
+from testbed.commands import set_context
 from testbed.errors import UsageError
 from testbed.files import exists, is_directory, is_file
 from testbed.plugins import nearest
@@ -104,7 +104,7 @@ def lab_file(name: str, experiment: Path | None = None) -> Path:
     """Return the lab file that a name or path means; raise UsageError where there is none."""
     besides = experiment.resolve().parent.parent / LABS if experiment else None
     file = found_file(name, LABS, besides)
-    stand(lab=name)
+    set_context(lab=name)
     return file
 
 
@@ -114,7 +114,7 @@ def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | No
     Inside a twin that stands, its own takes the place of the usual one.
     """
     if twin:
-        stand(twin=twin)
+        set_context(twin=twin)
     if not name and twin and twin != NEW_TWIN:
         from testbed.twin import registry
 
@@ -128,7 +128,7 @@ def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | No
 
 def results_to_read(given: Path) -> Path:
     """Return the results that are meant: those given, or the usual ones, the nearest first."""
-    stand(results="" if given == RESULTS else str(given))
+    set_context(results="" if given == RESULTS else str(given))
     if given != RESULTS or is_directory(given):
         return given
     return next((root / RESULTS for root in _roots() if is_directory(root / RESULTS)), given)

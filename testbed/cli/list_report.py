@@ -11,7 +11,7 @@ from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json
 from testbed.cli.completion import run_experiments, run_metrics, run_names
 from testbed.cli.file_lookup import EXPERIMENTS, LABS, places
 from testbed.cli.record import read_again
-from testbed.cli.run_list import Wanted, print_runs, row_of
+from testbed.cli.run_list import RunSelection, print_runs, row_of
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UsageError
 from testbed.files import exists
 from testbed.plugins import kinds
@@ -58,10 +58,10 @@ def list_(
     json: JsonOption = False,
 ) -> None:
     """List experiments, labs, runs, drivers, faults, jobs or policies."""
-    wanted = Wanted(experiment, metric, last, best)
+    wanted = RunSelection(experiment, metric, last, best)
     if what == "runs":
         rows = wanted.rows(results)
-    elif wanted != Wanted():
+    elif wanted != RunSelection():
         raise UsageError(f"--experiment, --metric, --last and --best are for runs, not {what}")
     elif what in ("experiments", "labs"):
         rows = list(_files(what))

@@ -23,7 +23,7 @@ from testbed.clock import utc
 from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
-from testbed.printable import as_it_is
+from testbed.printable import unfiltered
 from testbed.record.journal import has_promised, owes
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
@@ -103,7 +103,7 @@ def open_check(
 
 
 @contextmanager
-def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
+def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
     """Make the record of a change by hand, which goes again once that is done, or refused.
 
     It stays for a change that failed: leases may name it, and promises be open in it.
@@ -134,7 +134,7 @@ def finish(directory: RunDirectory, *, show: bool) -> Summary:
         summary, events = sum_up(directory)
     if show:
         page = last_page(summary, directory)
-        print(page, end="", file=as_it_is(sys.stdout), flush=True)
+        print(page, end="", file=unfiltered(sys.stdout), flush=True)
     draw(directory, summary, events)
     return summary
 
@@ -190,7 +190,7 @@ def read_again(directory: RunDirectory, *, show: bool) -> Summary:
 
     Raise UsageError, in one sentence, where its events are not as a run writes them.
     """
-    with telling_damage(directory):
+    with report_damage(directory):
         return finish(directory, show=show)
 
 
@@ -204,7 +204,7 @@ _JSON = (dict, list, tuple, str, int, float, type(None))
 
 
 @contextmanager
-def telling_damage(*directories: RunDirectory) -> Iterator[None]:
+def report_damage(*directories: RunDirectory) -> Iterator[None]:
     """Have what values of another type or range make fail inside told as damage to the record.
 
     Records may hold any JSON. Other errors are ours, whatever the record holds: they go on.

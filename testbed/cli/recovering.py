@@ -22,16 +22,16 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import run_names
-from testbed.cli.exit_on_signal import EXIT_SIGNALLED, noting_signals
+from testbed.cli.exit_on_signal import EXIT_SIGNALLED, record_signals
 from testbed.cli.file_lookup import lab_file
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import TwinAround, this_command
+from testbed.cli.twins import CurrentTwin, this_command
 from testbed.commands import typed
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
 from testbed.files import is_directory
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
-from testbed.report.non_blocking_writer import PATIENCE, Teller
+from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 from testbed.schema import Lab, load_lab
 from testbed.secret import masked
 from testbed.twin import registry
@@ -39,7 +39,7 @@ from testbed.twin.machine import IDENTITY_VARIABLE
 from testbed.twin.sandbox import Sandbox, is_gone
 
 if TYPE_CHECKING:
-    from testbed.analysis.recover_attempts import Recovered
+    from testbed.analysis.recover_attempts import RecoverAttempt
     from testbed.events import Event, Subscriber
     from testbed.run.dead_runs import DeadRun
 
@@ -66,10 +66,10 @@ def recover(
     """Take back what runs that were killed left changed, verify it, and say what is still so."""
     if twin:  # its leases are known inside
         return registry.find(twin).sandbox.run(this_command())
-    teller = Teller(sys.stderr)
-    chosen, unreadable = _chosen(run or [], lab, results, teller)
-    outcomes = _recover_all(chosen, results, teller)
-    teller.go_on(PATIENCE)
+    writer = NonBlockingWriter(sys.stderr)
+    chosen, unreadable = _chosen(run or [], lab, results, writer)
+    outcomes = _recover_all(chosen, results, writer)
+    writer.flush(PATIENCE)
     if json:
         print_json([outcome.to_json() for outcome in outcomes])
     else:
@@ -88,7 +88,7 @@ class _Outcome:
 
     dead: DeadRun
     code: int
-    done: Recovered | None = None
+    done: RecoverAttempt | None = None
     """What was done now; None when nothing was."""
     error: str = ""
     """What kept it from being recovered."""
@@ -100,7 +100,7 @@ class _Outcome:
 
 
 def _chosen(
-    names: list[str], lab: str, results: Path, teller: Teller
+    names: list[str], lab: str, results: Path, writer: NonBlockingWriter
 ) -> tuple[list[DeadRun], list[int]]:
     """Return the runs that are meant: those named, or all that are over and owe something.
 
@@ -116,7 +116,7 @@ def _chosen(
         leases.end_what_is_over()
     leased = [_where_it_is(run, results) for run in leases.dead_runs()]
     places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
-    found, unreadable = _readable(places, teller)
+    found, unreadable = _readable(places, writer)
     wanted = [dead for dead in found if not _is_elsewhere(dead, known)]
     if names and len(wanted) < len(found):
         (other, *_) = (dead for dead in found if dead not in wanted)
@@ -146,7 +146,9 @@ def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory
     return next((run for run in leased if run.id == name), None) or find_run(results, name)
 
 
-def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[DeadRun], list[int]]:
+def _readable(
+    places: Iterable[RunDirectory], writer: NonBlockingWriter
+) -> tuple[list[DeadRun], list[int]]:
     """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
     from testbed.run.dead_runs import DeadRun
 
@@ -162,12 +164,12 @@ def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[Dead
                 )
             found.append(DeadRun.read(place))
         except UsageError as error:
-            teller.tell(f"testbed: {masked(str(error))}\n")
+            writer.write(f"testbed: {masked(str(error))}\n")
             codes.append(EXIT_UNSAFE)
     return found, codes
 
 
-def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[_Outcome]:
+def _recover_all(chosen: list[DeadRun], results: Path, writer: NonBlockingWriter) -> list[_Outcome]:
     """Recover each run where it was: on the lab's hardware, or in its twin."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
@@ -178,26 +180,28 @@ def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[_
         if dead.is_on_twin and dead.twin != here:
             inside.setdefault(dead.twin, []).append(dead)
         else:
-            outcomes.append(_tried(dead, _recover_here, teller))
+            outcomes.append(_tried(dead, _recover_here, writer))
     for identity, group in inside.items():
         if identity in up:
             outcomes += _recover_inside(up[identity], group, results)
         else:
-            outcomes += [_tried(dead, _write_off, teller) for dead in group]
+            outcomes += [_tried(dead, _write_off, writer) for dead in group]
     return outcomes
 
 
-def _tried(dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], teller: Teller) -> _Outcome:
+def _tried(
+    dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], writer: NonBlockingWriter
+) -> _Outcome:
     """Recover one run; whatever is wrong with it keeps no other from being recovered."""
     before = len(_recoveries(dead))
     try:
-        code, problem = act(dead, partial(_tell, teller)), ""
+        code, problem = act(dead, partial(_tell, writer)), ""
     except TestbedError as error:
         code, problem = error.exit_code, masked(str(error))
     except Exception as error:  # its files may hold anything
         code, problem = EXIT_UNSAFE, masked(f"its record cannot be used: {error!r}")
     if problem:
-        teller.tell(f"testbed: {dead.directory.id}: {problem}\n")
+        writer.write(f"testbed: {dead.directory.id}: {problem}\n")
     done = _recoveries(dead)[before:]
     return _Outcome(dead, code, done[-1] if done else None, problem)
 
@@ -208,9 +212,9 @@ def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
 
     inbox = Inbox()
     try:
-        with noting_signals(inbox.interrupt):
+        with record_signals(inbox.interrupt):
             lab = dead.lab()
-            twin = TwinAround() if dead.is_on_twin else None
+            twin = CurrentTwin() if dead.is_on_twin else None
             code = replay(dead.directory, lab, leases_of(lab), inbox, twin, tell)
     finally:
         inbox.close()
@@ -252,15 +256,15 @@ def _worst(codes: list[int]) -> int:
     return EXIT_UNSAFE if EXIT_UNSAFE in codes else max(codes, default=EXIT_PASSED)
 
 
-def _tell(teller: Teller, event: Event) -> None:
+def _tell(writer: NonBlockingWriter, event: Event) -> None:
     """Say on the terminal what is being done, as it may take as long as a host needs to start."""
     if event.kind == "recover.begin":
-        teller.tell(f"recovering {event.subject}\n")
+        writer.write(f"recovering {event.subject}\n")
     elif event.kind == "cleanup.begin":
-        teller.tell(f"  taking back {event.subject}\n")
+        writer.write(f"  taking back {event.subject}\n")
 
 
-def _recoveries(dead: DeadRun) -> list[Recovered]:
+def _recoveries(dead: DeadRun) -> list[RecoverAttempt]:
     from testbed.analysis.recover_attempts import recoveries
 
     try:

@@ -11,7 +11,7 @@ from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, point_latest
 
 
-def forget_refused(run: RunDirectory) -> None:
+def delete_if_refused(run: RunDirectory) -> None:
     """Raise BusyError for a run that somebody else keeps from its lab, and delete its record.
 
     One that began a trial, lost what it had, or left something to be taken back keeps it.

@@ -26,7 +26,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunSelection:
     """Which runs are listed, and which metric of theirs beside them."""
 
     experiment: str = ""
@@ -158,7 +158,7 @@ def _is_metric(found: Mapping[str, Any]) -> bool:
     return (median is None or is_number) and isinstance(found.get("unit"), str)
 
 
-def print_runs(rows: Sequence[Mapping[str, Any]], wanted: Wanted, results: Path) -> None:
+def print_runs(rows: Sequence[Mapping[str, Any]], wanted: RunSelection, results: Path) -> None:
     """Print rows under headings; RUN is the end of a run's name, which every command takes."""
     if not rows:
         print(f"{results.absolute()} holds no runs", file=sys.stderr)
@@ -168,7 +168,7 @@ def print_runs(rows: Sequence[Mapping[str, Any]], wanted: Wanted, results: Path)
     print_table([*headings, "OVERRIDES", "REASON"], [_cells(row, wanted) for row in rows])
 
 
-def _cells(row: Mapping[str, Any], wanted: Wanted) -> list[str]:
+def _cells(row: Mapping[str, Any], wanted: RunSelection) -> list[str]:
     started = row["started"][:16].replace("T", " ")
     cells = [row["run"].rpartition("-")[2], row["experiment"], started, row["lab"], row["label"]]
     cells.append(row["outcome"])

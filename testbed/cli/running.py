@@ -17,12 +17,12 @@ from testbed.cli.app import (
     WaitOption,
     app,
 )
-from testbed.cli.exit_on_signal import leaving_with, noting_signals
+from testbed.cli.exit_on_signal import explain_signal_exit, record_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_record
-from testbed.cli.refused_runs import forget_refused
-from testbed.cli.twins import TwinAround, check_rate, inside_twin, is_inside_twin
+from testbed.cli.refused_runs import delete_if_refused
+from testbed.cli.twins import CurrentTwin, check_rate, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
@@ -51,7 +51,7 @@ def run(
     json: JsonOption = False,
 ) -> int:
     """Run an experiment and record it; the last lines say how it went and what to type next."""
-    with leaving_with(lambda: ["nothing was opened or changed"]):
+    with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper
         if twin and not on_paper:
@@ -62,17 +62,17 @@ def run(
             _check_far_ends(inputs.plan)
         elif not on_paper:
             _refuse_what_only_twins_do(inputs)
-        from testbed.cli.after_run import Afterwards
+        from testbed.cli.after_run import PostRun
         from testbed.run.inbox import Inbox
 
         inbox = Inbox()
-    with noting_signals(inbox.interrupt):
+    with record_signals(inbox.interrupt):
         if on_paper:
             directory = _compute(inputs, results, inbox)
         else:
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
-            forget_refused(directory)
-        return Afterwards(directory, inbox.signals).tell(json=json)
+            delete_if_refused(directory)
+        return PostRun(directory, inbox.signals).report(json=json)
 
 
 def _conduct(
@@ -93,7 +93,7 @@ def _conduct(
         directory,
         log,
         inbox,
-        TwinAround() if on_twin else None,
+        CurrentTwin() if on_twin else None,
         Tenure(leases, directory, reason, log, inbox, patience),
     )
     with LiveView(sys.stderr, inputs.plan) as view:
@@ -135,7 +135,7 @@ def _refuse_what_only_twins_do(inputs: Inputs) -> None:
 def _check_far_ends(plan: Plan) -> None:
     """Refuse a fault that the far end of its switch does not know, before anything runs."""
     for fault in {fault for trial in plan.trials for fault in trial.far_end_faults}:
-        known = TwinAround().known_faults(fault.switch)
+        known = CurrentTwin().known_faults(fault.switch)
         if kind("faults", fault.kind).far_end not in known:
             raise UsageError(
                 f"the far end of {fault.switch} cannot do {fault.kind}",

@@ -17,7 +17,7 @@ _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
 """What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
 
 
-class Words(io.TextIOWrapper):
+class StandardStream(io.TextIOWrapper):
     """A standard stream whose words are lost once their reader has gone.
 
     What a full disk does not take is lost as well, and `trouble` tells why.
@@ -29,10 +29,10 @@ class Words(io.TextIOWrapper):
 
     def write(self, words: str, /) -> int:
         """Write text that no terminal obeys; what nobody can read any more counts as written."""
-        self.write_as_it_is(printable(words, kept="\n\t"))
+        self.write_unfiltered(printable(words, kept="\n\t"))
         return len(words)
 
-    def write_as_it_is(self, words: str) -> int:
+    def write_unfiltered(self, words: str) -> int:
         """Write what is meant for the terminal itself, such as colours; secrets are masked."""
         try:
             return super().write(masked(words))
@@ -41,9 +41,9 @@ class Words(io.TextIOWrapper):
         return len(words)
 
     @property
-    def as_it_is(self) -> AsItIs:
+    def unfiltered(self) -> UnfilteredStream:
         """Return the same stream for whoever cleans the text of others himself."""
-        return AsItIs(self)
+        return UnfilteredStream(self)
 
     def flush(self) -> None:
         """Hand over what was written, unless nobody takes it any more."""
@@ -54,21 +54,21 @@ class Words(io.TextIOWrapper):
 
     def _give_up(self, error: OSError) -> None:
         if error.errno in _GONE:
-            give_up_the_dead()
+            redirect_closed_streams_to_devnull()
         else:
             self.trouble = error.strerror or str(error)
-            _say_to_nobody(self.fileno())
+            _redirect_to_devnull(self.fileno())
 
 
-class AsItIs:
+class UnfilteredStream:
     """A standard stream that takes control characters too; all else is that stream's."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: StandardStream) -> None:
         self._words = words
 
     def write(self, words: str, /) -> int:
         """Write text as it is."""
-        return self._words.write_as_it_is(words)
+        return self._words.write_unfiltered(words)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._words, name)
@@ -79,11 +79,11 @@ def open_streams() -> None:
 
     What a file may hold and no terminal can show is written with backslashes.
     """
-    give_up_the_dead()
+    redirect_closed_streams_to_devnull()
     sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
 
 
-def give_up_the_dead() -> None:
+def redirect_closed_streams_to_devnull() -> None:
     """Say to nobody what is still to be said on a standard stream that is closed."""
     for descriptor in (1, 2):
         try:
@@ -91,10 +91,10 @@ def give_up_the_dead() -> None:
         except OSError as error:
             if error.errno not in _GONE:
                 continue
-            _say_to_nobody(descriptor)
+            _redirect_to_devnull(descriptor)
 
 
-def _say_to_nobody(descriptor: int) -> None:
+def _redirect_to_devnull(descriptor: int) -> None:
     nobody = os.open(os.devnull, os.O_WRONLY)
     if nobody != descriptor:
         os.dup2(nobody, descriptor)
@@ -126,4 +126,4 @@ def _stream(descriptor: int, given: TextIO | None) -> TextIO:
     if not isinstance(given, io.TextIOWrapper):  # it was closed when we began
         given = io.TextIOWrapper(io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False)))
     encoding, is_flushed = given.encoding, given.line_buffering or given.write_through
-    return Words(given.detach(), encoding, "backslashreplace", line_buffering=is_flushed)
+    return StandardStream(given.detach(), encoding, "backslashreplace", line_buffering=is_flushed)

@@ -23,7 +23,7 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import circuit_ends, switches
-from testbed.cli.exit_on_signal import finishing_first
+from testbed.cli.exit_on_signal import defer_signals
 from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.leases import leases_of
 from testbed.cli.standard_streams import is_read
@@ -96,7 +96,7 @@ def switch(
     if twin:
         return inside_twin(twin, found, file, set_)
     from testbed.bench.manual_switch import open_manual_switch
-    from testbed.cli.record import passing_record
+    from testbed.cli.record import temporary_record
     from testbed.record.journal import has_promised
 
     with open_manual_switch(found, name, leases_of(found), force=force, on_wait=_say) as box:
@@ -109,8 +109,8 @@ def switch(
             if move := verbs.get(action):
                 # A circuit that is half made is nobody's wish.
                 with (
-                    passing_record(found, results, set_) as run,
-                    finishing_first(partial(has_promised, run.journal)),
+                    temporary_record(found, results, set_) as run,
+                    defer_signals(partial(has_promised, run.journal)),
                 ):
                     made = move(circuits, run)
                 if made.moved is None:

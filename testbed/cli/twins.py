@@ -187,7 +187,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
 
 
 def is_inside_twin(lab: Lab) -> bool:
-    """Return whether this process is in a twin; raise UsageError when that is one of another lab."""
+    """Return whether this process is in a twin; raise UsageError for the twin of another lab."""
     if TWIN_VARIABLE not in os.environ:
         return False
     _check_lab(ask({"do": "describe"})["lab"], lab)
@@ -212,7 +212,7 @@ def check_rate(lab: Lab) -> None:
         )
 
 
-class TwinAround:
+class CurrentTwin:
     """The twin that this process is in, as a run inside it may use it."""
 
     def settings_of(self, lab: Lab) -> dict[str, Any]:

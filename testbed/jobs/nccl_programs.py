@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.bandwidth import size_name
-from testbed.analysis.metric_definitions import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
 from testbed.errors import LabError
@@ -55,7 +55,7 @@ class NcclTests:
         return {"kind": "program", "options": {}}
 
     @property
-    def metrics(self) -> Mapping[str, Meaning]:
+    def metrics(self) -> Mapping[str, MetricDefinition]:
         """Return none of its own: its metrics are those of message sizes."""
         return {}
 

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.analysis.metric_definitions import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.jobs.patterns import readings
 from testbed.jobs.program_cards import CommandOptions, Pattern, TorchrunOptions
 from testbed.jobs.words import Reading, Said
@@ -33,10 +33,10 @@ class _Printing:
         self._patterns = patterns
 
     @property
-    def metrics(self) -> Mapping[str, Meaning]:
+    def metrics(self) -> Mapping[str, MetricDefinition]:
         """Return what the file says of its metrics."""
         return {
-            name: Meaning(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
+            name: MetricDefinition(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
             for name, pattern in self._patterns.items()
         }
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from testbed.analysis.metric_definitions import Better, Meaning
+from testbed.analysis.metric_definitions import Better, MetricDefinition
 from testbed.schema import Host
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ProgramJob(Protocol):
     """Why a twin cannot run it, or an empty string."""
 
     @property
-    def metrics(self) -> Mapping[str, Meaning]:
+    def metrics(self) -> Mapping[str, MetricDefinition]:
         """Return the metrics that its options define, by name."""
 
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:

@@ -31,7 +31,7 @@ class Pair:
 
     @property
     def is_home(self) -> bool:
-        """Return whether this is the lab that the experiment names: its claims are about that one."""
+        """Return whether this is the lab that the experiment names, and its claims are about."""
         return self.experiment.lab in (None, self.lab.lab)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.metric_definitions import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.metrics import METRICS, Metric
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
@@ -54,7 +54,7 @@ class ArmTable:
     """One metric of every arm, in the order of the arms."""
 
     name: str
-    meaning: Meaning
+    meaning: MetricDefinition
     rows: tuple[ArmRow, ...]
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from testbed import commands
 from testbed.analysis.checks import CheckResult
-from testbed.analysis.recover_attempts import Recovered
+from testbed.analysis.recover_attempts import RecoverAttempt
 from testbed.analysis.summary import Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.report.anatomy import anatomies
@@ -115,7 +115,7 @@ def _print_retries(summary: Summary, console: Console) -> None:
         console.print(Text(f"  {where}{retry.what} of {retry.subject}: {retry.why}"))
 
 
-def _print_recovered(recovered: Recovered, console: Console) -> None:
+def _print_recovered(recovered: RecoverAttempt, console: Console) -> None:
     title = f"\nTaken back by testbed recover at {recovered.at}"
     console.print(Text(title if recovered.exit_code is not None else f"{title}, unfinished"))
     for step in recovered.steps:
@@ -155,7 +155,7 @@ def _short(path: Path) -> str:
 
 def _next_command(summary: Summary, place: str, will_be_drawn: bool) -> str:
     lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
-    doctor = commands.typed("doctor") if commands.is_known() else f"testbed doctor {lab}"
+    doctor = commands.typed("doctor") if commands.has_context() else f"testbed doctor {lab}"
     if summary.left or summary.cleanup == "unknown":
         return f"testbed recover {place}"
     match summary.exit_code:

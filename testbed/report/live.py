@@ -21,7 +21,7 @@ from rich.text import Text
 from testbed.clock import now
 from testbed.events import Event
 from testbed.report.console import CleanConsole
-from testbed.report.non_blocking_writer import PATIENCE, Teller
+from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 from testbed.report.progress import Line, Progress
 from testbed.report.screen import STYLES, picture
 from testbed.run.plan import Plan
@@ -128,7 +128,7 @@ class _PlainLines(Thread):
     def __init__(self, view: LiveView, stream: TextIO) -> None:
         super().__init__(name="live-view", daemon=True)
         self._view = view
-        self._teller = Teller(stream)
+        self._writer = NonBlockingWriter(stream)
         self._over = Flag()
         self._last = 0.0
 
@@ -137,7 +137,7 @@ class _PlainLines(Thread):
         while not self._over.wait(1 / _PER_SECOND):
             self._write()
         self._write()
-        self._teller.go_on(PATIENCE)
+        self._writer.flush(PATIENCE)
 
     def stop(self) -> None:
         """Write what is left and end the thread."""
@@ -150,10 +150,10 @@ class _PlainLines(Thread):
         elapsed = self._view.elapsed
         if elapsed - self._last > _QUIET and (words := self._view.how_far()):
             self._say(elapsed, words)
-        self._teller.go_on()
+        self._writer.flush()
 
     def _say(self, t: float, text: str) -> None:
-        self._teller.tell(f"{t:8.1f} s  {text}\n")
+        self._writer.write(f"{t:8.1f} s  {text}\n")
         self._last = t
 
 

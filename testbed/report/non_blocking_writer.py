@@ -16,7 +16,7 @@ PATIENCE = 1.0
 """Seconds for which whoever reads late is waited for in the end, piece by piece."""
 
 
-class Teller:
+class NonBlockingWriter:
     """Write to a stream what its reader takes at once; the rest waits for him, and nobody else.
 
     Somebody who does not read (a pager, a stopped terminal) or has gone holds nothing up. Where
@@ -25,23 +25,23 @@ class Teller:
 
     def __init__(self, stream: TextIO, most: int | None = 1000) -> None:
         self._stream = stream
-        self._unsaid: deque[str] = deque(maxlen=most)
+        self._pending: deque[str] = deque(maxlen=most)
         self._lock = Lock()
 
-    def tell(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Tell something, after what still waits; any thread."""
-        self._unsaid.extend([text[at : at + _PIECE] for at in range(0, len(text), _PIECE)])
-        self.go_on()
+        self._pending.extend([text[at : at + _PIECE] for at in range(0, len(text), _PIECE)])
+        self.flush()
 
-    def go_on(self, patience: float | None = 0.0) -> None:
+    def flush(self, patience: float | None = 0.0) -> None:
         """Tell what waits, each piece if it is taken within so many seconds; None is for ever."""
         with self._lock, suppress(OSError):  # an error: there is nobody any more
-            while self._unsaid and _takes_some(self._stream, patience):
-                self._stream.write(self._unsaid.popleft())
+            while self._pending and _is_writable(self._stream, patience):
+                self._stream.write(self._pending.popleft())
                 self._stream.flush()
 
 
-def _takes_some(stream: TextIO, seconds: float | None) -> bool:
+def _is_writable(stream: TextIO, seconds: float | None) -> bool:
     """Wait until a stream takes something without making its writer wait; tell whether it does."""
     try:
         poll = select.poll()

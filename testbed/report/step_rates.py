@@ -13,7 +13,7 @@ from testbed.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class StepRates:
     """When the steps of one trial ended, in the log's seconds, and what disturbed it."""
 
     trial: TrialResult
@@ -30,7 +30,7 @@ class Pace:
         return marks.at[name].middle if marks and name in marks.at else None
 
 
-def paces(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[Pace]:
+def step_rates(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[StepRates]:
     """Return the pace of every trial in which a step was finished.
 
     Timed collectives count as steps where something was broken; else they have a figure of their
@@ -49,5 +49,5 @@ def paces(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[Pace]:
         ranks = 1 + max((event.data["rank"] for event in mine), default=-1)
         ends = (step.end.middle for step in finished_steps(mine, clocks, ranks))
         if mine:
-            found.append(Pace(trial, tuple(sorted(set(ends)))))
+            found.append(StepRates(trial, tuple(sorted(set(ends)))))
     return found

@@ -10,8 +10,8 @@ from threading import Thread
 from typing import TextIO
 
 from testbed.clock import now
-from testbed.printable import as_it_is, printable
-from testbed.report.non_blocking_writer import Teller
+from testbed.printable import printable, unfiltered
+from testbed.report.non_blocking_writer import NonBlockingWriter
 
 _CLEAR = "\r\x1b[K"
 """Back to the beginning of a terminal's line, and clear it."""
@@ -28,12 +28,12 @@ def waiting(what: str, stream: TextIO, *, stays: bool = False) -> Iterator[None]
     terminal when it is over, and is said elsewhere only when it takes longer than two seconds.
     """
     what = printable(what)
-    teller, over, begun = Teller(as_it_is(stream)), Flag(), now()
+    writer, over, begun = NonBlockingWriter(unfiltered(stream)), Flag(), now()
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     if is_terminal or stays:
-        teller.tell(f"{what}…" + ("" if is_terminal else "\n"))
+        writer.write(f"{what}…" + ("" if is_terminal else "\n"))
     go_on = _count if is_terminal else _say_late
-    thread = Thread(target=go_on, args=(what, teller, over, begun, stays), daemon=True)
+    thread = Thread(target=go_on, args=(what, writer, over, begun, stays), daemon=True)
     thread.start()
     ended = "not finished"
     try:
@@ -43,14 +43,14 @@ def waiting(what: str, stream: TextIO, *, stays: bool = False) -> Iterator[None]
         over.set()
         thread.join()
         clear = _CLEAR if is_terminal else ""
-        teller.tell(f"{clear}{what}: {ended}\n" if stays else clear)
+        writer.write(f"{clear}{what}: {ended}\n" if stays else clear)
 
 
-def _count(what: str, teller: Teller, over: Flag, begun: float, _: bool) -> None:
+def _count(what: str, writer: NonBlockingWriter, over: Flag, begun: float, _: bool) -> None:
     while not over.wait(1.0):
-        teller.tell(f"{_CLEAR}{what}… {now() - begun:.0f} s")
+        writer.write(f"{_CLEAR}{what}… {now() - begun:.0f} s")
 
 
-def _say_late(what: str, teller: Teller, over: Flag, _: float, was_said: bool) -> None:
+def _say_late(what: str, writer: NonBlockingWriter, over: Flag, _: float, was_said: bool) -> None:
     if not over.wait(_PATIENCE) and not was_said:
-        teller.tell(f"{what}…\n")
+        writer.write(f"{what}…\n")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from testbed.analysis.limit_dimensions import NEAR, misfit
+from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch
 from testbed.analysis.metric_definitions import (
     METRICS,
     PREDICTED,
-    Meaning,
+    MetricDefinition,
     is_of_size,
     meaning,
     own_metrics,
@@ -38,7 +38,7 @@ class _Yield:
     """What the trials of an arm measure: each metric that it may have a check on."""
 
     arm: str
-    known: Mapping[str, Meaning]
+    known: Mapping[str, MetricDefinition]
     predicted: frozenset[str] | None
     """Those that the model expects something of; None where its jobs do not tell."""
     any_size: bool
@@ -48,7 +48,7 @@ class _Yield:
     has_policy: bool
     has_delay: bool
 
-    def meaning(self, metric: str) -> Meaning:
+    def meaning(self, metric: str) -> MetricDefinition:
         """Return what a metric means that the arm may have."""
         return self.known.get(metric) or meaning(metric)
 
@@ -102,7 +102,9 @@ def _problems(experiment: Experiment, yields: Mapping[str, _Yield]) -> Iterator[
             if not isinstance(condition, Condition):
                 other, _, name = condition.rpartition(".")
                 said = _mismatch(metric, mine, name, yields[names[other]])
-            elif not (said := misfit(metric, mine.meaning(metric), statistic, condition)):
+            elif not (
+                said := dimension_mismatch(metric, mine.meaning(metric), statistic, condition)
+            ):
                 said, hint = mine.unpredicted(metric) if statistic == NEAR else ("", "")
             if said:
                 yield Problem(("checks", key, statistic), said, hint)
@@ -151,9 +153,9 @@ def _has_any_size(options: object) -> bool:
     return not hasattr(options, "measures") or getattr(options, "any_size", False)
 
 
-def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, Meaning]:
+def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:
     """Return what the jobs of an arm measure by themselves; raise FileError for a known name."""
-    found: dict[str, Meaning] = {}
+    found: dict[str, MetricDefinition] = {}
     for job, spec in arm.experiment.jobs.items():
         measures = getattr(spec.options, "measures", None)
         # A job that does not tell is taken to measure whatever has a name.

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic_core import core_schema
 
 from testbed.schema.text_types import Text
-from testbed.schema.validation import Checked, shown
+from testbed.schema.validation import StrictModel, shown
 from testbed.units import DIMENSIONS, Dimension
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Amount:
 Compared = Annotated[Condition, Text(Condition.parse, r"^(<=|>=|==|<|>)")]
 
 
-class Statistics(Checked):
+class Statistics(StrictModel):
     """The conditions on one metric of one arm: which of its statistics must satisfy what."""
 
     every: Compared | None = None

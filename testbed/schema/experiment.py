@@ -12,16 +12,16 @@ from pydantic import Field, PrivateAttr
 from testbed.errors import FileError
 from testbed.plugins import nearest
 from testbed.schema.arm_names import arms_by_name
-from testbed.schema.arms import ONLY, ArmKey, Draft, drafts
+from testbed.schema.arms import ONLY, ArmDraft, ArmKey, drafts
 from testbed.schema.condition import Condition, Statistic, Statistics
 from testbed.schema.lab import Lab
 from testbed.schema.lab_overrides import check_changes
 from testbed.schema.override import Override
-from testbed.schema.plugin_entries import Described, OfKind
+from testbed.schema.plugin_entries import PluginEntry, PluginField
 from testbed.schema.source import Source
 from testbed.schema.text_types import Name, Sentence, Text, spelling
 from testbed.schema.twin import check_lasting
-from testbed.schema.validation import Checked, Document, Problem, SchemaError, schema_error
+from testbed.schema.validation import Document, Problem, SchemaError, StrictModel, schema_error
 from testbed.units import TIME, Seconds, Share
 
 
@@ -52,14 +52,14 @@ class Target:
         return words.get(self.kind, f"{self.host}.{self.port}")
 
 
-class At(Checked):
+class At(StrictModel):
     """The moment of a fault, in the job's own terms."""
 
     step: Annotated[int, Field(ge=1)]
     """The step during which it fires."""
 
 
-class Job(Described):
+class Job(PluginEntry):
     """What runs on the hosts."""
 
     kind: str
@@ -67,7 +67,7 @@ class Job(Described):
     """Hosts of the lab in the order of their ranks, spares last; without it the planner chooses."""
 
 
-class Fault(Described):
+class Fault(PluginEntry):
     """What is broken on purpose."""
 
     kind: str
@@ -79,7 +79,7 @@ class Fault(Described):
     """How long it lasts; without it, until the end of the trial."""
 
 
-class Policy(Described):
+class Policy(PluginEntry):
     """What reacts to a failure."""
 
     kind: str
@@ -89,7 +89,7 @@ MAX_TRIALS = 10_000
 """Trials of one run, of all its arms together: those of a month."""
 
 
-class Needs(Checked):
+class Needs(StrictModel):
     """What the experiment asks of a lab."""
 
     hosts: Annotated[int, Field(ge=0)]
@@ -100,7 +100,7 @@ class Needs(Checked):
 Metric = Annotated[str, spelling(r"(.+\.)?[a-z][a-z0-9_]*", "a metric, as 'arm.recovery_time'")]
 
 
-class Limits(Checked):
+class Limits(StrictModel):
     """When to stop waiting."""
 
     trial: Annotated[Seconds, Field(gt=0)] = 60.0
@@ -148,9 +148,9 @@ class Experiment(Document):
     lab: Name | None = None
     """The lab to use when none is named on the command line."""
     needs: Needs
-    jobs: Annotated[Mapping[Name, Annotated[Job, OfKind("jobs")]], Field(min_length=1)]
-    faults: tuple[Annotated[Fault, OfKind("faults")], ...] = ()
-    policy: Annotated[Policy, OfKind("policies")] | None = None
+    jobs: Annotated[Mapping[Name, Annotated[Job, PluginField("jobs")]], Field(min_length=1)]
+    faults: tuple[Annotated[Fault, PluginField("faults")], ...] = ()
+    policy: Annotated[Policy, PluginField("policies")] | None = None
     variants: Mapping[Name, Mapping[ArmKey, Any]] = {}
     """By name, the fields that each variant sets, by dotted key."""
     matrix: Mapping[ArmKey, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
@@ -250,7 +250,7 @@ class Experiment(Document):
                 yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
 
 
-def _checked(drafted: list[Draft]) -> tuple[Arm, ...]:
+def _checked(drafted: list[ArmDraft]) -> tuple[Arm, ...]:
     check_lasting(draft.lab for draft in drafted)
     arms = []
     errors: dict[str, FileError] = {}

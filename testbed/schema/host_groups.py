@@ -13,7 +13,7 @@ from pydantic import Field
 
 from testbed.schema.source import Mark, Source, Steps
 from testbed.schema.text_types import EnvName, EnvValue
-from testbed.schema.validation import Checked, Problem, Problems, schema_error, validated
+from testbed.schema.validation import Problem, Problems, StrictModel, schema_error, validated
 from testbed.schema.yaml12 import MAX_VALUES
 
 GROUP = r"[A-Za-z0-9_-]*\[[0-9]{1,5}-[0-9]{1,5}\][A-Za-z0-9_-]*"
@@ -26,7 +26,7 @@ _PLACE = re.compile(r"<(?:(?P<times>[0-9]{1,4})\*?)?n(?P<plus>[+-][0-9]{1,6})?>"
 """`<n>`, `<n+1>`, `<2n+17>`: the host's number, times something, plus something."""
 
 
-class HostDefaults(Checked):
+class HostDefaults(StrictModel):
     """What every host has that does not say otherwise."""
 
     python: str | None = None
@@ -38,7 +38,7 @@ class HostDefaults(Checked):
     """Whether the testbed sets addresses and routes, or finds them set."""
 
 
-class Defaults(Checked):
+class Defaults(StrictModel):
     """What the entries of a lab have that do not say otherwise."""
 
     hosts: HostDefaults = Field(default_factory=HostDefaults)

@@ -20,7 +20,7 @@ from testbed.schema.text_types import (
     RdmaDevice,
     SshTarget,
 )
-from testbed.schema.validation import Checked, Problem, Problems
+from testbed.schema.validation import Problem, Problems, StrictModel
 from testbed.secret import Secret, says_secret
 from testbed.units import PowerLevel
 
@@ -30,7 +30,7 @@ FabricKind = Literal["circuit", "packet"]
 """What joins hosts: circuits that switches make, or a packet switch that needs none."""
 
 
-class Port(Checked):
+class Port(StrictModel):
     """A fabric port of a host: an interface, and its fibres or its place on a packet switch."""
 
     interface: Interface
@@ -72,7 +72,7 @@ class Port(Checked):
         return None if self.bidi is None else Fibres(self.bidi, self.bidi)
 
 
-class Host(Checked):
+class Host(StrictModel):
     """A GPU host: how it is reached, powered and connected."""
 
     ssh: SshTarget

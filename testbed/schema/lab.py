@@ -27,7 +27,7 @@ from testbed.schema.instruments import (
 from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
 from testbed.schema.permission import Fence, permission_problems, permitted_fences
-from testbed.schema.plugin_entries import OfKind
+from testbed.schema.plugin_entries import PluginField
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.switch_ports import (
@@ -40,10 +40,10 @@ from testbed.schema.switch_ports import (
 )
 from testbed.schema.text_types import Name, ServerUrl
 from testbed.schema.twin import TwinSettings, sensitivity_problems
-from testbed.schema.validation import Checked, Document, Problem
+from testbed.schema.validation import Document, Problem, StrictModel
 
 
-class SharedLeases(Checked):
+class SharedLeases(StrictModel):
     """Where leases are kept when several controllers share a lab; ignored on twins."""
 
     url: ServerUrl
@@ -62,15 +62,17 @@ class Lab(Document):
     defaults: Defaults = Field(default_factory=Defaults)
     """What hosts have that do not say otherwise."""
     switches: Annotated[
-        Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]],
+        Mapping[Name, Annotated[Switch, PluginField("drivers", "driver", role="switch")]],
         Field(max_length=MAX_SWITCHES),
     ] = {}
     packet_switches: Mapping[Name, PacketSwitch] = {}
-    power: Mapping[Name, Annotated[PowerUnit, OfKind("drivers", "driver", role="power")]] = {}
+    power: Mapping[Name, Annotated[PowerUnit, PluginField("drivers", "driver", role="power")]] = {}
     attenuators: Mapping[
-        Name, Annotated[Attenuator, OfKind("drivers", "driver", role="attenuator")]
+        Name, Annotated[Attenuator, PluginField("drivers", "driver", role="attenuator")]
     ] = {}
-    meters: Mapping[Name, Annotated[PowerMeter, OfKind("drivers", "driver", role="meter")]] = {}
+    meters: Mapping[
+        Name, Annotated[PowerMeter, PluginField("drivers", "driver", role="meter")]
+    ] = {}
     quarantine: tuple[Quarantine, ...] = ()
     """What is set aside for a while."""
     allow: tuple[str, ...] = ()

@@ -16,21 +16,21 @@ from pydantic_core import core_schema
 
 from testbed.errors import TestbedError
 from testbed.plugins import Kind, kinds, nearest
-from testbed.schema.validation import Checked, Problem, Problems, shown, validated
+from testbed.schema.validation import Problem, Problems, StrictModel, shown, validated
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
 
-class Described(Checked):
+class PluginEntry(StrictModel):
     """Hold what a file says about one plug-in: `options` is an instance of its dataclass."""
 
     options: Any
 
 
 @dataclass(frozen=True, slots=True)
-class OfKind:
+class PluginField:
     """Say of a field that its value is described by a plug-in of a group, named under `key`."""
 
     group: str
@@ -38,7 +38,7 @@ class OfKind:
     role: str = ""
 
     def __get_pydantic_core_schema__(
-        self, source: type[Described], handler: GetCoreSchemaHandler
+        self, source: type[PluginEntry], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             lambda value: self._read(source, value), metadata={"sort": source}
@@ -47,7 +47,7 @@ class OfKind:
     def _known(self) -> dict[str, Kind]:
         return {n: k for n, k in kinds(self.group).items() if self.role in {"", k.role}}
 
-    def _read(self, sort: type[Described], value: object) -> Described:
+    def _read(self, sort: type[PluginEntry], value: object) -> PluginEntry:
         if not isinstance(value, Mapping):
             raise Problems([Problem((), f"expected a mapping of keys, got {shown(value)}")])
         if self.key not in value:
@@ -73,7 +73,7 @@ class OfKind:
         return {"oneOf": alternatives} if alternatives else {"not": {}}
 
     def _alternative(
-        self, model: type[Described], name: str, kind: Kind, handler: GetJsonSchemaHandler
+        self, model: type[PluginEntry], name: str, kind: Kind, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         """Return the schema of one kind: its options lie beside the common keys in a file."""
         common = handler.resolve_ref_schema(handler(model.__pydantic_core_schema__))
@@ -91,7 +91,9 @@ class OfKind:
         }
 
 
-def _validated(sort: type[Described], name: str, kind: Kind, value: Mapping[str, Any]) -> Described:
+def _validated(
+    sort: type[PluginEntry], name: str, kind: Kind, value: Mapping[str, Any]
+) -> PluginEntry:
     common = [key for key in sort.model_fields if key != "options"]
     options = {key: held for key, held in value.items() if key not in common}
     nested = {key: held for key, held in value.items() if key in common}
@@ -100,7 +102,7 @@ def _validated(sort: type[Described], name: str, kind: Kind, value: Mapping[str,
 
 
 @cache
-def _model(sort: type[Described], name: str, kind: Kind) -> type[Described]:
+def _model(sort: type[PluginEntry], name: str, kind: Kind) -> type[PluginEntry]:
     clashes = {field.name for field in fields(kind.options)} & set(sort.model_fields)
     if clashes:
         raise TestbedError(

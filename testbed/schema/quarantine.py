@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from testbed.plugins import nearest
 from testbed.schema.text_types import Sentence, Text, spelling
-from testbed.schema.validation import Checked, Problem, schema_error
+from testbed.schema.validation import Problem, StrictModel, schema_error
 
 if TYPE_CHECKING:
     from testbed.schema.lab import Lab
@@ -26,7 +26,7 @@ def _day(text: str) -> date:
         raise ValueError(f"{text!r} is not a date; write it as '2026-12-24'") from None
 
 
-class Quarantine(Checked):
+class Quarantine(StrictModel):
     """One entry: no plan uses what it names, until its day is over."""
 
     what: Annotated[str, spelling(r"[\w-]+(\.[\w-]+)?", "a host 'h3', its port 'h3.p1' or 'ocs.7'")]

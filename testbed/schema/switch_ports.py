@@ -53,7 +53,7 @@ def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
 
 
 def has_one_side(switch: Switch) -> bool:
-    """Return whether a switch joins any two of its ports, as the driver's options in the file say."""
+    """Return whether a switch connects any two of its ports, by its driver's options."""
     return _one_side(switch) > 0
 
 

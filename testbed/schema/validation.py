@@ -67,13 +67,13 @@ class SchemaError(FileError):
         self.others = others
 
 
-class Checked(BaseModel):
+class StrictModel(BaseModel):
     """Be frozen, closed and strict."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
-class Document(Checked):
+class Document(StrictModel):
     """Be the root of a file, and remember where everything in it was."""
 
     _source: Source = PrivateAttr()
@@ -100,7 +100,7 @@ class Document(Checked):
         return self._source
 
 
-_Model = TypeVar("_Model", bound=Checked)
+_Model = TypeVar("_Model", bound=StrictModel)
 
 
 def validated(model: type[_Model], data: object, *, hidden: str = "") -> _Model:
@@ -138,7 +138,7 @@ def shown(value: object) -> str:
 
 
 def _problems(
-    error: ValidationError, model: type[Checked], data: object, hidden: str
+    error: ValidationError, model: type[StrictModel], data: object, hidden: str
 ) -> Iterator[Problem]:
     errors = error.errors(include_url=False)
     unknown: defaultdict[Steps, list[str]] = defaultdict(list)
@@ -165,7 +165,7 @@ def _is_misspelt(missing: Steps, unknown: Mapping[Steps, list[str]]) -> bool:
 
 
 def _worded(
-    error: Mapping[str, Any], model: type[Checked], data: object, hidden: str
+    error: Mapping[str, Any], model: type[StrictModel], data: object, hidden: str
 ) -> Iterator[Problem]:
     location: Steps = error["loc"]
     at_key = location[-1:] == ("[key]",)
@@ -233,7 +233,7 @@ def _in_its_unit(context: Mapping[str, Any], value: object) -> dict[str, Any]:
     return {key: written_alike(bound, value) for key, bound in context.items()}
 
 
-def _known_keys(model: type[Checked], steps: Steps, hidden: str) -> list[str]:
+def _known_keys(model: type[StrictModel], steps: Steps, hidden: str) -> list[str]:
     """Return the keys that the file may have in the mapping at `steps`."""
     schema = _schema_of(model)
     if _flat(steps, hidden):
@@ -244,7 +244,7 @@ def _known_keys(model: type[Checked], steps: Steps, hidden: str) -> list[str]:
 
 
 @cache
-def _schema_of(model: type[Checked]) -> dict[str, Any]:
+def _schema_of(model: type[StrictModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 

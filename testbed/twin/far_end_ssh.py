@@ -30,16 +30,16 @@ def serve_ssh(
     *,
     host_key: Path,
     client_key: str,
-) -> SshWire:
+) -> SshServer:
     """Let a far end answer SSH until closed (port 0: any free one); OSError when it is taken.
 
     `host_key` is a private key file; whoever holds the public key `client_key`, or a password, may
     log in if the far end admits him.
     """
-    return SshWire(far_end, host, port, host_key, client_key)
+    return SshServer(far_end, host, port, host_key, client_key)
 
 
-class SshWire:
+class SshServer:
     """A far end behind an SSH server, which has a thread of its own."""
 
     def __init__(

@@ -24,21 +24,21 @@ _OVERRUN_SECONDS = 1.0
 
 def serve_tcp(
     far_end: FarEnd, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None
-) -> TcpWire:
+) -> TcpServer:
     """Let a far end answer on a TCP port (0: any free one) until closed; OSError when taken."""
-    return TcpWire(far_end, socket.create_server((host, port)), tls)
+    return TcpServer(far_end, socket.create_server((host, port)), tls)
 
 
-def serve_pty(far_end: FarEnd, link: Path | None = None, *, baud: int = 0) -> PtyWire:
+def serve_pty(far_end: FarEnd, link: Path | None = None, *, baud: int = 0) -> PtyServer:
     """Let a far end answer on a new pseudo-terminal until closed.
 
     `link` becomes a symbolic link to it, so that it has a name from a lab file. With `baud`, bytes
     take the time they would on a real cable (10 bits each); a pseudo-terminal ignores its own.
     """
-    return PtyWire(far_end, link, baud)
+    return PtyServer(far_end, link, baud)
 
 
-class TcpWire:
+class TcpServer:
     """A far end on a TCP port; every client has its own conversation and thread."""
 
     def __init__(
@@ -105,7 +105,7 @@ class TcpWire:
         return line
 
 
-class PtyWire:
+class PtyServer:
     """A far end on a pseudo-terminal: one conversation, whoever opens the device."""
 
     def __init__(self, far_end: FarEnd, link: Path | None, baud: int) -> None:

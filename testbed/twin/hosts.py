@@ -13,7 +13,7 @@ from typing import Protocol
 
 from testbed.errors import HostError
 from testbed.twin.host import HostSetup
-from testbed.twin.layout import MANAGEMENT_INTERFACE, HostSite
+from testbed.twin.layout import MANAGEMENT_INTERFACE, HostLayout
 from testbed.twin.netlink import Network, open_namespace
 from testbed.twin.zygote import Zygote
 
@@ -24,7 +24,7 @@ _BOOT_LIMIT = 10.0
 class VirtualHost:
     """One host: what is left of it while it has no power is its place on the network."""
 
-    def __init__(self, site: HostSite, setup: HostSetup) -> None:
+    def __init__(self, site: HostLayout, setup: HostSetup) -> None:
         self.site = site
         self.setup = setup
         self.lock = Lock()
@@ -38,7 +38,7 @@ class VirtualHost:
         return self.pid is not None
 
 
-class FarSide(Protocol):
+class HostAttachment(Protocol):
     """What a host's fabric ports lead to, as far as it follows the host's power."""
 
     def host_is_on(self, host: str) -> None:
@@ -56,12 +56,12 @@ class VirtualHosts:
 
     def __init__(
         self,
-        sites: Mapping[str, HostSite],
-        setup: Callable[[HostSite], HostSetup],
+        sites: Mapping[str, HostLayout],
+        setup: Callable[[HostLayout], HostSetup],
         zygote: Zygote,
         management: Network,
         fabric: Network,
-        far_sides: Sequence[FarSide],
+        far_sides: Sequence[HostAttachment],
     ) -> None:
         self._hosts = {name: VirtualHost(site, setup(site)) for name, site in sites.items()}
         self._zygote = zygote

@@ -27,7 +27,7 @@ from testbed.twin.characterisation import card_of, follow
 from testbed.twin.far_end_ssh import serve_ssh
 from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.hosts import VirtualHosts
-from testbed.twin.layout import Site
+from testbed.twin.layout import TwinLayout
 from testbed.twin.light import Light
 from testbed.twin.light_budget import LightBudget
 from testbed.twin.machine import instrument_key
@@ -98,7 +98,7 @@ class Instruments:
             raise ValueError(f"no instrument {name!r}; {nearest(name, list(self.far_ends))}")
         return self.far_ends[name]
 
-    def serve(self, site: Site, tls: ssl.SSLContext, client_key: str) -> None:
+    def serve(self, site: TwinLayout, tls: ssl.SSLContext, client_key: str) -> None:
         """Let every far end answer where the lab file says, until the twin ends.
 
         A serial line is as slow as its driver's option `baud` makes a real one. SSH lets in whoever

@@ -32,7 +32,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class HostSite:
+class HostLayout:
     """One virtual host: how it is reached and how far its clock is from the sandbox's."""
 
     name: str
@@ -49,7 +49,7 @@ class HostSite:
 
 
 @dataclass(frozen=True, slots=True)
-class InstrumentSite:
+class InstrumentLayout:
     """One instrument: its name in the lab file, where it answers, at which address."""
 
     name: str
@@ -59,11 +59,11 @@ class InstrumentSite:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class TwinLayout:
     """The whole twin of a lab, laid out."""
 
-    hosts: dict[str, HostSite]
-    instruments: tuple[InstrumentSite, ...]
+    hosts: dict[str, HostLayout]
+    instruments: tuple[InstrumentLayout, ...]
 
     def names(self) -> dict[str, str]:
         """Return the host names that must resolve inside the twin, with their addresses."""
@@ -72,7 +72,7 @@ class Site:
         return {name: address for name, address in (hosts | boxes).items() if name != address}
 
 
-def lay_out(lab: Lab) -> Site:
+def lay_out(lab: Lab) -> TwinLayout:
     """Return the site of a lab's twin; raise ValueError for what a twin cannot be."""
     addresses = _Addresses(iter(_NAMED_HOSTS.hosts()))
     chance, drift = random.Random(lab.twin.seed), random.Random(f"drift {lab.twin.seed}")
@@ -88,10 +88,10 @@ def lay_out(lab: Lab) -> Site:
         gain = round(drift.uniform(-1, 1) * lab.twin.clock_drift * 1e9)
         _refuse_another_start(name, host.env, gain)
         address = addresses.of(ssh_name)
-        hosts[name] = HostSite(
+        hosts[name] = HostLayout(
             name, ssh_name, address, port, f"m{number}", next(indexes), links, offset, gain
         )
-    return Site(hosts, tuple(_instruments(lab)))
+    return TwinLayout(hosts, tuple(_instruments(lab)))
 
 
 def _refuse_another_start(name: str, environment: Collection[str], gain: int) -> None:
@@ -110,7 +110,7 @@ def ssh_target(text: str) -> tuple[str, int]:
     return (host, int(port)) if colon and port.isdecimal() else (name, 22)
 
 
-def _instruments(lab: Lab) -> Iterator[InstrumentSite]:
+def _instruments(lab: Lab) -> Iterator[InstrumentLayout]:
     addresses = _Addresses(iter(_NAMED_INSTRUMENTS.hosts()))
     for name, box in lab.instruments().items():
         where = place(box.resource)
@@ -119,7 +119,7 @@ def _instruments(lab: Lab) -> Iterator[InstrumentSite]:
                 f"{name}: a twin cannot answer at {where.name}; it has TCP and serial lines"
             )
         address = addresses.of(where.host) if isinstance(where, Tcp) else ""
-        yield InstrumentSite(name, where, address)
+        yield InstrumentLayout(name, where, address)
 
 
 class _Addresses:

@@ -16,7 +16,7 @@ from testbed.errors import UsageError
 from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
-from testbed.twin.machine import born
+from testbed.twin.machine import process_start
 from testbed.twin.sandbox import Sandbox, pid_space
 
 _LARGEST = 64 << 10
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RegisteredTwin:
     """A named twin: its processes, when the first of them started, and its lab file."""
 
     name: str
@@ -61,39 +61,43 @@ def check_name(name: str) -> None:
 
 def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
     """Remember a twin until it is taken down or dies."""
-    start = born(sandbox.launcher) or ""
+    start = process_start(sandbox.launcher) or ""
     file = str(lab_file.resolve())
-    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, pid_space())
+    twin = RegisteredTwin(
+        sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, pid_space()
+    )
     path = _directory() / f"{twin.name}.json"
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(twin)))
     draft.rename(path)  # whoever lists twins meanwhile sees all of it or nothing
 
 
-def standing() -> Iterator[Standing]:
+def standing() -> Iterator[RegisteredTwin]:
     """Yield the twins that are up, as far as processes can be seen; forget those that died."""
     for path in sorted(_place().glob("*.json")):
         twin = _read(path)
         if twin is None or twin.space != pid_space():
             continue
-        if born(twin.launcher) == twin.born:
+        if process_start(twin.launcher) == twin.born:
             yield twin
         else:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Standing | None:
+def _read(path: Path) -> RegisteredTwin | None:
     """Return what a file says of a twin; None when it is gone by now, or says nothing of one."""
     try:
         told = parse_json(
             read_file(path, _LARGEST)
         )  # perhaps by another version, which says other things
-        return Standing(**{field.name: told.get(field.name, "") for field in fields(Standing)})
+        return RegisteredTwin(
+            **{field.name: told.get(field.name, "") for field in fields(RegisteredTwin)}
+        )
     except (OSError, ValueError, AttributeError):
         return None
 
 
-def find(name: str) -> Standing:
+def find(name: str) -> RegisteredTwin:
     """Return a twin that is up; raise UsageError when there is none of that name."""
     twins = {twin.name: twin for twin in standing()}
     if name not in twins:

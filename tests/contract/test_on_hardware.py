@@ -2,7 +2,7 @@
 
 Only ports that the lab file lists, protects not, and no fibre of the lab uses; only while they are
 dark; never a fault, never a verb that ends circuits of others. The driver is given no other port,
-so it refuses every other by itself. Afterwards the ports are dark again and all others as before.
+so it refuses every other by itself. PostRun the ports are dark again and all others as before.
 """
 
 import threading

@@ -3,7 +3,7 @@
 import pytest
 from scripted_http import Web
 
-from testbed.bench.cross_connect_rows import rows_of
+from testbed.bench.cross_connect_rows import read_rows
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
@@ -272,7 +272,7 @@ class TestNonsense:
             Answer(200, {"optical-switch:port-config": {"port": rows}}),
         )
         driver = opened(web, shows({1: 5}), shows({1: 5}), table)
-        (row,) = rows_of(load_lab(tmp_path / "lab.yaml"), "ocs", driver, soon())
+        (row,) = read_rows(load_lab(tmp_path / "lab.yaml"), "ocs", driver, soon())
         assert row.state.startswith("xxx") and len(row.state) < 100
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from testbed.analysis.metrics import METRICS
-from testbed.cli.app import VERBS, app
+from testbed.cli.app import COMMANDS, app
 from testbed.events import KINDS
 from testbed.plugins import kinds
 from testbed.schema.json_schema import json_schema
@@ -24,8 +24,8 @@ DRIVERS = (ROOT / "drivers" / "README.md").read_text()
 
 def _commands() -> dict[str, Any]:
     verbs: Any = get_command(app)
-    top = {name: verbs.get_command(None, name) for name in VERBS}
-    assert set(top) == set(get_command(app).commands), "a module registers what VERBS lacks"  # type: ignore[attr-defined]
+    top = {name: verbs.get_command(None, name) for name in COMMANDS}
+    assert set(top) == set(get_command(app).commands), "a module registers what COMMANDS lacks"  # type: ignore[attr-defined]
     inner = top["twin"].commands
     return {**top, **{f"twin {name}": command for name, command in inner.items()}}
 

@@ -13,8 +13,8 @@ from nccl_outputs import DAMAGES, FORMS, PROGRAM, cut, miscopy, read, text_of
 from testbed.analysis.nccl import (
     COLLECTIVES,
     Figures,
-    Judge,
     Printed,
+    RowChecker,
     UnreadableOutput,
     collective_of,
     flavour_of,
@@ -225,7 +225,7 @@ def test_the_flavour_is_in_the_banner_or_the_help_and_not_in_the_name():
     ],
 )
 def test_busbw_is_algbw_times_the_factor_of_the_collective(collective, ranks, factor):
-    judge = Judge(collective, ranks)
+    judge = RowChecker(collective, ranks)
     size, time = 1 << 30, 10_000.0
     algbw = size / 1e3 / time
 

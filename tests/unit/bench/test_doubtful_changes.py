@@ -45,7 +45,7 @@ def test_a_circuit_that_would_show_late_is_gone_before_it_is_called_rolled_back(
 @pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
 def test_a_removal_that_would_show_late_is_taken_back_before_that_is_said(box, lag):
     change(box, {1: 7})
-    box.crossbar.contradicted()  # as at the start: nothing of how it follows is known
+    box.crossbar.forget_lag()  # as at the start: nothing of how it follows is known
     box.far_end.fault("lag", delay=lag)
     box.time.advance(lag)
     with pytest.raises(InstrumentError, match="rolled back"):
@@ -141,6 +141,6 @@ def test_they_are_said_beside_a_failure_too(box):
 
 def test_what_somebody_else_has_leased_he_may_have_moved_himself(box):
     box.say("ADD (@5,6),(@11,12)")
-    box.crossbar.bystanders.leased_elsewhere = lambda ports: ports & {12}
+    box.crossbar.foreign.leased_elsewhere = lambda ports: ports & {12}
     box.far_end.fault("swept", count=1)
     assert change(box, {1: 7}).crossbar.others_gone() == ""

@@ -7,9 +7,9 @@ Monitors err, some tell of circuits only, and some ports have none.
 from dataclasses import dataclass, replace
 
 import pytest
+from driver_without_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from without_a_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 
 from testbed.bench.multi_switch_change import PlannedChange, change_all
 from testbed.errors import TestbedError

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from without_a_line import CAN, EGRESS, INGRESS, SETTLE, SETTLE_MAX, WithoutALine
+from driver_without_line import CAN, EGRESS, INGRESS, SETTLE, SETTLE_MAX, WithoutALine
 
 from testbed.bench.multi_switch_change import PlannedChange, change_all
 from testbed.bench.verification import MARGIN

@@ -21,7 +21,7 @@ from pathlib import Path
 import testbed.cli
 
 def run(arguments):
-    from testbed.cli.after_run import Afterwards
+    from testbed.cli.after_run import PostRun
     from testbed.record.rundir import RunDirectory
     directory, before, *moments = arguments
     def watch(frame, event, _):
@@ -29,7 +29,7 @@ def run(arguments):
             moments.remove(frame.f_code.co_name)
             signal.raise_signal(signal.SIGINT)
     sys.setprofile(watch)
-    return Afterwards(RunDirectory(Path(directory)), [2] * int(before)).tell(json=False)
+    return PostRun(RunDirectory(Path(directory)), [2] * int(before)).report(json=False)
 
 testbed.cli.run = run
 testbed.cli.main()

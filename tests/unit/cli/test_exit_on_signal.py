@@ -46,16 +46,16 @@ SLOWLY_IGNORED = f"""
     signal.setitimer = slowly
 {CALLED_BACK}"""
 CRITICAL = """
-    from testbed.cli.exit_on_signal import finishing_first
-    with finishing_first(lambda: True):
+    from testbed.cli.exit_on_signal import defer_signals
+    with defer_signals(lambda: True):
         busy()
         sys.stdin.readline()
         print("finished", flush=True)
     threading.Event().wait()
 """
 NOT_YET_CRITICAL = """
-    from testbed.cli.exit_on_signal import finishing_first
-    with finishing_first(lambda: False):
+    from testbed.cli.exit_on_signal import defer_signals
+    with defer_signals(lambda: False):
         busy()
         threading.Event().wait()
 """

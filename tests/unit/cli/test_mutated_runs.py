@@ -15,7 +15,7 @@ from mutated_runs import EXPERIMENT, PRECIOUS, RUN, SCRIPTS, Base, Mutator, cont
 
 import testbed.cli
 from testbed.analysis.summary import summarise
-from testbed.cli.standard_streams import Words
+from testbed.cli.standard_streams import StandardStream
 from testbed.events import Event
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema import load_experiment
@@ -61,7 +61,7 @@ def typed(monkeypatch, *words):
     written = [io.BytesIO(), io.BytesIO()]
     with monkeypatch.context() as streams:
         for name, stream in zip(("stdout", "stderr"), written, strict=True):
-            streams.setattr(sys, name, Words(stream, "utf-8", "backslashreplace"))
+            streams.setattr(sys, name, StandardStream(stream, "utf-8", "backslashreplace"))
         code = testbed.cli.run([str(word) for word in words])
         said = []
         for name, stream in zip(("stdout", "stderr"), written, strict=True):

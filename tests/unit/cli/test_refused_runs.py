@@ -5,8 +5,8 @@ import json
 import pytest
 import records
 
-from testbed.cli.record import passing_record
-from testbed.cli.refused_runs import forget_refused
+from testbed.cli.record import temporary_record
+from testbed.cli.refused_runs import delete_if_refused
 from testbed.cli.run_list import row_of
 from testbed.cli.switch import _circuits
 from testbed.errors import BusyError, InstrumentError, UsageError
@@ -38,7 +38,7 @@ def test_a_run_that_was_refused_leaves_no_directory(tmp_path):
     before = records.ended(tmp_path, "before")
     run = over(tmp_path)
     with pytest.raises(BusyError, match=r"ocs\.1: held by bob"):
-        forget_refused(run)
+        delete_if_refused(run)
     assert [one.id for one in runs(tmp_path)] == [before.id]
     assert (tmp_path / "latest").resolve() == before.path
 
@@ -56,7 +56,7 @@ def test_a_run_that_was_refused_leaves_no_directory(tmp_path):
 )
 def test_a_run_that_did_something_keeps_its_record(tmp_path, kinds, end):
     run = over(tmp_path, *kinds, **end)
-    forget_refused(run)
+    delete_if_refused(run)
     assert run.events.exists()
 
 
@@ -65,12 +65,12 @@ def test_a_refused_run_that_still_promises_something_keeps_its_record(tmp_path):
     journal = Journal(run.journal)
     journal.promise("circuits", start={}, ports=[], made=[])
     journal.close()
-    forget_refused(run)
+    delete_if_refused(run)
     assert run.events.exists()
 
 
 def test_a_change_by_hand_that_failed_and_was_taken_back_is_failed(tmp_path, lab):
-    with pytest.raises(InstrumentError), passing_record(lab, tmp_path, []) as run:
+    with pytest.raises(InstrumentError), temporary_record(lab, tmp_path, []) as run:
         raise InstrumentError("ocs", "refused 1→17; all was taken back")
     row = row_of(run)
     assert (row["outcome"], row["reason"]) == ("failed", "ocs: refused 1→17; all was taken back")

@@ -25,7 +25,7 @@ def test_a_finding_waits_for_its_reader_and_the_check_does_not(full_pipe, monkey
     reader, stream = full_pipe
     monkeypatch.setattr("sys.stdout", stream)
     screen = _Screen()
-    screen.tell(PortFinding(HostPort("h0", "p0"), "found", "as the lab file says"))
+    screen.show(PortFinding(HostPort("h0", "p0"), "found", "as the lab file says"))
     end = threading.Thread(target=screen.catch_up)
     end.start()
     assert reader.readline().lstrip("-") == "ok   h0.p0: as the lab file says\n"

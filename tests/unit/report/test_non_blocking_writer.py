@@ -4,16 +4,16 @@ import os
 import select
 import threading
 
-from testbed.report.non_blocking_writer import Teller
+from testbed.report.non_blocking_writer import NonBlockingWriter
 
 
 def test_what_nobody_reads_waits_and_its_teller_does_not(full_pipe):
     reader, stream = full_pipe
-    teller = Teller(stream)
+    writer = NonBlockingWriter(stream)
     for number in range(3):
-        teller.tell(f"line {number}\n")
+        writer.write(f"line {number}\n")
     os.read(reader.fileno(), 1 << 20)
-    teller.go_on()
+    writer.flush()
     assert reader.readline() + reader.readline() == "line 0\nline 1\n"
 
 
@@ -21,25 +21,25 @@ def test_however_long_it_is_only_what_is_taken_at_once_is_written(full_pipe):
     reader, stream = full_pipe
     os.read(reader.fileno(), select.PIPE_BUF)  # room for so much, and no more
     said = "–" * 10 * select.PIPE_BUF + "\n"
-    teller = Teller(stream)
-    teller.tell(said)
-    late = threading.Thread(target=teller.go_on, args=[None])
+    writer = NonBlockingWriter(stream)
+    writer.write(said)
+    late = threading.Thread(target=writer.flush, args=[None])
     late.start()
     assert reader.readline().lstrip("-") == said
     late.join()
 
 
 def test_whoever_has_gone_is_told_nothing_and_nobody_minds(left_pipe):
-    teller = Teller(left_pipe)
-    teller.tell("is there somebody?\n")
-    teller.go_on(None)
+    writer = NonBlockingWriter(left_pipe)
+    writer.write("is there somebody?\n")
+    writer.flush(None)
 
 
 def test_of_more_than_he_can_be_told_the_last_is_kept(full_pipe):
     reader, stream = full_pipe
-    teller = Teller(stream, most=2)
+    writer = NonBlockingWriter(stream, most=2)
     for number in range(5):
-        teller.tell(f"line {number}\n")
+        writer.write(f"line {number}\n")
     os.read(reader.fileno(), 1 << 20)
-    teller.go_on()
+    writer.flush()
     assert [reader.readline(), reader.readline()] == ["line 3\n", "line 4\n"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.analysis.limit_dimensions import misfit
+from testbed.analysis.limit_dimensions import dimension_mismatch
 from testbed.analysis.metric_definitions import METRICS, meaning
 from testbed.cli import run as command_line
 from testbed.errors import FileError
@@ -44,7 +44,7 @@ def test_every_metric_takes_limits_of_its_own_dimension_only(metric):
     taken = {
         name
         for name, text in LIMITS.items()
-        if not misfit(metric, meaning(metric), "every", Condition.parse(text))
+        if not dimension_mismatch(metric, meaning(metric), "every", Condition.parse(text))
     }
     assert taken == ({unit} & LIMITS.keys())
     assert unit in LIMITS or metric == "digest"
@@ -65,7 +65,7 @@ def test_a_distance_from_a_prediction_is_a_share_or_in_the_unit(unit, taken):
     found = {
         name
         for name, text in LIMITS.items()
-        if not misfit("it", of, "near_prediction", Condition.parse(text))
+        if not dimension_mismatch("it", of, "near_prediction", Condition.parse(text))
     }
     assert found == taken
 
