@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 FORMATS = (ROOT / "docs" / "file-formats.md").read_text()
 README = (ROOT / "README.md").read_text()
 DRIVERS = (ROOT / "drivers" / "README.md").read_text()
+PLUGINS = (ROOT / "docs" / "plugins.md").read_text()
 
 
 def _commands() -> dict[str, Any]:
@@ -42,7 +43,7 @@ def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:
 
 @pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies"])
 def test_every_kind_and_its_options_are_documented(group: str) -> None:
-    pages = (DRIVERS,) if group == "drivers" else (FORMATS, README)
+    pages = (DRIVERS if group == "drivers" else FORMATS, PLUGINS)
     options = FORMATS + DRIVERS if group == "drivers" else FORMATS
     for name, kind in kinds(group).items():
         for page in pages:
@@ -90,10 +91,19 @@ def test_every_experiment_states_its_question_and_is_in_the_readme() -> None:
         assert f"experiments/{path.name}" in README, path.name
 
 
-def test_the_map_of_rooms_is_the_tree() -> None:
-    rooms = {path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()}
-    shown = set(re.findall(r"\b([a-z]+)/", README[README.index("A map of the rooms") :]))
-    assert rooms <= shown
+def test_the_experiment_explained_line_by_line_is_the_file() -> None:
+    text = (ROOT / "experiments" / "lumion.yaml").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    page = (ROOT / "docs" / "first-experiment.md").read_text()
+    assert "```yaml\n" + "\n".join(lines) + "\n```" in page
+
+
+def test_the_map_of_packages_is_the_tree() -> None:
+    packages = {
+        path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()
+    }
+    shown = set(re.findall(r"\b([a-z]+)/", README[README.index("A map of the packages") :]))
+    assert packages <= shown
 
 
 def test_every_test_that_the_table_of_lessons_names_is_there() -> None:
