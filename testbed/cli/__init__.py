@@ -1,6 +1,6 @@
-"""The `testbed` command: each verb reads its arguments, calls the library and prints.
+"""The `testbed` command: each command reads its arguments, calls the library and prints.
 
-The only room that picks a backend: hardware, or a twin that it starts or joins.
+The only package that chooses a backend: hardware, or a twin that it starts or joins.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _complete(app: Callable[..., object]) -> int:
-    """Answer a shell that asks for completions; whatever is wrong, it gets none and no words."""
+    """Answer a shell that asks for completions; on any error it gets none and no message."""
     with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()):
         app([], prog_name="testbed", standalone_mode=False)
     return 0
@@ -75,7 +75,7 @@ def _complete(app: Callable[..., object]) -> int:
 
 @contextmanager
 def _where_typed() -> Iterator[None]:
-    """Have hints name the lab, twin and results of one command line, as it was typed outside."""
+    """Have hints name the lab, twin and results of one command line, as typed outside the twin."""
     from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE
     from testbed.commands import clear_context, set_context
 
@@ -92,7 +92,7 @@ def _where_typed() -> Iterator[None]:
 
 
 def _misuse(problem: str) -> str:
-    """Return what is wrong with a command line; a verb that was given nothing shows its help."""
+    """Return what is wrong with a command line; a command without arguments shows its help."""
     if problem.startswith("Usage:"):
         return problem
     sentence = problem.replace("Value error, ", "").rstrip(".")

@@ -1,4 +1,4 @@
-"""What comes after a run: its numbers, its last page, its figures; and what signals do to them."""
+"""After a run: compute its numbers, print its last page, draw its figures; and handle signals."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from testbed.events import Event
 
 _NUMBERS, _PAGE, _FIGURES = 2, 1, 1
-"""How many signals each waits for, those that came during the run counted."""
+"""How many signals each step tolerates, those during the run included."""
 
 
 class PostRun:
-    """The end of a run; `signals` are those that have come so far.
+    """Reports a run that has ended; `signals` are those received so far.
 
-    A second signal leaves out the figures, which `testbed report` draws; a third the numbers too.
+    A second signal skips the figures, which `testbed report` draws; a third the numbers too.
     """
 
     def __init__(self, directory: RunDirectory, signals: list[int]) -> None:
@@ -42,7 +42,7 @@ class PostRun:
         self._until = 0
 
     def report(self, *, json: bool) -> int:
-        """Compute and tell how the run went; return its exit code."""
+        """Compute the numbers, print the last page and draw the figures; return the exit code."""
         with record_signals(self._note):
             self._begin("computing the numbers", _NUMBERS)
             with explain_signal_exit(self._without_numbers), waiting(self._under_way, sys.stderr):
@@ -64,7 +64,7 @@ class PostRun:
     def _sum_up(self) -> tuple[Summary, list[Event]]:
         try:
             return sum_up(self._directory)
-        except UsageError as error:  # it was whole when the run began
+        except UsageError as error:  # it was intact when the run began
             what = f"the record was lost during the run: {error.args[0]}"
             raise LabError(what) from error
 
@@ -76,7 +76,7 @@ class PostRun:
         self._signals.append(number)
         if len(self._signals) > self._until:
             exit_for_signal(self._signals[0], EXIT_UNSAFE if self._cleanup()[0] == "failed" else 0)
-        with suppress(RuntimeError):  # it came while this very stream was written to
+        with suppress(RuntimeError):  # the signal interrupted a write to this stream
             NonBlockingWriter(sys.stderr).write(
                 f"\nstopping: {self._under_way}; another signal leaves at once\n"
             )
@@ -91,6 +91,6 @@ class PostRun:
         return last_lines(self._directory.path, reason, *self._cleanup())
 
     def _cleanup(self) -> tuple[str, list[str]]:
-        """Return how the clean-up ended, and what it left."""
+        """Return the result of the clean-up, and what is still changed."""
         ends = [e.data for e in read_events(self._directory.events) if e.kind == "run.end"]
         return (ends[-1]["cleanup"], ends[-1]["left"]) if ends else ("unknown", [])

@@ -1,4 +1,4 @@
-"""The verbs, and what they have in common."""
+"""The commands, and the options that they have in common."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """Name the modules that define a command, and what `testbed --help` says of it."""
+    """The modules that define a command, and its line in `testbed --help`."""
 
     summary: str
     modules: tuple[str, ...]

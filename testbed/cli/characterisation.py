@@ -88,7 +88,7 @@ def replay(
     set_: SetOption = [],  # noqa: B006 - typer wants it so
     json: JsonOption = False,
 ) -> int:
-    """Say to a twin what was said to a box, and tell how far its answers agree."""
+    """Replay a transcript of a box to a twin, and print how far its answers agree."""
     from testbed.record.transcript import read_transcript
     from testbed.twin.replay import replay_to_far_end
 
@@ -110,7 +110,7 @@ def replay(
 
 
 def read_card(path: Path) -> Card:
-    """Return the card in a file; raise FileError for what is none."""
+    """Return the card in a file; raise FileError for any other file."""
     try:
         return Card.from_json(parse_json(read_file(path, MAX_BYTES, follow=True)))
     except JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The verb `clean`: old runs deleted, but for those that somebody still needs."""
+"""The command `clean`: delete old runs that are not needed any more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def clean(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Delete old runs; never one that goes on, or that still owes an undo."""
+    """Delete old runs; never one under way, or with an open undo."""
     found = list(runs(results))
     verdicts = [_Verdict(run, _needed(run)) for run in found[: max(0, len(found) - keep)]]
     if not dry_run:
@@ -48,21 +48,21 @@ def clean(
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """An old run, and why it stays; empty when it goes."""
+    """An old run, and the reason to keep it; empty when it is deleted."""
 
     run: RunDirectory
     kept: str
     failed: bool = False
 
     def line(self, *, dry_run: bool) -> str:
-        """Return what is said of it."""
+        """Return its line of output."""
         if self.kept:
             return f"keep    {self.run.path}: {self.kept}"
         return f"{'would delete' if dry_run else 'deleted'} {self.run.path}"
 
 
 def _needed(run: RunDirectory) -> str:
-    """Return why a run must stay; empty when nobody needs it."""
+    """Return the reason to keep a run; empty for none."""
     if why := run.foreign():
         return why
     try:
@@ -88,6 +88,6 @@ def _deleted(one: _Verdict) -> _Verdict:
 
 
 def _seconds_since(run: RunDirectory) -> float:
-    """Return how long ago a run last wrote an event, or was begun."""
+    """Return the seconds since a run last wrote an event, or was begun."""
     last = run.events if run.events.exists() else run.path
     return time.time() - last.stat().st_mtime

@@ -1,4 +1,4 @@
-"""The verb `compare`: runs held against the first of them, or two characterisation cards."""
+"""The command `compare`: runs compared with the first of them, or two characterisation cards."""
 
 from __future__ import annotations
 

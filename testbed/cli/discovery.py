@@ -1,4 +1,4 @@
-"""The verb `discover`: what is plugged in and what answers, as a block for the lab file."""
+"""The command `discover`: find instruments, and print a block for the lab file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb that asks everything in a lab how it is: doctor."""
+"""The command `doctor`: check this machine, and every instrument and host of a lab."""
 
 from __future__ import annotations
 

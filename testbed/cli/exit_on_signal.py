@@ -1,4 +1,4 @@
-"""What signals do to a command: INT, TERM and HUP end it, with exit code 128 + their number."""
+"""Exit on signals: INT, TERM and HUP end a command, with exit code 128 + their number."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ EXIT_SIGNALLED = 128
 _SOON = 0.01
 
 _PATIENCE = 2.0
-"""Seconds that a command which a signal ends waits for whoever reads its last words."""
+"""Seconds that a command ended by a signal waits for the reader of its last lines."""
 
 
 class _SignalExit(SystemExit):
-    """The end of this process for a signal."""
+    """Raised to end this process on a signal."""
 
     def __init__(self, number: int, code: int) -> None:
         super().__init__(code or EXIT_SIGNALLED + number)
         self.number = number
         self.words: list[str] = []
-        """What whoever sent the signal is told."""
+        """Lines printed at the exit."""
 
 
 def end_on_signals() -> None:
-    """Let a signal end this process from wherever it is, with whatever it must close on its way.
+    """Have signals end this process by an exception, so that open resources are closed.
 
-    One that was ignored from the start (`nohup`, a job in the background) stays ignored. Whoever
-    started this process may have held signals back until now; they count from here on.
+    A signal that was ignored at the start (`nohup`, a background job) stays ignored. Signals that
+    the parent process blocked are delivered from here on.
     """
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -46,7 +46,7 @@ def end_on_signals() -> None:
 
 
 def _exit_although_ignored(ignored: sys.UnraisableHookArgs) -> None:
-    """Leave a moment later where Python ignores exceptions: in a finaliser or a callback."""
+    """Exit a moment later where Python ignores exceptions: in a finaliser or a callback."""
     if not isinstance(ignored.exc_value, _SignalExit):
         sys.__unraisablehook__(ignored)
         return
@@ -60,32 +60,32 @@ def _soon(action: Callable[[], None]) -> None:
 
 
 def _on(number: int, action: Callable[[int], None]) -> None:
-    def hear(received: int, frame: FrameType | None) -> None:
+    def handle(received: int, frame: FrameType | None) -> None:
         if received == signal.SIGHUP:
-            redirect_closed_streams_to_devnull()  # the terminal is
+            redirect_closed_streams_to_devnull()  # the terminal is closed
         if _is_ignored_exception(frame):
             _soon(lambda: action(received))
         else:
             action(received)
 
-    signal.signal(number, hear)
+    signal.signal(number, handle)
 
 
 def _is_ignored_exception(frame: FrameType | None) -> bool:
-    """Return whether an exception raised here would be printed and forgotten: within that hook."""
+    """Return whether Python would ignore an exception raised here: inside the hook above."""
     while frame and frame.f_code is not _exit_although_ignored.__code__:
         frame = frame.f_back
     return frame is not None
 
 
 def exit_for_signal(number: int, code: int = 0) -> None:
-    """End this process for a signal; with another exit code where that says more."""
+    """End this process on a signal; `code` replaces the exit code 128 + number."""
     raise _SignalExit(number, code)
 
 
 @contextmanager
 def explain_signal_exit(words: Callable[[], list[str]]) -> Iterator[None]:
-    """Have whoever ends the process by a signal from here told these lines."""
+    """Print these lines if a signal ends the process in this block."""
     try:
         yield
     except _SignalExit as left:
@@ -95,7 +95,7 @@ def explain_signal_exit(words: Callable[[], list[str]]) -> Iterator[None]:
 
 @contextmanager
 def record_signals(note: Callable[[int], None]) -> Iterator[None]:
-    """Have signals noted instead of ending the process; `note` runs between any two steps."""
+    """Call `note` with each signal instead of ending the process, between any two bytecodes."""
     before = {number: signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
@@ -109,55 +109,55 @@ def record_signals(note: Callable[[int], None]) -> Iterator[None]:
 
 @contextmanager
 def defer_signals(has_begun: Callable[[], bool]) -> Iterator[None]:
-    """Let a signal end the process only after what is inside, which must have its own limit.
+    """Defer signals until the block is over, which must have its own time limit.
 
-    Before that has begun to change anything, a signal ends the process at once.
+    Before `has_begun` returns true, a signal ends the process at once.
     """
     noted: list[int] = []
 
-    def hear(number: int) -> None:
+    def defer(number: int) -> None:
         if has_begun():
             noted.append(number)
         else:
             exit_for_signal(number)
 
-    with explain_signal_exit(lambda: ["nothing was changed"]), record_signals(hear):
+    with explain_signal_exit(lambda: ["nothing was changed"]), record_signals(defer):
         yield
     if noted:
         exit_for_signal(noted[0])
 
 
 def end(code: object, left: SystemExit | None) -> NoReturn:
-    """Hand over what was said and end this process with an exit code, or as a bug without one.
+    """Flush the output and end this process with an exit code, or EXIT_BUG without one.
 
-    `left` is what ended it early, if anything did.
+    `left` is the exception that ended it early, if any.
     """
     number = code if isinstance(code, int) else EXIT_BUG
     with record_signals(_exit_at_second_signal()):
         if number > EXIT_SIGNALLED or isinstance(left, _SignalExit):
             signal.signal(signal.SIGALRM, lambda *_: os._exit(number))
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
-        with suppress(OSError, ValueError):  # nobody reads any more
+        with suppress(OSError, ValueError):  # the reader is gone
             if isinstance(left, _SignalExit):
                 print(f"testbed: ended by {signal.Signals(left.number).name}", file=sys.stderr)
                 for line in left.words:
                     print(line, file=sys.stderr)
             number = flushed(number)
             sys.stderr.flush()
-        # Not sys.exit: workers may still wait for a lab that is dead, and nobody waits for them.
+        # Not sys.exit: workers may still wait for a lab that does not answer.
         os._exit(number)
 
 
 def _exit_at_second_signal() -> Callable[[int], None]:
-    """Return what signals do once the exit code is known: a first is too late to change it.
+    """Return a handler for signals once the exit code is known: a first no longer changes it.
 
-    Whoever sends a second waits for this process, which waits for a reader of its last words.
+    A second ends the process, which waits for the reader of its last lines.
     """
-    heard: list[int] = []
+    received: list[int] = []
 
     def note(number: int) -> None:
-        heard.append(number)
-        if len(heard) > 1:
-            os._exit(EXIT_SIGNALLED + heard[0])
+        received.append(number)
+        if len(received) > 1:
+            os._exit(EXIT_SIGNALLED + received[0])
 
     return note

@@ -1,4 +1,4 @@
-"""The verb `export`: the numbers of runs as one table, for other programs."""
+"""The command `export`: the numbers of runs as one table, for other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labs, experiments and results by name, from wherever a command is typed."""
+"""Look up labs, experiments and results by name, from any working directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS = {LABS: "lab", EXPERIMENTS: "experiment"}
 
 
 def places(of: str) -> list[Path]:
-    """Return the directories of labs or experiments that there are, the nearest first.
+    """Return the existing directories of labs or experiments, the nearest first.
 
     They are looked for here, in each directory above that has both, and where this code lies.
     """
@@ -34,7 +34,7 @@ def places(of: str) -> list[Path]:
 
 
 def _roots() -> list[Path]:
-    """Return the directories that hold both labs and experiments, but for this one."""
+    """Return the directories that hold both labs and experiments, without the current one."""
     above = [*_here().parents, Path(testbed.__file__).resolve().parents[1]]
     wanted = [root for root in above if all(is_directory(root / of) for of in (LABS, EXPERIMENTS))]
     return [root for root in dict.fromkeys(wanted) if root != _here()]

@@ -1,4 +1,4 @@
-"""The verbs that touch nothing but files: validate, plan, schema."""
+"""The commands that read files only: `validate`, `plan`, `schema`."""
 
 from __future__ import annotations
 

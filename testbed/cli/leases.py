@@ -1,4 +1,4 @@
-"""The verbs of leases: who has what, and holding it or giving it back by hand."""
+"""The commands `who`, `lock` and `unlock`: show leases, take and release them by hand."""
 
 from __future__ import annotations
 

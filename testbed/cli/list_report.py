@@ -1,4 +1,4 @@
-"""The verbs that look at what is there: list and report."""
+"""The commands `list` and `report`."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def report(
 
 
 def _report_check(run: RunDirectory, json: bool) -> int:
-    """Print what came of a check, or of a change by hand: there is no experiment to sum up."""
+    """Print the result of a check or a change by hand, which have no experiment."""
     row = row_of(run)
     if json:
         print_json(row)

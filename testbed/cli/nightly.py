@@ -1,4 +1,4 @@
-"""The verb `nightly`: every experiment on the twin of every lab that it fits, within a budget."""
+"""The command `nightly`: run every experiment on the twin of every lab that it fits."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def nightly(
     baselines = Baselines(results / "nightly" / "baselines", machine)
     signals: list[int] = []
     with record_signals(signals.append):
-        watch = NightRunner(directory.path, results, baselines, signals, _tell)
-        night = watch.keep(pairs, excluded, limit)
+        runner = NightRunner(directory.path, results, baselines, signals, _tell)
+        night = runner.run(pairs, excluded, limit)
         facts = to_json(night, machine, baselines)
         for place in (directory, RunDirectory(results / "nightly")):
             _write(place, night, facts)

@@ -1,4 +1,4 @@
-"""What the numbers of a planned run would rest on."""
+"""The twin settings and profiles that determine the numbers of a planned run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a run around the orchestrator: opened before it, summed up after it."""
+"""Open the record of a run before the orchestrator, and compute its results afterwards."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def report_damage(*directories: RunDirectory) -> Iterator[None]:
 
 
 def _told(error: BaseException) -> str:
-    """Return what was raised, and where in our code, in one line."""
+    """Return an exception and its place in our code, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}testbed{os.sep}" in frame.filename]
     where = f", in {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""

@@ -1,4 +1,4 @@
-"""The verb `recover`: what runs that are over left changed, taken back."""
+"""The command `recover`: undo what dead runs left changed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def recover(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Take back what runs that were killed left changed, verify it, and say what is still so."""
+    """Undo what runs that were killed left changed, verify it, and list what is still changed."""
     if twin:  # its leases are known inside
         return registry.find(twin).sandbox.run(this_command())
     writer = NonBlockingWriter(sys.stderr)
@@ -84,14 +84,14 @@ def recover(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of one run."""
+    """The result of recovering one run."""
 
     dead: DeadRun
     code: int
     done: RecoverAttempt | None = None
-    """What was done now; None when nothing was."""
+    """The steps that were taken now; None for none."""
     error: str = ""
-    """What kept it from being recovered."""
+    """The error that prevented its recovery."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -102,9 +102,9 @@ class _Outcome:
 def _chosen(
     names: list[str], lab: str, results: Path, writer: NonBlockingWriter
 ) -> tuple[list[DeadRun], list[int]]:
-    """Return the runs that are meant: those named, or all that are over and owe something.
+    """Return the named runs, or all dead runs with an open undo.
 
-    Return besides an exit code for each that is no readable run.
+    Return besides an exit code for each that cannot be read.
     """
     from testbed.run.dead_runs import owing_runs
 
@@ -142,14 +142,14 @@ def _where_it_is(run: RunDirectory, results: Path) -> RunDirectory:
 
 
 def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory:
-    """Return the run of a name, which may be elsewhere when it died and left leases."""
+    """Return the run of a name; a dead run with leases may be in another directory."""
     return next((run for run in leased if run.id == name), None) or find_run(results, name)
 
 
 def _readable(
     places: Iterable[RunDirectory], writer: NonBlockingWriter
 ) -> tuple[list[DeadRun], list[int]]:
-    """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
+    """Return the runs of directories, and an exit code for each that cannot be read."""
     from testbed.run.dead_runs import DeadRun
 
     found, codes = [], []
@@ -170,7 +170,7 @@ def _readable(
 
 
 def _recover_all(chosen: list[DeadRun], results: Path, writer: NonBlockingWriter) -> list[_Outcome]:
-    """Recover each run where it was: on the lab's hardware, or in its twin."""
+    """Recover each run on its own backend: the lab's hardware, or its twin."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
     up = {} if here else {t.sandbox.identity: t.sandbox for t in registry.standing()}
@@ -192,7 +192,7 @@ def _recover_all(chosen: list[DeadRun], results: Path, writer: NonBlockingWriter
 def _tried(
     dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], writer: NonBlockingWriter
 ) -> _Outcome:
-    """Recover one run; whatever is wrong with it keeps no other from being recovered."""
+    """Recover one run; an error does not prevent the recovery of the others."""
     before = len(_recoveries(dead))
     try:
         code, problem = act(dead, partial(_tell, writer)), ""
@@ -224,7 +224,7 @@ def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
 
 
 def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_Outcome]:
-    """Recover runs inside their twin; what came of it is in their records."""
+    """Recover runs inside their twin; the results are in their records."""
     before = [len(_recoveries(dead)) for dead in group]
     paths = [str(dead.directory.path.resolve()) for dead in group]
     command = [sys.executable, "-m", "testbed.cli", "recover", *paths, "--results", str(results)]
@@ -239,7 +239,7 @@ def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_
 
 
 def _write_off(dead: DeadRun, tell: Subscriber) -> int:
-    """Settle what a run promised of a twin that is known to be gone."""
+    """Settle the journal of a run whose twin is known to be gone."""
     from testbed.run.recover import write_off
 
     if not is_gone(dead.twin):
@@ -252,12 +252,12 @@ def _write_off(dead: DeadRun, tell: Subscriber) -> int:
 
 
 def _worst(codes: list[int]) -> int:
-    """Return the one exit code of several runs: what is known to be changed wins."""
+    """Return one exit code for several runs: EXIT_UNSAFE wins."""
     return EXIT_UNSAFE if EXIT_UNSAFE in codes else max(codes, default=EXIT_PASSED)
 
 
 def _tell(writer: NonBlockingWriter, event: Event) -> None:
-    """Say on the terminal what is being done, as it may take as long as a host needs to start."""
+    """Print each step on the terminal, as it may take as long as a host needs to start."""
     if event.kind == "recover.begin":
         writer.write(f"recovering {event.subject}\n")
     elif event.kind == "cleanup.begin":

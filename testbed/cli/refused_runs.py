@@ -1,4 +1,4 @@
-"""Runs that were refused before they did anything: somebody else has what they need."""
+"""Runs that were refused before they changed anything, because others hold what they need."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from testbed.record.rundir import RunDirectory, point_latest
 
 
 def delete_if_refused(run: RunDirectory) -> None:
-    """Raise BusyError for a run that somebody else keeps from its lab, and delete its record.
+    """Raise BusyError for a run that others keep from its lab, and delete its record.
 
-    One that began a trial, lost what it had, or left something to be taken back keeps it.
+    A run that began a trial, lost its lease, or left an undo keeps its record.
     """
     end = None
     for event in read_events(run.events):

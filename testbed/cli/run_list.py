@@ -27,7 +27,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class RunSelection:
-    """Which runs are listed, and which metric of theirs beside them."""
+    """Selects the runs to list, and the metric beside each."""
 
     experiment: str = ""
     metric: str = ""
@@ -76,7 +76,7 @@ def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def row_of(run: RunDirectory) -> dict[str, Any]:
-    """Return what a run's own files say of it; whatever is wrong with them is in the row."""
+    """Return a run's row from its own files; a damaged file is an entry of the row."""
     named = run.id[len("20260101T000000Z-") :].rpartition("-")[0]
     row: dict[str, Any] = {"run": run.id, "experiment": named, "started": "", "lab": ""}
     row |= {"label": "", "overrides": [], "outcome": "unreadable", "reason": ""}
@@ -98,7 +98,7 @@ def row_of(run: RunDirectory) -> dict[str, Any]:
 
 
 def _beside_the_summary(run: RunDirectory) -> tuple[str, str]:
-    """Return how it stands with a run by its journal and the end of its log."""
+    """Return the state of a run by its journal and the end of its log."""
     try:
         if run.journal.exists() and is_held(run.journal):
             return "running", ""

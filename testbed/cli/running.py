@@ -1,4 +1,4 @@
-"""The verb `run`: on hardware, or on a twin that it starts or joins."""
+"""The command `run`: on hardware, or on a twin that it starts or joins."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(
     wait_lock: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> int:
-    """Run an experiment and record it; the last lines say how it went and what to type next."""
+    """Run an experiment and record it; the last lines are verdict and next command."""
     with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper
@@ -78,7 +78,7 @@ def run(
 def _conduct(
     inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox, patience: float
 ) -> RunDirectory:
-    """Carry the plan out and record it; return where."""
+    """Carry the plan out and record it; return its run directory."""
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
     from testbed.run.tenure import Tenure
@@ -104,7 +104,7 @@ def _conduct(
 
 
 def _compute(inputs: Inputs, results: Path, inbox: Inbox) -> RunDirectory:
-    """Compute the plan's model and record it; return where."""
+    """Compute the plan's model and record it; return its run directory."""
     from testbed.report.live import LiveView
     from testbed.run.on_paper import compute
 
@@ -126,8 +126,8 @@ def _refuse_what_only_twins_do(inputs: Inputs) -> None:
     for trial in inputs.plan.trials:
         for fault in trial.far_end_faults:
             raise UsageError(
-                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and hardware "
-                "misbehaves by itself only",
+                f"variant {trial.arm} has the fault {fault.kind} of {fault.switch}, and faults "
+                "switch-* require --twin",
                 hint="run it with --twin",
             )
 

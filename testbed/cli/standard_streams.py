@@ -1,4 +1,4 @@
-"""Where a command's words go: to whoever reads them, or nowhere; its exit code is its own."""
+"""Standard streams that survive the loss of their reader; the exit code does not change."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from testbed.errors import EXIT_LAB
 from testbed.printable import printable
 
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.EBADF)
-"""What is said of words without a reader, on a pipe, a socket, a terminal; and where none was."""
+"""Errors of writing without a reader: to a pipe, a socket, a terminal, a closed descriptor."""
 
 
 class StandardStream(io.TextIOWrapper):
-    """A standard stream whose words are lost once their reader has gone.
+    """A standard stream that discards text once its reader is gone.
 
-    What a full disk does not take is lost as well, and `trouble` tells why.
-    The bytes below go out by C alone: a signal that raised between writing and forgetting them
-    would have them written twice.
+    Text that a full disk does not take is discarded as well, and `trouble` holds the reason.
+    Bytes are written by C code alone: a signal that raised between writing and dropping them from
+    the buffer would have them written twice.
     """
 
     trouble = ""
 
     def write(self, words: str, /) -> int:
-        """Write text that no terminal obeys; what nobody can read any more counts as written."""
+        """Write text without control characters; text without a reader counts as written."""
         self.write_unfiltered(printable(words, kept="\n\t"))
         return len(words)
 
     def write_unfiltered(self, words: str) -> int:
-        """Write what is meant for the terminal itself, such as colours; secrets are masked."""
+        """Write text with control characters, such as colours; secrets are masked."""
         try:
             return super().write(masked(words))
         except OSError as error:
@@ -42,11 +42,11 @@ class StandardStream(io.TextIOWrapper):
 
     @property
     def unfiltered(self) -> UnfilteredStream:
-        """Return the same stream for whoever cleans the text of others himself."""
+        """Return the same stream for callers that remove control characters themselves."""
         return UnfilteredStream(self)
 
     def flush(self) -> None:
-        """Hand over what was written, unless nobody takes it any more."""
+        """Flush the buffer, unless the reader is gone."""
         try:
             super().flush()
         except OSError as error:
@@ -61,13 +61,13 @@ class StandardStream(io.TextIOWrapper):
 
 
 class UnfilteredStream:
-    """A standard stream that takes control characters too; all else is that stream's."""
+    """A standard stream that passes control characters; otherwise as the stream itself."""
 
     def __init__(self, words: StandardStream) -> None:
         self._words = words
 
     def write(self, words: str, /) -> int:
-        """Write text as it is."""
+        """Write text unchanged."""
         return self._words.write_unfiltered(words)
 
     def __getattr__(self, name: str) -> Any:
@@ -75,16 +75,16 @@ class UnfilteredStream:
 
 
 def open_streams() -> None:
-    """Let no reader of the standard streams end this command: one who leaves, or never was.
+    """Replace the standard streams, so that a missing reader does not end this command.
 
-    What a file may hold and no terminal can show is written with backslashes.
+    Characters that the encoding lacks are written with backslashes.
     """
     redirect_closed_streams_to_devnull()
     sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
 
 
 def redirect_closed_streams_to_devnull() -> None:
-    """Say to nobody what is still to be said on a standard stream that is closed."""
+    """Redirect a standard stream whose reader is gone to /dev/null."""
     for descriptor in (1, 2):
         try:
             os.write(descriptor, b"")
@@ -95,14 +95,14 @@ def redirect_closed_streams_to_devnull() -> None:
 
 
 def _redirect_to_devnull(descriptor: int) -> None:
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    if nobody != descriptor:
-        os.dup2(nobody, descriptor)
-        os.close(nobody)
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    if devnull != descriptor:
+        os.dup2(devnull, descriptor)
+        os.close(devnull)
 
 
 def flushed(code: int) -> int:
-    """Hand over the last of the output; return the exit code, another than 0 where it is lost."""
+    """Flush the output; return the exit code, or EXIT_LAB instead of 0 where output was lost."""
     sys.stdout.flush()
     if trouble := getattr(sys.stdout, "trouble", ""):
         what = f"writing to standard output failed: {trouble}"
@@ -122,7 +122,7 @@ def is_read(stream: TextIO) -> bool:
 
 
 def _stream(descriptor: int, given: TextIO | None) -> TextIO:
-    """Return the stream of a descriptor, otherwise as Python made it."""
+    """Return a StandardStream of a descriptor, with the settings of Python's own."""
     if not isinstance(given, io.TextIOWrapper):  # it was closed when we began
         given = io.TextIOWrapper(io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False)))
     encoding, is_flushed = given.encoding, given.line_buffering or given.write_through

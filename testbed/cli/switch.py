@@ -1,4 +1,4 @@
-"""The verb `switch`: look at one switch, and move its light by hand."""
+"""The command `switch`: show one switch, and change its circuits by hand."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
 
 
 class _Screen:
-    """What is told while circuits are lit, which must not wait for whoever reads it."""
+    """Progress while circuits are lit, written without waiting for its reader."""
 
     def __init__(self) -> None:
         self._found = NonBlockingWriter(sys.stdout, most=None)
@@ -70,13 +70,13 @@ class _Screen:
             self._lit.write(f"\r{_CLEAR}trying {printable(event.data['circuits'][0])}")
 
     def show(self, finding: PortFinding) -> None:
-        """Tell what was found of a port's fibres."""
+        """Print what was found of a port's fibres."""
         if sys.stderr.isatty():
             self._lit.write(f"\r{_CLEAR}")
         self._found.write(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
 
     def catch_up(self) -> None:
-        """Wait until all findings are told, now that nothing is lit."""
+        """Wait until all findings are written, now that nothing is lit."""
         self._found.flush(None)
 
 
