@@ -1,4 +1,4 @@
-"""Files that somebody else may have written: opened without waiting, read within limits.
+"""Files that others may have written: opened without waiting, read within limits.
 
 A directory of records, a lab file or a card may come from anybody, and may hold a FIFO, a link to
 another file, /dev/zero, or JSON a million levels deep. Every reader of such files goes through

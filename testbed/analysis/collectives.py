@@ -1,4 +1,4 @@
-"""Collectives that were run by several algorithms in turn: what each took, and who came late."""
+"""Metrics of collectives that several algorithms ran in turn: their times, and the late rank."""
 
 from __future__ import annotations
 

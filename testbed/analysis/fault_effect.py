@@ -1,4 +1,4 @@
-"""What a fault that no policy repaired did to the job: when it was first seen, when it was over.
+"""The effect on the job of a fault that no policy repaired: its beginning and its end.
 
 A step is long when it took longer than the longest of its kind before the fault, by more than the
 clocks leave open. Without a long step the job has ridden the fault out, and there is no recovery

@@ -1,4 +1,4 @@
-"""Which limits can be meant of a metric: those in its own dimension."""
+"""Check that the limit of a check has the dimension of its metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = {SHARE: "a percentage"}
 def dimension_mismatch(
     metric: str, meaning: MetricDefinition, statistic: Statistic, limit: Condition
 ) -> str:
-    """Return why a limit says nothing about a metric, or nothing where it can be meant."""
+    """Return why a limit does not fit a metric's dimension; empty if it does."""
     if not meaning.unit:
         return f"{metric} is text, which only `same_as` compares"
     mine = DIMENSIONS.get(meaning.unit)

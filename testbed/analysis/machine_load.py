@@ -1,4 +1,4 @@
-"""Trials during which other programs kept the machine busy, and what that is said of."""
+"""Trials during which other programs kept the machine busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each metric is: its unit and which direction is better, which nobody may guess.
+"""The definition of each metric: its unit and which direction is better.
 
 A value is stored, printed and compared in the unit of its metric: seconds, bit/s, bytes, dBm, dB,
 percent (`%`: 98.2 is 98.2 %), or a plain number (`1`). A metric whose unit is empty is text.
@@ -17,7 +17,7 @@ Better = Literal["lower", "higher", "neither"]
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """The unit of a metric, which direction is better, and what it is."""
+    """The definition of a metric: unit, better direction, meaning."""
 
     unit: str
     better: Better
@@ -125,7 +125,7 @@ _SIZED = re.compile(
 
 
 def meaning(metric: str) -> MetricDefinition:
-    """Return what a metric means; raise KeyError for one that does not exist."""
+    """Return the definition of a metric; raise KeyError for an unknown one."""
     if metric in METRICS:
         return METRICS[metric]
     sized = _SIZED.fullmatch(metric)

@@ -36,7 +36,7 @@ _UNCHECKED = ("alltoallv", "unknown")
 
 
 class UnreadableOutput(LabError):
-    """Report output of nccl-tests that is no output of theirs, or that contradicts itself.
+    """Report output that is not of nccl-tests, or that contradicts itself.
 
     `line` is counted from 1, and 0 where it is about the whole.
     """
@@ -129,7 +129,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """All that one program said. `ranks` is 0 where it did not say."""
+    """The output of one program. `ranks` is 0 where it is not stated."""
 
     flavour: Flavour
     collective: str
@@ -173,7 +173,7 @@ def known_redop(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowChecker:
-    """Who holds the numbers of a row against each other, knowing what ran on how many ranks."""
+    """Checks the numbers of a row against each other, for a collective and a number of ranks."""
 
     collective: str
     ranks: int

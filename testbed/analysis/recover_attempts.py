@@ -1,4 +1,4 @@
-"""What `testbed recover` did to a run that was over, from the run's own events."""
+"""The `testbed recover` attempts on a dead run, from the run's own events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from testbed.events import Event
 
 @dataclass(slots=True)
 class UndoStep:
-    """One step: what it was about, and what went wrong or an empty string."""
+    """One undo: its subject, and its problem or an empty string."""
 
     what: str
     problem: str
@@ -26,7 +26,7 @@ class RecoverAttempt:
     at: str
     """When it began, UTC."""
     promises: Sequence[str]
-    """What the journal still promised."""
+    """The open entries of the journal."""
     steps: list[UndoStep] = field(default_factory=list)
     left: Sequence[str] = ()
     """What is still changed, or did not answer."""

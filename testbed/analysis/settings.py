@@ -1,4 +1,4 @@
-"""What the numbers of a run rest on: settings of each arm, and predictions under others."""
+"""The settings of each arm of a run, and predictions under reported profiles."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Night:
 
 
 class NightRunner:
-    """Carries one night out; `signals` grows while it does, and then it ends early."""
+    """Runs the tasks of one night; a signal in `signals` ends it early."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class NightRunner:
         self._once: dict[tuple[str, str], float] = {}
         """Seconds that each arm once has taken tonight, by pair."""
 
-    def keep(self, pairs: Sequence[Pair], excluded: list[Excluded], budget: float) -> Night:
+    def run(self, pairs: Sequence[Pair], excluded: list[Excluded], budget: float) -> Night:
         """Run what fits into the budget, in seconds: each arm once, then full counts.
 
         The time of the oldest full count is set aside before, and what it does is not done twice.

@@ -49,7 +49,7 @@ class PastRun:
 def past_runs(results: Path) -> list[PastRun]:
     """Return the runs on twins below `results` in which nothing was set by hand, oldest first.
 
-    What cannot be read is no result, and hides no other.
+    A run that cannot be read is left out.
     """
     return [past for run in runs(results) if (past := _read(run)) is not None]
 

@@ -1,4 +1,4 @@
-"""Words that stand in for the secrets of a lab file: a twin takes any, and asks for one."""
+"""Placeholders for the secrets of a lab file: a twin accepts any, but needs one."""
 
 from __future__ import annotations
 

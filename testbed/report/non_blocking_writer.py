@@ -1,4 +1,4 @@
-"""What is told to whoever reads a stream, while something goes on that must not wait for him."""
+"""Write to a stream without blocking on its reader."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _PIECE = select.PIPE_BUF // len("\\U0001f600")
 """Characters of which a pipe that takes any bytes takes all, in whatever encoding."""
 
 PATIENCE = 1.0
-"""Seconds for which whoever reads late is waited for in the end, piece by piece."""
+"""Seconds to wait for a slow reader at the end, piece by piece."""
 
 
 class NonBlockingWriter:
-    """Write to a stream what its reader takes at once; the rest waits for him, and nobody else.
+    """Writes text as far as the stream takes it at once, and queues the rest.
 
-    Somebody who does not read (a pager, a stopped terminal) or has gone holds nothing up. Where
-    more than `most` pieces wait for him, the oldest are lost, as on a terminal.
+    A reader that does not read (a pager, a stopped terminal) or is gone blocks nothing. Of more
+    than `most` queued pieces the oldest are lost.
     """
 
     def __init__(self, stream: TextIO, most: int | None = 1000) -> None:
@@ -29,20 +29,20 @@ class NonBlockingWriter:
         self._lock = Lock()
 
     def write(self, text: str) -> None:
-        """Tell something, after what still waits; any thread."""
+        """Write text after what is queued; from any thread."""
         self._pending.extend([text[at : at + _PIECE] for at in range(0, len(text), _PIECE)])
         self.flush()
 
     def flush(self, patience: float | None = 0.0) -> None:
-        """Tell what waits, each piece if it is taken within so many seconds; None is for ever."""
-        with self._lock, suppress(OSError):  # an error: there is nobody any more
+        """Write the queue, each piece if it is taken within `patience` seconds; None waits."""
+        with self._lock, suppress(OSError):  # the reader is gone
             while self._pending and _is_writable(self._stream, patience):
                 self._stream.write(self._pending.popleft())
                 self._stream.flush()
 
 
 def _is_writable(stream: TextIO, seconds: float | None) -> bool:
-    """Wait until a stream takes something without making its writer wait; tell whether it does."""
+    """Wait until a stream can be written to without blocking; return whether it can."""
     try:
         poll = select.poll()
         poll.register(stream, select.POLLOUT)

@@ -1,4 +1,4 @@
-"""In what the settings of runs differ: of the experiment, the lab, and what they were made with."""
+"""Find the settings that differ between runs: of experiment, lab, and versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIRING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a run was made from: its files with every override set, and the facts of `run.json`."""
+    """The inputs of a run: its files with every override set, and the facts of `run.json`."""
 
     experiment: Mapping[str, Any]
     lab: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def is_wiring(self) -> bool:
-        """Return whether it says where something stands or is plugged in."""
+        """Return whether it is an address or a place in the wiring."""
         return bool(_WIRING.fullmatch(self.key))
 
 

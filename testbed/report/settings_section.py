@@ -1,4 +1,4 @@
-"""What every page says of what its numbers rest on, and what others would make of them.
+"""The section of every page on settings, and on predictions for switches as reported.
 
 Rich is imported late: `plan` writes the same without it.
 """
@@ -33,7 +33,7 @@ _NAMES = {"delivered": "delivered by the slowest link", "credit": "credit after 
 
 
 def settings_lines(settings: Mapping[str, Settings]) -> Iterator[str]:
-    """Yield what is the same for all arms in one line, then what each has of its own."""
+    """Yield the settings common to all arms in one line, then those of each arm."""
     every = list(settings.values())
     names = list(dict.fromkeys(name for found in every for name in found))
     common = [name for name in names if len({found.get(name) for found in every}) == 1]
@@ -60,7 +60,7 @@ def profile_rows(profiles: Sequence[Profile]) -> Iterator[tuple[str, ...]]:
 
 
 def print_foundations(summary: Summary, console: Console) -> None:
-    """Print settings and profiles of a run, and which metrics are not what they seem."""
+    """Print settings and profiles of a run, and the metrics that need an explanation."""
     from rich.text import Text
 
     for name, why in summary.flags.items():

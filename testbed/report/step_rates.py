@@ -1,4 +1,4 @@
-"""How fast the job went around each trial, for figures."""
+"""The step rate of the job around each trial, for figures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StepRates:
 
 
 def step_rates(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[StepRates]:
-    """Return the pace of every trial in which a step was finished.
+    """Return the step rates of every trial in which a step was finished.
 
     Timed collectives count as steps where something was broken; else they have a figure of their
     own.

@@ -1,4 +1,4 @@
-"""What a command is at, said at once, while somebody waits for it."""
+"""Show what a command is doing while it takes long."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _CLEAR = "\r\x1b[K"
 """Back to the beginning of a terminal's line, and clear it."""
 
 _PATIENCE = 2.0
-"""Seconds without a word that nobody wonders about."""
+"""Seconds before a message is shown on a stream that is not a terminal."""
 
 
 @contextmanager
 def waiting(what: str, stream: TextIO, *, stays: bool = False) -> Iterator[None]:
-    """Say on a stream what goes on inside, and on a terminal for how many seconds it has.
+    """Show a message while the block runs, on a terminal with its duration so far.
 
-    What `stays` is said at once, and with its duration at the end. Anything else goes from a
-    terminal when it is over, and is said elsewhere only when it takes longer than two seconds.
+    A message that `stays` is shown at once, and with its duration at the end. Any other is removed
+    from a terminal at the end, and elsewhere shown only if the block takes over two seconds.
     """
     what = printable(what)
     writer, over, begun = NonBlockingWriter(unfiltered(stream)), Flag(), now()
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     if is_terminal or stays:
         writer.write(f"{what}…" + ("" if is_terminal else "\n"))
-    go_on = _count if is_terminal else _say_late
-    thread = Thread(target=go_on, args=(what, writer, over, begun, stays), daemon=True)
+    show = _count if is_terminal else _show_late
+    thread = Thread(target=show, args=(what, writer, over, begun, stays), daemon=True)
     thread.start()
     ended = "not finished"
     try:
@@ -51,6 +51,6 @@ def _count(what: str, writer: NonBlockingWriter, over: Flag, begun: float, _: bo
         writer.write(f"{_CLEAR}{what}… {now() - begun:.0f} s")
 
 
-def _say_late(what: str, writer: NonBlockingWriter, over: Flag, _: float, was_said: bool) -> None:
+def _show_late(what: str, writer: NonBlockingWriter, over: Flag, _: float, was_said: bool) -> None:
     if not over.wait(_PATIENCE) and not was_said:
         writer.write(f"{what}…\n")

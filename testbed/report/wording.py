@@ -1,4 +1,4 @@
-"""What every report says in the same words: labels, claims, and values with their units."""
+"""Wording shared by all reports: labels, claims, and values with their units."""
 
 from __future__ import annotations
 

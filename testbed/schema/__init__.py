@@ -4,7 +4,7 @@
 
 Every error says `file:line:column`, what was found there, what was expected, and the nearest known
 name. Data is data: nothing in a file is ever executed, and nothing here opens an instrument. The
-only room that imports pydantic and PyYAML.
+only package that imports pydantic and PyYAML.
 """
 
 from testbed.schema.circuits import CircuitList

@@ -1,4 +1,4 @@
-"""Whether a driver can do with its instrument what a lab file says: reach it, log in, know it."""
+"""Check a lab file's instruments against their drivers: resource, login, identity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLES = {
 
 
 def driver_problems(steps: Steps, instrument: Instrument) -> Iterator[Problem]:
-    """Find what an instrument's driver cannot do with what the file says of it."""
+    """Find options of an instrument that its driver does not support."""
     known, driver = kind("drivers", instrument.driver), instrument.driver
     if known.ways and way(instrument.resource) not in known.ways:
         usual = known.resource.format(host="192.0.2.10", tty="/dev/ttyUSB0")

@@ -1,4 +1,4 @@
-"""What `-S lab.…` and the arms of an experiment change in a lab's file."""
+"""Overrides of a lab's file by `-S lab.…` and by the arms of an experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a lab file permits: faults, and the fences of hosts that a policy may use."""
+"""The faults that a lab file permits, and the fences of hosts that a policy may use."""
 
 from __future__ import annotations
 

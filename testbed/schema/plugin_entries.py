@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PluginEntry(StrictModel):
-    """Hold what a file says about one plug-in: `options` is an instance of its dataclass."""
+    """An entry of a file about one plug-in: `options` is an instance of its dataclass."""
 
     options: Any
 

@@ -1,4 +1,4 @@
-"""What a lab file sets aside for a while: a host, a port of one, or a port of a switch."""
+"""Quarantine in a lab file: a host, a port of one, or a port of a switch, until a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the wiring of a lab fits its switches: how many ports they have, and on which side."""
+"""Check the wiring of a lab against its switches: the number of their ports, and their sides."""
 
 from __future__ import annotations
 

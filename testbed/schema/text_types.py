@@ -1,4 +1,4 @@
-"""What is written as one piece of text: names, addresses, ports of switches, outlets."""
+"""Values written as text in a file: names, addresses, ports of switches, outlets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plain data to frozen models, and what is wrong with it in words.
 
-Every model of this room is closed: a key nobody knows is an error. Data goes through pydantic as
+Every model of this package is closed: an unknown key is an error. Data goes through pydantic as
 JSON in strict mode, where lists may become tuples but `"4"` is not a number and `1` is no boolean.
 """
 
@@ -23,7 +23,7 @@ from testbed.schema.source import Place, Source, Steps
 from testbed.units import written_alike
 
 MAX_PROBLEMS = 20
-"""Problems of one file that are told at once; wording each of thousands would take minutes."""
+"""Problems of one file that are reported at once; wording thousands would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What Python reads first on a virtual host: its monotonic clock runs at a rate of its own.
+"""A clock rate per virtual host: Python's monotonic clocks there are scaled at start-up.
 
 All hosts of a twin have one kernel, and a time namespace can move a clock but not speed it up. So
 what counts from start-up here counts at another rate, alike for all processes of a host, however

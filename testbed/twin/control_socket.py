@@ -1,4 +1,4 @@
-"""The twin's own door, outside every wire: ask what is true, and make far ends misbehave.
+"""The twin's control socket, beside every wire: read its true state, and simulate faults.
 
 A Unix socket inside the twin; each connection carries one request and one answer, a line of JSON
 each. Only processes inside the twin can reach it, and nothing that exists on hardware uses it.

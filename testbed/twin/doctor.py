@@ -1,4 +1,4 @@
-"""Whether this machine can be a twin, each ability tried for real and then let go."""
+"""Check whether this machine can run a twin, by trying each ability in a child process."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _BOOT_LIMIT = 10.0
 
 
 class VirtualHost:
-    """One host: what is left of it while it has no power is its place on the network."""
+    """One host; without power only its place on the network remains."""
 
     def __init__(self, site: HostLayout, setup: HostSetup) -> None:
         self.site = site
@@ -39,13 +39,13 @@ class VirtualHost:
 
 
 class HostAttachment(Protocol):
-    """What a host's fabric ports lead to, as far as it follows the host's power."""
+    """The far side of a host's fabric ports, which follows the host's power."""
 
     def host_is_on(self, host: str) -> None:
         """Join its ports, which must exist in the fabric namespace by now."""
 
     def host_goes_dark(self, host: str) -> None:
-        """Let no frame of it leave any more, from the return of this on."""
+        """Stop all of its frames before returning."""
 
     def host_is_gone(self, host: str) -> None:
         """Remove the links of a host without power."""

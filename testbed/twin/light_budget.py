@@ -1,4 +1,4 @@
-"""The light budget: what is launched, what fibres take from it, what arrives at the far side.
+"""The light budget: launched power, loss of fibres, power at the far side.
 
 Levels are worked out when somebody asks for them; nothing here happens for a packet. What a switch
 itself takes is known to its far end, and whether the rest is enough for a receiver is decided
@@ -35,7 +35,7 @@ class LightBudget:
                     self._launched[tx.switch][tx.number] = (name, level)
 
     def join(self, switch: str, site: SwitchSite) -> None:
-        """Take a switch into the budget: from now on it sees what its fibres bring."""
+        """Add a switch to the budget, which then supplies the light of its fibres."""
         self._sites[switch] = site
         launched, taken = self._launched[switch], self._taken[switch]
 
@@ -47,12 +47,12 @@ class LightBudget:
         site.beyond = lambda port: taken.get(port, 0.0)
 
     def take(self, fibre: SwitchPort, loss: float) -> None:
-        """Let a fibre take so many dB from the light, both ways where light goes both ways."""
+        """Set the loss of a fibre in dB, for both directions where it carries both."""
         self._taken[fibre.switch][fibre.number] = loss
         self._sites[fibre.switch].look_again()
 
     def look_again(self) -> None:
-        """Have every switch look at its light: who sends, or what receivers need, has changed."""
+        """Have every switch recompute its light: a sender, or a receiver's need, has changed."""
         for site in self._sites.values():
             site.look_again()
 

@@ -1,4 +1,4 @@
-"""The private machine that a twin lives in: its devices, its names, its places for files."""
+"""The private machine of a twin: its devices, names and directories."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from testbed.record.locks import SHARED, make_shared
 from testbed.twin.namespaces import bind, mount
 
 RUNTIME_DIRECTORY = Path("/run/testbed")
-"""Everything of the twin that is a file, on a file system in memory."""
+"""The files of the twin, on a file system in memory."""
 
 HOME = RUNTIME_DIRECTORY / "home"
 """The home directory of whoever runs in the twin: its SSH key, known hosts and nothing else."""

@@ -60,7 +60,7 @@ def check_name(name: str) -> None:
 
 
 def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
-    """Remember a twin until it is taken down or dies."""
+    """Write the file of a twin, which is valid until it is taken down or dies."""
     start = process_start(sandbox.launcher) or ""
     file = str(lab_file.resolve())
     twin = RegisteredTwin(
@@ -85,7 +85,7 @@ def standing() -> Iterator[RegisteredTwin]:
 
 
 def _read(path: Path) -> RegisteredTwin | None:
-    """Return what a file says of a twin; None when it is gone by now, or says nothing of one."""
+    """Return the twin that a file describes; None when it is gone or describes none."""
     try:
         told = parse_json(
             read_file(path, _LARGEST)
@@ -115,7 +115,7 @@ def take_down(name: str) -> None:
 
 
 def log_file(name: str) -> Path:
-    """Return where a detached twin writes what goes wrong inside it."""
+    """Return the log file of a detached twin."""
     return _directory() / f"{name}.log"
 
 

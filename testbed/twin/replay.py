@@ -1,4 +1,4 @@
-"""A transcript said again to a twin: does it answer as the box did?
+"""Replay a transcript to a twin, and compare its answers with those of the box.
 
 The far end hears the recorded bytes at the recorded times, on a clock that is moved by hand, and
 its answers are held against the recorded ones, except for what differs by nature: dates and light
@@ -37,7 +37,7 @@ _BEFORE = 60
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One exchange that went otherwise."""
+    """One exchange whose answers differ."""
 
     sent: str
     box: str

@@ -98,7 +98,7 @@ def _here() -> Path:
 
 
 def is_gone(identity: str) -> bool:
-    """Return whether a twin is known to be over; False also where that cannot be seen from here."""
+    """Return whether a twin is known to be gone; False also where that is not visible."""
     try:
         node, boot, space, launcher, start = identity.split("/")
     except ValueError:

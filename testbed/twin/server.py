@@ -66,7 +66,7 @@ class Twin:
         self.hosts.power_on_all()
 
     def tune(self, settings: Mapping[str, Any]) -> None:
-        """Let what happens from now on follow other settings, as `settings_of` names them."""
+        """Apply other settings from now on, as `settings_of` names them."""
         self.instruments.settle_in(settings["settle"])
         self.instruments.receivers_need(settings["sensitivity"])
         self.light.delay_by(settings["loss_of_signal"], settings["link_up"])
@@ -96,7 +96,7 @@ def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
 
 
 def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
-    """Answer one request at the twin's own door; ValueError refuses it."""
+    """Answer one request on the control socket; ValueError refuses it."""
     match request:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}

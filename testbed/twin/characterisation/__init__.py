@@ -1,4 +1,4 @@
-"""What twins make of characterisation cards: the presets beside this module, and those of labs.
+"""Twins that follow characterisation cards: the presets beside this module, and those of labs.
 
 The presets are synthetic: figures from publications and manuals, each with its source inside.
 """
@@ -18,7 +18,7 @@ __all__ = ["card_of", "check_cards", "follow", "presets", "settings_of"]
 
 
 def check_cards(lab: Lab) -> None:
-    """Raise FileError for a card that a lab's twin is to follow and that is none."""
+    """Raise FileError for a card of a lab's twin that cannot be read as a card."""
     for switch in lab.twin.cards:
         card_of(lab, switch)
 
@@ -40,7 +40,7 @@ def settings_of(lab: Lab) -> dict[str, Any]:
 
 
 def follow(card: Card, site: SwitchSite) -> None:
-    """Let a switch's twin settle, and treat ports in use, as a card says."""
+    """Have a switch's twin settle, and treat ports in use, as a card says."""
     if settle := card.settle():
         site.settle, site.spread = settle.median, settle.spread
     manner = card.manners.get("connect a used ingress port", "")
