@@ -1,8 +1,8 @@
 """Hardware-in-the-loop testbed for optical-fabric ML research.
 
-Rooms, bottom up; each imports only rooms named before it:
+Packages, bottom up; each imports only packages named before it:
 
-words        commands, concealed, errors, units, clock, events, files, plugins, printable, resource,
+modules      commands, concealed, errors, units, clock, events, files, plugins, printable, resource,
              secret
 fabric       optics on paper: ports, circuits, topologies, plans of change (pure)
 collectives  communication on paper: schedules, their verifier, their cost (pure)
@@ -11,9 +11,9 @@ rack         torus racks on paper: slices, the circuits that join them, their fa
 schema       YAML files to checked models
 analysis     events to marks, metrics, statistics and checks (pure)
 record       event log, run directory, undo journal, locks
-bench        the lab, opened: instruments, hosts, the doors to light and power
+bench        the lab, opened: instruments, hosts, circuits, power, attenuation
 jobs, faults, control    what runs, what we break, what reacts
-run          planner and orchestrator
+run          planning, the live run, recovery after a crash, the fibre check
 twin         the lab, simulated on one Linux machine
 report       terminal, HTML, JUnit
 nightly      every experiment on every twin that it fits, within a budget

@@ -60,7 +60,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Tell whether the deadline is over."""
+        """Return whether the deadline is over."""
         return now() >= self.at
 
 

@@ -1,4 +1,4 @@
-"""Commands that messages name, as they can be typed: with the lab, twin and results of this one."""
+"""Commands in hints, complete with the lab, twin and results of the current command line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the command line of this process said, as options that others need, too."""
+    """The options of the current command line that other commands need, too."""
 
     lab: str = ""
-    """The lab as it was named; empty where the twin tells it, or none was named."""
+    """The lab as it was named; empty where the twin implies it, or none was named."""
     twin: str = ""
     """The value of `--twin`: a name, or `new`; empty on hardware."""
     results: str = ""
@@ -21,25 +21,25 @@ class Place:
 _here = Place()
 
 
-def stand(**said: str) -> None:
-    """Remember what this process was told: `lab`, `twin`, `results`."""
+def set_context(**said: str) -> None:
+    """Remember options of the current command line: `lab`, `twin`, `results`."""
     global _here
     _here = replace(_here, **said)
 
 
-def forget() -> None:
-    """Forget what was told: the next command line begins."""
+def clear_context() -> None:
+    """Forget all options: the next command line begins."""
     global _here
     _here = Place()
 
 
-def is_known() -> bool:
-    """Tell whether this process was told a lab or a twin."""
+def has_context() -> bool:
+    """Return whether the current command line names a lab or a twin."""
     return bool(_here.lab or _here.twin)
 
 
 def typed(verb: str, *words: str) -> str:
-    """Return a command as it can be typed, with the options that say where it is to act."""
+    """Return a command for a shell, with the options for lab, twin and results that it takes."""
     options = {"--lab": _here.lab, "--twin": _here.twin, "--results": _here.results}
     first = []
     if verb == "doctor":

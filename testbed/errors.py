@@ -34,7 +34,7 @@ EXIT_BUG = 70
 
 
 class TestbedError(Exception):
-    """Tell a person what went wrong and what to do about it; never shown with a traceback."""
+    """Base of all errors for users: what went wrong and what to do; shown without a traceback."""
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
     exit_code = EXIT_LAB
@@ -84,7 +84,7 @@ class LabError(TestbedError):
 
 
 class InstrumentError(LabError):
-    """Report an exchange with one instrument that went wrong.
+    """Report a failed exchange with one instrument.
 
     `reply` is what came back, or an empty string when nothing did. What an instrument says is
     repeated without secrets, in one line that has an end and that no terminal obeys.
@@ -117,7 +117,7 @@ class Garbled(InstrumentError):
 
 
 class NotKnown(InstrumentError):
-    """Report that an instrument cannot be asked what it does, and was told nothing from here."""
+    """Report that the state of an instrument cannot be read, and nothing was commanded here."""
 
 
 class HostError(LabError):
@@ -133,7 +133,7 @@ class HostTimeout(HostError, TimeoutError):
 
 
 class BusyError(TestbedError):
-    """Report that what is wanted belongs to somebody else."""
+    """Report that a resource is in use by others."""
 
     exit_code = EXIT_BUSY
 

@@ -1,4 +1,4 @@
-"""Files that somebody else may have written: opened without waiting, read within limits.
+"""Files that others may have written: opened without waiting, read within limits.
 
 A directory of records, a lab file or a card may come from anybody, and may hold a FIFO, a link to
 another file, /dev/zero, or JSON a million levels deep. Every reader of such files goes through
@@ -48,17 +48,17 @@ def open_file(
 
 
 def is_file(path: str | Path) -> bool:
-    """Tell whether there is a file; a name that no file can have names none."""
+    """Return whether there is a file; a name that no file can have names none."""
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file() raises for one that is too long
 
 
 def is_directory(path: str | Path) -> bool:
-    """Tell whether there is a directory; as `is_file`."""
+    """Return whether there is a directory; as `is_file`."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def exists(path: str | Path) -> bool:
-    """Tell whether there is something, be it a link that leads nowhere; as `is_file`."""
+    """Return whether there is something, be it a link that leads nowhere; as `is_file`."""
     return os.path.lexists(path)
 
 
@@ -139,7 +139,7 @@ def _held(value: Any) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
@@ -150,7 +150,7 @@ def _check(found: os.stat_result, limit: int) -> None:
         raise OSError(errno.ELOOP, "it is a link, and none is followed there")
     if not S_ISREG(found.st_mode):
         is_directory = S_ISDIR(found.st_mode)
-        raise OSError(errno.EINVAL, "it is no regular file" + " but a directory" * is_directory)
+        raise OSError(errno.EINVAL, "it is not a regular file" + " but a directory" * is_directory)
     if found.st_size > limit:
         raise _too_large(limit)
 

@@ -153,7 +153,7 @@ def _load(point: EntryPoint) -> Kind:
         ) from error
     if not isinstance(found, Kind):
         raise TestbedError(
-            f"the plug-in {point.name!r} of {point.group} names {point.value}, which is no Kind",
+            f"the plug-in {point.name!r} of {point.group} names {point.value}, which is not a Kind",
             hint="see CONTRIBUTING for how a plug-in registers",
         )
     return found

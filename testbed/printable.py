@@ -30,9 +30,9 @@ def _spelled(character: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def as_it_is(stream: Any) -> Any:
+def unfiltered(stream: Any) -> Any:
     """Return a stream that takes control characters, for what was cleaned before it was coloured.
 
     The standard streams of a command spell out all others.
     """
-    return getattr(stream, "as_it_is", stream)
+    return getattr(stream, "unfiltered", stream)

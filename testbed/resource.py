@@ -49,7 +49,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443, "ssh": 22}
 
 
 def is_visa(resource: str) -> bool:
-    """Tell whether a resource is written as a VISA name."""
+    """Return whether a resource is written as a VISA name."""
     # A URL may hold an IPv6 address, which has colons of its own.
     is_url = "://" in resource
     return not is_url and ("::" in resource or resource.upper().startswith("ASRL"))

@@ -160,7 +160,7 @@ def redacted(text: str) -> str:
 
 
 def says_secret(name: str) -> bool:
-    """Tell whether a variable's name says that its value is secret."""
+    """Return whether a variable's name says that its value is secret."""
     return bool(re.fullmatch(_NAME, name.upper()))
 
 

@@ -31,7 +31,7 @@ class Dimension:
     def parse(self, text: object) -> float | int:
         """Return `text` in the base unit.
 
-        Raise ValueError with what was expected when it is no number with one of the units.
+        Raise ValueError with what was expected when it is not a number with one of the units.
         """
         if isinstance(text, bool) or not isinstance(text, str):
             raise ValueError(self._complaint(text))

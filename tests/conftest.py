@@ -22,6 +22,6 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
 @pytest.fixture(autouse=True)
 def _no_command_line() -> Iterator[None]:
     """Let no test see the lab, twin or results that an earlier one named."""
-    commands.forget()
+    commands.clear_context()
     yield
-    commands.forget()
+    commands.clear_context()

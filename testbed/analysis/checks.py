@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from testbed.analysis.limits import NEAR, in_unit, misfit
-from testbed.analysis.load import busy_in_words
-from testbed.analysis.meaning import DIMENSIONS, Meaning, meaning, quantity
+from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch, in_unit
+from testbed.analysis.machine_load import busy_in_words
+from testbed.analysis.metric_definitions import DIMENSIONS, MetricDefinition, meaning, quantity
 from testbed.analysis.metrics import Metric, missing, missing_in_words
 from testbed.analysis.statistics import share_at_least
 from testbed.analysis.trial import TrialResult
@@ -21,7 +21,7 @@ from testbed.units import SHARE
 Verdict = Literal["passed", "failed", "unknown"]
 Values = Sequence[float | None]
 
-_NONE: Mapping[str, Meaning] = {}
+_NONE: Mapping[str, MetricDefinition] = {}
 
 VALID_SHARE = 2 / 3
 """The share of an arm's trials that must be valid where the experiment says nothing else."""
@@ -71,7 +71,7 @@ def evaluate(
     trials: Sequence[TrialResult],
     metrics: Mapping[str, Metric],
     valid_share: float = VALID_SHARE,
-    own: Mapping[str, Meaning] = _NONE,
+    own: Mapping[str, MetricDefinition] = _NONE,
 ) -> CheckResult:
     """Return what came of a check. A trial that is invalid or did not recover counts against it.
 
@@ -83,7 +83,9 @@ def evaluate(
         return _same(check, check.condition, trials)
     mine = [trial for trial in trials if trial.arm == check.arm]
     of = _meaning(check, check.condition, mine, own)
-    one = _One(check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}"))
+    one = _NumericCheck(
+        check, check.condition, of, mine, metrics.get(f"{check.arm}.{check.metric}")
+    )
     found = _held(one, valid_share)
     if found.verdict == "passed":
         return found
@@ -93,7 +95,7 @@ def evaluate(
     return replace(found, reason="; ".join(part for part in (found.reason, unread, busy) if part))
 
 
-def _unread(metric: str, trials: Sequence[TrialResult], own: Mapping[str, Meaning]) -> str:
+def _unread(metric: str, trials: Sequence[TrialResult], own: Mapping[str, MetricDefinition]) -> str:
     """Return that programs that ended well printed nothing of a metric, and where to look."""
     if metric not in own or all(metric in trial.values for trial in trials if trial.counts):
         return ""
@@ -103,10 +105,10 @@ def _unread(metric: str, trials: Sequence[TrialResult], own: Mapping[str, Meanin
     )
 
 
-def _held(one: _One, valid_share: float) -> CheckResult:
+def _held(one: _NumericCheck, valid_share: float) -> CheckResult:
     """Return what comes of holding a check against the trials of its arm."""
     check = one.check
-    if problem := misfit(check.metric, one.meaning, check.statistic, one.condition):
+    if problem := dimension_mismatch(check.metric, one.meaning, check.statistic, one.condition):
         return one.result("unknown", None, problem)
     mine = [trial for trial in one.trials if not _was_ridden_out(trial, check.metric)]
     values = [_value(trial, check.metric) for trial in mine]
@@ -137,18 +139,25 @@ def too_few_valid(mine: Sequence[TrialResult], share: float) -> str:
 
 
 def _meaning(
-    check: Check, condition: Condition, trials: Sequence[TrialResult], own: Mapping[str, Meaning]
-) -> Meaning:
-    defined = (trial.meanings[check.metric] for trial in trials if check.metric in trial.meanings)
+    check: Check,
+    condition: Condition,
+    trials: Sequence[TrialResult],
+    own: Mapping[str, MetricDefinition],
+) -> MetricDefinition:
+    defined = (
+        trial.metric_definitions[check.metric]
+        for trial in trials
+        if check.metric in trial.metric_definitions
+    )
     try:
         return next(defined, None) or own.get(check.metric) or meaning(check.metric)
     except KeyError:  # of a release that knew more; no trial has it
         unit = next((u for u, kind in DIMENSIONS.items() if kind is condition.dimension), "1")
-        return Meaning(unit, "neither", "")
+        return MetricDefinition(unit, "neither", "")
 
 
 def _was_ridden_out(trial: TrialResult, metric: str) -> bool:
-    """Tell whether a trial has no value because the job went on: nothing says what it would be."""
+    """Return whether a trial has no value because its job rode the fault out."""
     return trial.outcome == "ridden out" and metric not in trial.values
 
 
@@ -159,12 +168,12 @@ def _value(trial: TrialResult, metric: str) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _One:
+class _NumericCheck:
     """A check on a number, with all that its verdict depends on but the values themselves."""
 
     check: Check
     condition: Condition
-    meaning: Meaning
+    meaning: MetricDefinition
     trials: Sequence[TrialResult]
     metric: Metric | None
 

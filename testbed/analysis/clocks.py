@@ -76,9 +76,9 @@ class Clocks:
         self._slew = slew
         self._starts: dict[str, list[_Start]] = {}
         for event in events:
-            self.hear(event)
+            self.add(event)
 
-    def hear(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Take one more event; those of a host in the order of the log."""
         if event.kind == "host.ready":
             self._of(event).append(_Start(event.t, self._slew))
@@ -119,7 +119,7 @@ class _Start:
 
     @property
     def is_measured(self) -> bool:
-        """Tell whether there is any sample."""
+        """Return whether there is any sample."""
         return bool(self._times)
 
     def add(self, t: float, ahead: float, bound: float) -> None:

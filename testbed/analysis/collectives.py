@@ -1,4 +1,4 @@
-"""Collectives that were run by several algorithms in turn: what each took, and who came late."""
+"""Metrics of collectives that several algorithms ran in turn: their times, and the late rank."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from testbed.analysis.bandwidth import bus_factor, size_name
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.samples import bus_factor, size_name
 from testbed.analysis.straggler import find_straggler
 from testbed.events import Event
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from testbed.analysis.clocks import Clocks, Instant
-from testbed.analysis.effect import Disturbance, Effect, Response, effect_of
+from testbed.analysis.fault_effect import Disturbance, Effect, Response, effect_of
 from testbed.analysis.steps import Step, kind_of_interval, usual_intervals
 from testbed.events import Event
 
@@ -197,7 +197,7 @@ class MarkFinder:
         return Instant.exactly(found[-1].data[which]) if found else None
 
     def _is_repaired(self, zero: Instant) -> bool:
-        """Tell whether a policy formed a new generation after the fault, or meant to."""
+        """Return whether a policy formed a new generation after the fault, or meant to."""
         if any(e.kind == "recovery.decided" and e.t >= zero.early for e in self._events):
             return True
         return any(s.generation > self._generation(zero) for s in self._steps)

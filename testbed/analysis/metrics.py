@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.analysis.meaning import METRICS, Meaning, is_of_size, meaning
+from testbed.analysis.metric_definitions import METRICS, MetricDefinition, is_of_size, meaning
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import NO_RECOVERY, TrialResult
 
@@ -18,7 +18,7 @@ __all__ = ["METRICS", "Metric", "is_of_size", "meaning", "metrics", "missing", "
 class Metric:
     """One metric of one arm over its trials."""
 
-    meaning: Meaning
+    meaning: MetricDefinition
     values: tuple[float, ...]
     predicted: float | None
     missing: Mapping[str, int] = field(default_factory=dict)
@@ -59,12 +59,12 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Metric]:
     """
     found: dict[str, list[float]] = {}
     expected: dict[str, list[float]] = {}
-    defined: dict[str, Meaning] = {}
+    defined: dict[str, MetricDefinition] = {}
     for trial in trials:
         if trial.counts:
             _collect(found, trial.arm, trial.values)
             _collect(expected, trial.arm, trial.predicted)
-            defined |= trial.meanings
+            defined |= trial.metric_definitions
     return {
         name: Metric(
             defined.get(metric) or meaning(metric),

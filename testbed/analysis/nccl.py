@@ -36,7 +36,7 @@ _UNCHECKED = ("alltoallv", "unknown")
 
 
 class UnreadableOutput(LabError):
-    """Report output of nccl-tests that is no output of theirs, or that contradicts itself.
+    """Report output that is not of nccl-tests, or that contradicts itself.
 
     `line` is counted from 1, and 0 where it is about the whole.
     """
@@ -58,7 +58,7 @@ class Printed:
     def parse(cls, text: str) -> Printed:
         """Return the number that `text` is; raise ValueError when it is none, or no finite one."""
         if not _NUMBER.fullmatch(text):
-            raise ValueError(f"{text[:40]!r} is no number")
+            raise ValueError(f"{text[:40]!r} is not a number")
         return cls.of(Decimal(text))
 
     @classmethod
@@ -74,7 +74,7 @@ class Printed:
         return max(0.0, self.value - self.slack), self.value + self.slack
 
     def is_product(self, one: Printed, factor: float) -> bool:
-        """Tell whether this may be `one` times an exact factor."""
+        """Return whether this may be `one` times an exact factor."""
         low, high = (factor * end for end in one.ends)
         mine = self.ends
         return mine[0] <= high * _ROUNDED_UP and low <= mine[1] * _ROUNDED_UP
@@ -129,7 +129,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """All that one program said. `ranks` is 0 where it did not say."""
+    """The output of one program. `ranks` is 0 where it is not stated."""
 
     flavour: Flavour
     collective: str
@@ -160,20 +160,20 @@ class Figures:
 def type_bytes(type_: str) -> int:
     """Return the bytes of one element; raise ValueError for no type of theirs."""
     if type_ not in _TYPE_BYTES:
-        raise ValueError(f"{type_!r:.20} is no type of nccl-tests")
+        raise ValueError(f"{type_!r:.20} is not a type of nccl-tests")
     return _TYPE_BYTES[type_]
 
 
 def known_redop(word: str) -> str:
     """Return the name of a reduction; raise ValueError for one that nccl-tests does not have."""
     if word not in _REDOPS:
-        raise ValueError(f"{word!r:.20} is no reduction of nccl-tests")
+        raise ValueError(f"{word!r:.20} is not a reduction of nccl-tests")
     return word
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """Who holds the numbers of a row against each other, knowing what ran on how many ranks."""
+class RowChecker:
+    """Checks the numbers of a row against each other, for a collective and a number of ranks."""
 
     collective: str
     ranks: int
@@ -221,7 +221,7 @@ class Judge:
 
 
 def _carried(size: float, figures: Figures) -> bool:
-    """Tell whether a size, a time and a bandwidth may belong together, as far as printed."""
+    """Return whether a size, a time and a bandwidth may belong together, as far as printed."""
     (shortest, longest), (least, most) = figures.time.ends, figures.algbw.ends
     kilo = size / 1e3  # GB/s times µs
     return shortest * least <= kilo * _ROUNDED_UP and kilo <= longest * most * _ROUNDED_UP

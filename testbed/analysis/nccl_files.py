@@ -13,9 +13,9 @@ from typing import Any
 from testbed.analysis.nccl import (
     Figures,
     Half,
-    Judge,
     Output,
     Row,
+    RowChecker,
     Spread,
     UnreadableOutput,
     check_average,
@@ -58,7 +58,7 @@ def read_json(text: str) -> Output:
             document = _beginning(text)
         return _of_json(document, is_complete)
     except NOT_THEIRS as error:
-        raise UnreadableOutput(0, f"its JSON is none of nccl-tests: {why_not(error)}") from None
+        raise UnreadableOutput(0, f"its JSON is not that of nccl-tests: {why_not(error)}") from None
 
 
 def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
@@ -71,7 +71,7 @@ def _of_json(document: Mapping[str, Any], is_complete: bool) -> Output:
     is_cpu_time = any(
         "cpu_time" in (r.get(half) or {}) for r in document["results"] for half in _HALVES
     )
-    judge = Judge(collective, ranks, is_cpu_time)
+    judge = RowChecker(collective, ranks, is_cpu_time)
     for number, result in enumerate(document["results"], start=1):
         try:
             found = {half: _json_figures(result.get(half)) for half in _HALVES}
@@ -107,9 +107,11 @@ def _ranks(devices: Sequence[Mapping[str, Any]]) -> int:
     return sizes.pop() if is_whole and len(sizes) == 1 else 0
 
 
-def _json_row(result: Mapping[str, Any], found: Mapping[str, Figures | None], judge: Judge) -> Row:
+def _json_row(
+    result: Mapping[str, Any], found: Mapping[str, Figures | None], judge: RowChecker
+) -> Row:
     if unknown := result.keys() - _RESULT_KEYS:
-        raise ValueError(f"{min(unknown)!r:.40} is no key of a result")
+        raise ValueError(f"{min(unknown)!r:.40} is not a key of a result")
     size, count = whole_number(result["size"]), whole_number(result["count"])
     judge.check_size(size, count, result["type"])
     halves: dict[str, Half | None] = dict.fromkeys(_HALVES)

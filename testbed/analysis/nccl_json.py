@@ -62,7 +62,7 @@ def printed(number: object) -> Printed:
     """
     decimals = isinstance(number, Decimal) and number.as_tuple().exponent
     if not isinstance(number, Decimal) or decimals != -_DECIMALS or number < 0:
-        raise ValueError(f"{number!s:.40} is no number with six decimals")
+        raise ValueError(f"{number!s:.40} is not a number with six decimals")
     return Printed.of(number)
 
 
@@ -72,7 +72,7 @@ _DECIMALS = 6
 def whole_number(number: object) -> int:
     """Return a whole number that is not negative; raise ValueError otherwise."""
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ValueError(f"{number!r:.40} is no number here")
+        raise ValueError(f"{number!r:.40} is not a whole number of at least 0")
     return number
 
 

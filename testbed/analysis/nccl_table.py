@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from testbed.analysis.nccl import (
     Figures,
     Half,
-    Judge,
     Output,
     Printed,
     Row,
+    RowChecker,
     Spread,
     UnreadableOutput,
     check_average,
@@ -140,7 +140,7 @@ def _check_wrong(rows: Sequence[Row], is_fine: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Manner:
+class _NumberFormat:
     """How programs print the numbers of a half."""
 
     time: re.Pattern[str]
@@ -158,15 +158,17 @@ class _Manner:
         time = _number(piece[0], self.time)
         algbw, busbw = (_number(text, self.bandwidth) for text in piece[1:3])
         if piece[3] != "N/A" and not _COUNT.fullmatch(piece[3]):
-            raise ValueError(f"{piece[3][:20]!r} is no number of wrong values")
+            raise ValueError(f"{piece[3][:20]!r} is not a number of wrong values")
         return Figures(time, algbw, busbw, None if piece[3] == "N/A" else int(float(piece[3])))
 
 
 _ADAPTIVE = r"([0-9]+(\.[0-9]{1,2})?|[0-9](\.[0-9]{1,2})?e[+-][0-9]{2})"
-_NOW = _Manner(re.compile(r"(?=.{1,7}\Z)" + _ADAPTIVE), re.compile(r"(?=.{1,6}\Z)" + _ADAPTIVE), 6)
+_NOW = _NumberFormat(
+    re.compile(r"(?=.{1,7}\Z)" + _ADAPTIVE), re.compile(r"(?=.{1,6}\Z)" + _ADAPTIVE), 6
+)
 """nccl-tests since October 2025: as many decimals as still fit (`getFloatStr`)."""
 
-_BEFORE = _Manner(
+_BEFORE = _NumberFormat(
     re.compile(r"[0-9]{1,3}\.[0-9]{2}|[0-9]{3,5}\.[0-9]|[0-9]{5,9}"),
     re.compile(r"[0-9]{1,4}\.[0-9]{2}"),
     5,
@@ -178,7 +180,7 @@ def _add_row(reader: _Reader, line: str) -> None:
     """Read one row, hold its numbers against each other, and keep it."""
     line = _STAMP.sub("", line)
     size, count, type_, redop, root, *rest = line.split()
-    judge = Judge(reader.collective, reader.rank_count, reader.is_cpu_time)
+    judge = RowChecker(reader.collective, reader.rank_count, reader.is_cpu_time)
     judge.check_size(int(size), int(count), type_)
     head = f"{size:>12}  {count:>12}  {type_:>8}  {redop:>6}  {root:>6}"
     is_halved = len(reader.halves) == 2 and line.startswith(head + _BLANK_HALF)
@@ -200,7 +202,7 @@ def _add_row(reader: _Reader, line: str) -> None:
     reader.busbw += [one.busbw for one in figures]
 
 
-def _manner(line: str, head: str, pieces: Sequence[Sequence[str]]) -> _Manner:
+def _manner(line: str, head: str, pieces: Sequence[Sequence[str]]) -> _NumberFormat:
     """Return the manner in which these numbers, printed again, give this very line."""
     for manner in (_NOW, _BEFORE):
         if line == head + "".join(map(manner.body, pieces)):

@@ -7,10 +7,10 @@ from typing import Any
 
 from testbed.analysis.nccl import (
     Figures,
-    Judge,
     Output,
     Printed,
     Row,
+    RowChecker,
     UnreadableOutput,
     collective_of,
     known_redop,
@@ -39,7 +39,7 @@ def read_rccl_json(text: str) -> Output:
         is_complete = not text.lstrip().startswith("[") or load_whole(text)[1]
         return _of_rccl(found, is_complete)
     except NOT_THEIRS as error:
-        raise UnreadableOutput(0, f"its JSON is none of rccl-tests: {why_not(error)}") from None
+        raise UnreadableOutput(0, f"its JSON is not that of rccl-tests: {why_not(error)}") from None
 
 
 def read_rccl_csv(text: str) -> Output:
@@ -71,7 +71,7 @@ def _of_rccl(found: Sequence[Mapping[str, Any]], is_complete: bool) -> Output:
     for one in found:
         if (collective_of(_word(one["name"])), _rccl_ranks(one)) != (collective, ranks):
             raise ValueError("its rows are of different collectives")
-        judge, size = Judge(collective, ranks), whole_number(one["size"])
+        judge, size = RowChecker(collective, ranks), whole_number(one["size"])
         figures = _rccl_figures(one)
         judge.check(size, figures)
         name = _HALVES[whole_number(one["inPlace"])]
@@ -108,5 +108,5 @@ def _rccl_figures(one: Mapping[str, Any]) -> Figures:
 
 def _word(text: object) -> str:
     if not isinstance(text, str):
-        raise ValueError(f"{text!r:.40} is no word")
+        raise ValueError(f"{text!r:.40} is not a word")
     return text.strip()

@@ -1,4 +1,4 @@
-"""What the numbers of a run rest on: settings of each arm, and predictions under others."""
+"""The settings of each arm of a run, and predictions under reported profiles."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from testbed.analysis.meaning import quantity
+from testbed.analysis.metric_definitions import quantity
 from testbed.events import Event
 from testbed.units import SIZE
 

@@ -92,7 +92,7 @@ def _collective(report: Event) -> tuple[float, float]:
 
 
 def _is_verified(report: Event) -> bool:
-    """Tell whether a rank verified the sums; one that times a collective goes on only if so."""
+    """Return whether a rank verified the sums; one that times a collective goes on only if so."""
     is_good: bool = report.data.get("verified", report.kind == "sample")
     return is_good
 

@@ -10,14 +10,14 @@ from typing import Any, Literal
 from testbed.analysis.arms import Arm, arms
 from testbed.analysis.checks import VALID_SHARE, CheckResult, evaluate
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.effect import BASELINE
-from testbed.analysis.load import busy_in_words
-from testbed.analysis.meaning import Meaning, own_metrics
+from testbed.analysis.delay_sweep import with_crossings
+from testbed.analysis.destroyed_receivers import destroyed_receivers
+from testbed.analysis.fault_effect import BASELINE
+from testbed.analysis.machine_load import busy_in_words
+from testbed.analysis.metric_definitions import MetricDefinition, own_metrics
 from testbed.analysis.metrics import Metric, metrics
-from testbed.analysis.receivers import destroyed_receivers
-from testbed.analysis.recovered import Recovered, recoveries
+from testbed.analysis.recover_attempts import RecoverAttempt, recoveries
 from testbed.analysis.settings import Profile, Settings, flags, profiles_of, settings_of
-from testbed.analysis.sweep import with_crossings
 from testbed.analysis.trial import TrialResult, analyse_trial
 from testbed.errors import (
     EXIT_FAILED,
@@ -68,7 +68,7 @@ class Summary:
     checks: Sequence[CheckResult]
     retries: Sequence[Retry] = ()
     """What failed and was tried once more, in trials and around them."""
-    recovered: Sequence[Recovered] = ()
+    recovered: Sequence[RecoverAttempt] = ()
     """What `testbed recover` did after the run."""
     destroyed: Sequence[str] = ()
     """The receivers of the twin that too much light has destroyed."""
@@ -164,7 +164,7 @@ def summarise(run: str, experiment: Experiment, events: Sequence[Event]) -> Summ
     )
 
 
-def _own_metrics(arm: ExperimentArm) -> dict[str, Meaning]:
+def _own_metrics(arm: ExperimentArm) -> dict[str, MetricDefinition]:
     """Return the metrics that the jobs of an arm define; not every trial prints them."""
     jobs = arm.experiment.jobs.values()
     return {name: one for job in jobs for name, one in own_metrics(job.options).items()}
@@ -178,7 +178,7 @@ def _health(trials: Sequence[TrialResult], events: Sequence[Event]) -> list[str]
     return [*found, f"{busy}; times are longer than on an idle one"] if busy else found
 
 
-def _cleanup(end: Any, recovered: Sequence[Recovered]) -> str:
+def _cleanup(end: Any, recovered: Sequence[RecoverAttempt]) -> str:
     """Return whether all was taken back: by the run, or after it by the last `recover`."""
     if recovered:
         code = recovered[-1].exit_code
@@ -186,7 +186,7 @@ def _cleanup(end: Any, recovered: Sequence[Recovered]) -> str:
     return str(end["cleanup"]) if end else "unknown"
 
 
-def _left(end: Any, recovered: Sequence[Recovered]) -> tuple[str, ...]:
+def _left(end: Any, recovered: Sequence[RecoverAttempt]) -> tuple[str, ...]:
     if recovered:
         return tuple(recovered[-1].left)
     return tuple(end["left"]) if end else ()
@@ -197,7 +197,7 @@ def _verdict(
     trials: Sequence[TrialResult],
     checks: Sequence[CheckResult],
     end: Any,
-    recovered: Sequence[Recovered],
+    recovered: Sequence[RecoverAttempt],
     destroyed: Sequence[str],
 ) -> tuple[Outcome, str, int]:
     """Return outcome, reason and exit code; clean-up that failed wins over most others.

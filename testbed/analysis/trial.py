@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from testbed.analysis.choices import choice_values
+from testbed.analysis.bandwidth import bandwidths
 from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.collective_choice import choice_values
 from testbed.analysis.collectives import beside_the_model, collective_values
-from testbed.analysis.effect import Response
+from testbed.analysis.fault_effect import Response
 from testbed.analysis.marks import MarkFinder, Marks
-from testbed.analysis.meaning import METRICS, PREDICTED, Meaning
-from testbed.analysis.samples import bandwidths
+from testbed.analysis.metric_definitions import METRICS, PREDICTED, MetricDefinition
 from testbed.analysis.steps import (
     Step,
     finished_steps,
@@ -73,12 +73,12 @@ class TrialResult:
     """How often something that failed was tried once more."""
     others: float | None = None
     """Share of the machine's processor time that other programs took meanwhile, where known."""
-    meanings: Mapping[str, Meaning] = field(default_factory=dict)
+    metric_definitions: Mapping[str, MetricDefinition] = field(default_factory=dict)
     """What the experiment itself says of metrics that are its own."""
 
     @property
     def recovered(self) -> bool | None:
-        """Tell whether the job recovered; None where it had nothing to recover from, or who knows.
+        """Return whether the job recovered; None where it had nothing to recover from.
 
         A fault that was ridden out, or of which that is not known, has no recovery.
         """
@@ -86,12 +86,12 @@ class TrialResult:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether it is valid and its job was not well at its end, whatever was broken."""
+        """Return whether it is valid and its job was not well at its end, whatever was broken."""
         return self.valid and (self.recovered is False or bool(self.reason))
 
     @property
     def counts(self) -> bool:
-        """Tell whether its values are results: it is valid, and its job was well at its end."""
+        """Return whether its values are results: it is valid, and its job was well at its end."""
         return self.valid and not self.is_lost
 
     @property
@@ -140,7 +140,7 @@ def analyse_trial(number: int, events: Sequence[Event], clocks: Clocks) -> Trial
         witnesses=_witnesses(events, finder, marks),
         retries=sum(event.kind == "retry" for event in events),
         others=next((event.data["others"] for event in events if event.kind == "load"), None),
-        meanings={name: said for name, (_, said) in _readings(events).items()},
+        metric_definitions={name: said for name, (_, said) in _readings(events).items()},
     )
 
 
@@ -159,10 +159,13 @@ def _is_percent(metric: str) -> bool:
     return metric in METRICS and METRICS[metric].unit == "%"
 
 
-def _readings(events: Sequence[Event]) -> dict[str, tuple[float, Meaning]]:
+def _readings(events: Sequence[Event]) -> dict[str, tuple[float, MetricDefinition]]:
     """Return what was read from the output of programs, with what the experiment says of it."""
     return {
-        event.subject: (event.data["value"], Meaning(event.data["unit"], event.data["better"], ""))
+        event.subject: (
+            event.data["value"],
+            MetricDefinition(event.data["unit"], event.data["better"], ""),
+        )
         for event in events
         if event.kind == "reading"
     }

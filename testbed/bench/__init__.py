@@ -1,1 +1,1 @@
-"""The lab, opened: instruments, hosts and the one door to the fabric."""
+"""The lab, opened: instruments, hosts, and the only code that changes circuits, power and light."""

@@ -1,8 +1,8 @@
-"""How a box is reached, spelt in one way whatever name, alias or device a lab file writes.
+"""Addresses of boxes in one normal form, whatever name, alias or device a lab file writes.
 
-A name is looked up once in a process: what was leased by an address is checked by the same one.
-What means this machine only (a serial line, a loopback address, a GPIB bus) is told with its name,
-for controllers that share a store of leases.
+A name is resolved once in a process: what was leased by an address is checked by the same one.
+Addresses that are local to this machine (a serial line, a loopback address, a GPIB bus) carry its
+name, for controllers that share a store of leases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from testbed.clock import Deadline, bounded
 from testbed.resource import Tcp, Tty, place
 
 _LIMIT = 5.0
-"""Seconds in which the name service must have answered; a name that it does not know stays."""
+"""Seconds in which the name service must answer; an unknown name is used as it is."""
 _AT_A_TIME = 32
 _LAN = re.compile(r"TCPIP\d*::(?P<host>[^:]+|\[[^\]]+\])(?P<rest>::.*)", re.IGNORECASE)
 
@@ -33,7 +33,7 @@ _lock = Lock()
 
 @cache
 def of_resource(resource: str) -> tuple[str, ...]:
-    """Return every address at which an instrument answers; the same for the same line."""
+    """Return every address of an instrument; the same for the same line."""
     match place(resource):
         case Tcp(host, port):
             return of_port(host, port)
@@ -49,11 +49,11 @@ def of_resource(resource: str) -> tuple[str, ...]:
 
 @cache
 def of_target(target: str) -> tuple[str, ...]:
-    """Return where an SSH target answers by the user's SSH configuration."""
+    """Return the addresses of an SSH target by the user's SSH configuration."""
     from testbed.bench.ssh import whereabouts  # takes a while to import, and not all need it
 
     name, port, gateway = whereabouts(target)
-    if gateway:  # what a name means there, nobody knows here
+    if gateway:  # its name is resolved there, not here
         return (f"{name.lower()}:{port} through {gateway}",)
     return of_port(name, port)
 
@@ -64,7 +64,7 @@ def of_port(host: str, port: int) -> tuple[str, ...]:
 
 
 def look_up(hosts: Iterable[str]) -> None:
-    """Look names up side by side, so that a name service that is silent costs its limit once."""
+    """Resolve names in parallel, so that a silent name service costs its limit once."""
     wanted = sorted({host.lower() for host in hosts} - _known.keys())
     if wanted:
         deadline = Deadline.after(_LIMIT)
@@ -104,7 +104,7 @@ def _spelt(address: str) -> str:
 
 
 def _local(address: str, what: str) -> str:
-    """Return what is at an address, with this machine's name where it means another elsewhere."""
+    """Return `what`, with this machine's name where the address is local to it."""
     with suppress(ValueError):
         found = ipaddress.ip_address(address)
         if found.is_loopback or "%" in address:
@@ -113,7 +113,7 @@ def _local(address: str, what: str) -> str:
 
 
 def _device(path: str) -> str:
-    """Return a serial line by its device number, which all links to it lead to."""
+    """Return a serial line by its device number, which is the same for all links to it."""
     try:
         found = Path(path).stat()
     except OSError:

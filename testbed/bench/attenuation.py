@@ -1,4 +1,4 @@
-"""The one door to attenuators: what we add to a fibre is promised to be taken away again."""
+"""The only code that sets attenuators; the undo of each addition is journalled before it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testbed.record.journal import Journal
 
 @dataclass(frozen=True, slots=True)
 class Attenuated:
-    """A fibre that was told to take more; instants on this machine's monotonic clock."""
+    """An attenuation that was set, in dB; instants on this machine's monotonic clock."""
 
     fibre: SwitchPort
     before: float
@@ -27,7 +27,7 @@ class Attenuated:
 
 
 @dataclass(frozen=True, slots=True)
-class _Promise:
+class _Undo:
     number: int
     before: float
     loss: float = 0.0
@@ -51,10 +51,10 @@ class Tap:
 
 
 class Permit(Protocol):
-    """What says which attenuators may be set, at the moment they are."""
+    """Permission to set attenuators, asked immediately before each order."""
 
     def attenuator(self, name: str, host: str = "", why: str = "") -> None:
-        """Raise BusyError unless an attenuator is leased still.
+        """Raise BusyError unless an attenuator is still leased.
 
         Where a fault takes light from a host, raise UsageError unless that is permitted there.
         """
@@ -63,7 +63,7 @@ class Permit(Protocol):
 class Attenuation:
     """The attenuators and meters in the fibres of a lab.
 
-    `through` and `tapped` give the name and channel of each fibre's.
+    `through` maps a fibre to the name and channel of its attenuator, `tapped` to its meter's.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Attenuation:
         self._tapped = tapped
         self._wiring = wiring
         self._journal = journal
-        self._promises: dict[SwitchPort, _Promise] = {}
+        self._undos: dict[SwitchPort, _Undo] = {}
         self._lock = Lock()
 
     def fibres(self, port: HostPort) -> tuple[SwitchPort, ...]:
@@ -99,17 +99,17 @@ class Attenuation:
         return Tap(name, channel, self._meters[name])
 
     def added(self, fibre: SwitchPort) -> float:
-        """Return how many dB a fibre takes only until `restore`; 0 where nothing was added."""
-        promise = self._promises.get(fibre)
-        return promise.loss if promise else 0.0
+        """Return how many dB were added to a fibre until `restore`; 0 where nothing was."""
+        undo = self._undos.get(fibre)
+        return undo.loss if undo else 0.0
 
     def add(
         self, port: HostPort, loss: float, deadline: Deadline, why: str = "attenuate"
     ) -> Attenuated:
-        """Let a fibre of a host port take `loss` dB more than before the first addition.
+        """Set the attenuation of a host port's fibre to `loss` dB above its original value.
 
-        Raise UsageError where no fibre of it has an attenuator, or the lab does not permit `why`;
-        BusyError unless it is leased still; InstrumentError when it does not show what it was told.
+        Raise UsageError where no fibre of the port has an attenuator or the lab does not permit
+        `why`; BusyError unless it is still leased; InstrumentError when the read-back differs.
         """
         fibres = self.fibres(port)
         if not fibres:
@@ -121,15 +121,15 @@ class Attenuation:
         name, channel = self._through[fibre]
         attenuator = self._attenuators[name]
         with self._lock:
-            if is_new := fibre not in self._promises:
+            if is_new := fibre not in self._undos:
                 before = attenuator.attenuation(channel, deadline)
                 number = self._journal.promise(
                     "attenuation", attenuator=name, channel=channel, decibels=before
                 )
-                self._promises[fibre] = _Promise(number, before)
-            promise = self._promises[fibre]
-            before = promise.before
-            self._promises[fibre] = replace(promise, loss=max(loss, promise.loss))
+                self._undos[fibre] = _Undo(number, before)
+            undo = self._undos[fibre]
+            before = undo.before
+            self._undos[fibre] = replace(undo, loss=max(loss, undo.loss))
         try:
             self._permit.attenuator(name, port.host, why)
         except TestbedError:
@@ -140,31 +140,31 @@ class Attenuation:
         after = attenuator.attenuate(channel, before + loss, deadline)
         return Attenuated(fibre, before, after, commanded, now())
 
-    def take_over(self, promise: Mapping[str, Any]) -> SwitchPort:
-        """Take over what a run that is over has promised, for `restore_all`; return the fibre.
+    def adopt_undo(self, undo: Mapping[str, Any]) -> SwitchPort:
+        """Take over an open journal entry of a dead run, for `restore_all`; return the fibre.
 
         Raise UnsafeError when no fibre of the lab runs through that channel.
         """
-        place = (promise["attenuator"], promise["channel"])
+        place = (undo["attenuator"], undo["channel"])
         for fibre, through in self._through.items():
             if through == place:
-                self._promises[fibre] = _Promise(promise["id"], promise["decibels"])
+                self._undos[fibre] = _Undo(undo["id"], undo["decibels"])
                 return fibre
         raise UnsafeError(
             f"no fibre of the lab runs through channel {place[1]} of {place[0]}",
-            hint=f"set it to {promise['decibels']:g} dB by hand",
+            hint=f"set it to {undo['decibels']:g} dB by hand",
         )
 
     def restore(self, port: HostPort, deadline: Deadline) -> None:
-        """Let the fibres of a host port take what they took before, and read that back.
+        """Set the fibres of a host port to their original attenuation, and read that back.
 
-        Harmless when nothing was added. Raise UnsafeError when it does not come back.
+        Harmless when nothing was added. Raise UnsafeError when the read-back differs.
         """
-        self._restore([fibre for fibre in self.fibres(port) if fibre in self._promises], deadline)
+        self._restore([fibre for fibre in self.fibres(port) if fibre in self._undos], deadline)
 
     def restore_all(self, deadline: Deadline) -> None:
-        """Do so for every fibre; one that fails does not keep the others from it."""
-        self._restore(list(self._promises), deadline)
+        """Restore every fibre; one that fails does not prevent the others."""
+        self._restore(list(self._undos), deadline)
 
     def _restore(self, fibres: Iterable[SwitchPort], deadline: Deadline) -> None:
         problems = [problem for fibre in fibres if (problem := self._put_back(fibre, deadline))]
@@ -174,11 +174,11 @@ class Attenuation:
     def _put_back(self, fibre: SwitchPort, deadline: Deadline) -> str:
         """Put one fibre's attenuation back; return what went wrong, or an empty string."""
         name, channel = self._through[fibre]
-        promise = self._promises[fibre]
+        undo = self._undos[fibre]
         what = f"{name} still takes light on channel {channel}, in the fibre of {fibre}"
         try:
             self._permit.attenuator(name)
-            self._attenuators[name].attenuate(channel, promise.before, deadline)
+            self._attenuators[name].attenuate(channel, undo.before, deadline)
         except TestbedError as error:
             return f"{what}: {error}"
         try:
@@ -189,7 +189,7 @@ class Attenuation:
 
     def _settle(self, fibre: SwitchPort) -> None:
         with self._lock:
-            self._journal.settle(self._promises.pop(fibre).number)
+            self._journal.settle(self._undos.pop(fibre).number)
 
 
 def attenuated_fibres(

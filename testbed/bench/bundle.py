@@ -1,4 +1,4 @@
-"""What travels to a host: the package `onhost` as one archive in memory.
+"""What travels to a host: packages of Python sources as one archive in memory.
 
 The same sources give the same bytes, so its digest names the code that ran on the hosts.
 """
@@ -9,10 +9,12 @@ import hashlib
 import io
 import shlex
 import zipfile
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
-_MAIN = "import sys\nfrom onhost.rank import main\nsys.exit(main())\n"
+_MAIN = "import sys\nfrom onhost.jobs.rank import main\nsys.exit(main())\n"
 
 # Runs on the host before any of our files are there: take the archive from standard input into
 # memory, so that nothing of it is ever on the host's disk, and let it be the agent. Whoever started
@@ -27,21 +29,35 @@ while left:
         sys.exit("the archive ended early")
     left -= os.write(fd, piece)
 sys.path.insert(0, "/proc/self/fd/%d" % fd)
-from onhost.agent import main
+from onhost.agent.server import main
 sys.exit(main(fd))
 """
 
 
+PACKAGES = {"onhost": "testbed.onhost"}
+"""The packages that travel: their names on the host, and the packages here that they come from."""
+
+
 @cache
 def bundle() -> bytes:
-    """Return the archive: `__main__.py` is the rank, `onhost.agent` the agent."""
+    """Return the archive: `__main__.py` is the rank, `onhost.agent.server` the agent."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(_entry("__main__.py"), _MAIN)
-        for source in sorted(files("testbed.onhost").iterdir(), key=lambda source: source.name):
-            if source.is_file() and source.name.endswith((".py", ".txt")):
-                archive.writestr(_entry(f"onhost/{source.name}"), source.read_bytes())
+        for name, package in PACKAGES.items():
+            for path, source in _sources(files(package), name):
+                archive.writestr(_entry(path), source)
     return buffer.getvalue()
+
+
+def _sources(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the sources of a package and of those in it, by their paths in the archive."""
+    for found in sorted(folder.iterdir(), key=lambda found: found.name):
+        inside = f"{path}/{found.name}"
+        if found.is_dir():
+            yield from _sources(found, inside)
+        elif found.name.endswith(".py"):
+            yield inside, found.read_bytes()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

@@ -1,8 +1,8 @@
-"""A host's clock against ours, from questions with round-trip bounds.
+"""Measure the offset of a host's clock from ours, with its round-trip bound.
 
-A question leaves at t1, arrives at t2, the answer leaves at t3 and arrives at t4; t2 and t3 are
-the host's. Then the offset is ((t2 - t1) + (t3 - t4)) / 2 and its error at most half of
-(t4 - t1) - (t3 - t2), however unequal the two ways are (Cristian 1989; RFC 5905, section 8).
+A question leaves at t1 and arrives at t2, the answer leaves at t3 and arrives at t4; t2 and t3 are
+on the host's clock. The offset is ((t2 - t1) + (t3 - t4)) / 2 and its error at most half of
+(t4 - t1) - (t3 - t2), however asymmetric the delays (Cristian 1989; RFC 5905, section 8).
 """
 
 from __future__ import annotations
@@ -56,34 +56,34 @@ def measure_offset(
     return found
 
 
-def watch_offset(link: AgentLink, heard: Callable[[Offset], None]) -> None:
-    """Measure every so often until the link ends; what is not answered in time is left out."""
+def watch_offset(link: AgentLink, callback: Callable[[Offset], None]) -> None:
+    """Measure periodically until the link ends; leave out questions not answered in time."""
     while not link.is_over_within(PERIOD):
         with suppress(HostError):
-            heard(measure_offset(link, Deadline.after(_LIMIT), _FEW, _GOOD))
+            callback(measure_offset(link, Deadline.after(_LIMIT), _FEW, _GOOD))
 
 
 def offset_of(answer: Answer) -> Offset:
-    """Return the offset that one answer to the question `clock` tells."""
+    """Return the offset from one answer to the question `clock`."""
     t1, (t2, t3), t4 = answer.sent, answer.value, answer.received
     return Offset(((t2 - t1) + (t3 - t4)) / 2, ((t4 - t1) - (t3 - t2)) / 2, (t1 + t4) / 2)
 
 
 class HostClocks:
-    """What is known of the hosts' clocks so far, each word of it written to the log."""
+    """The measured offsets of the hosts' clocks, each written to the log."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self.known = Clocks()
 
     def start(self, ready: Event) -> None:
-        """Forget a host's clock, which has started anew: it is ready."""
-        self.known.hear(ready)
+        """Begin the measurement of a host's clock anew: the host has started."""
+        self.known.add(ready)
 
-    def hear(self, host: str, found: Offset) -> None:
-        """Take one measurement, in any thread; once the log is closed, or full, nothing."""
+    def add_offset(self, host: str, found: Offset) -> None:
+        """Add one measurement, from any thread; ignored once the log is closed or full."""
         ahead = found.offset + self._log.started
         with suppress(LabError, ValueError):
-            self.known.hear(
+            self.known.add(
                 self._log.append("clock.offset", host, at=found.at, ahead=ahead, bound=found.bound)
             )

@@ -32,7 +32,7 @@ class Transport(Protocol):
         """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
 
     def quiet(self) -> bool:
-        """Tell whether the idle line is up and holds no unread bytes.
+        """Return whether the idle line is up and holds no unread bytes.
 
         False before an exchange means that somebody hung up or that an old answer came late:
         nothing may be sent on this line any more.
@@ -43,9 +43,9 @@ class Transport(Protocol):
 
 
 Tracer = Callable[[str, bytes], None]
-"""Hears every `("send" | "receive" | "note", data)` of a session; writes the transcript.
+"""Called with every `("send" | "receive" | "note", data)` of a session; writes the transcript.
 
-`("retry", how it failed)` says that a read is asked once more.
+`("retry", how it failed)` means that a read is repeated.
 """
 
 
@@ -59,14 +59,14 @@ class Identity:
     firmware: str
 
     def __str__(self) -> str:
-        told = {"serial": self.serial, "firmware": self.firmware}
-        rest = [f"{what} {word}" for what, word in told.items() if word]
+        known = {"serial": self.serial, "firmware": self.firmware}
+        rest = [f"{what} {word}" for what, word in known.items() if word]
         return ", ".join([f"{self.maker} {self.model}", *rest])
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a switch did: when it was told, when it answered, what it then showed.
+    """A carried-out change: when it was commanded, when answered, and the read-back.
 
     All stamps are monotonic seconds on this machine.
     """
@@ -76,7 +76,7 @@ class Applied:
     read_back: float
     state: State
     refused: Mapping[int, str] = field(default_factory=dict)
-    """What the switch itself says it did not do, by ingress, in its own words."""
+    """Orders that the switch reports as refused, by ingress, in its own words."""
 
 
 class OpticalSwitch(Protocol):
@@ -90,19 +90,19 @@ class OpticalSwitch(Protocol):
         """Open the line, check who answers and learn the ports."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is."""
+        """Ask for its identity."""
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not.
 
-        Raise NotKnown where it cannot be read back, and nothing was told or presumed here.
+        Raise NotKnown where it cannot be read back, and nothing was commanded or presumed here.
         """
 
     def presume(self, state: State) -> None:
-        """Take a state for what is there until something is told; of no effect on a read-back."""
+        """Assume a state until the first command; without effect where it can be read back."""
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
-        """Do the removes, then the adds, check for errors and read back.
+        """Carry out the removes, then the adds, check for errors and read back.
 
         Raise Rejected with the device's words when it refused all of it; what it refused in part
         is in `refused`. The caller compares the state.
@@ -128,7 +128,7 @@ class PowerUnit(Protocol):
         """Open the line and check who answers."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is."""
+        """Ask for its identity."""
 
     def is_on(self, outlet: str, deadline: Deadline) -> bool:
         """Read back one outlet."""
@@ -147,7 +147,7 @@ class Attenuator(Protocol):
         """Open the line, check who answers and learn what each channel can do."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is."""
+        """Ask for its identity."""
 
     def attenuation(self, channel: int, deadline: Deadline) -> float:
         """Read back what a channel takes from the light, in dB; its shutter does not count."""
@@ -176,7 +176,7 @@ class PowerMeter(Protocol):
         """Open the line and check who answers."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is."""
+        """Ask for its identity."""
 
     def power(self, channel: int, deadline: Deadline) -> Reading:
         """Measure now: a level, or that the meter sees no light."""

@@ -1,4 +1,4 @@
-"""One switch as one experiment may use it: what was there, what is ours, what it shows now."""
+"""One switch as one plan may use it: its state at the start, our circuits, its last read-back."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.bench.contracts import Applied, OpticalSwitch
-from testbed.bench.following import Following
 from testbed.bench.light_check import LightCheck
-from testbed.bench.ours import Bystanders, CrossPairs, Ours
+from testbed.bench.ownership import CrossPairs, ForeignCircuits, OwnedPorts
+from testbed.bench.read_back_lag import ReadBackLag
+from testbed.bench.rollback import REST_LIMIT, Rollback, RollbackTarget
 from testbed.bench.verification import Verification, Verified, WallTime
-from testbed.bench.wayback import REST_LIMIT, Goal, WayBack
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.errors import (
@@ -32,7 +32,7 @@ from testbed.fabric.light import NO_LIMITS, LightLimits
 from testbed.record.lease import BACK_LIMIT
 
 _LOST = (NoReply, LinkLost, Garbled)
-"""Errors after which nobody knows whether a command was carried out."""
+"""Errors after which it is unknown whether a command was carried out."""
 _NOTHING = Change({}, {})
 _LOOK_LIMIT = 5.0
 
@@ -58,23 +58,23 @@ class Crossbar:
         self.name = name
         self.start: State = {}
         self.answer_lost: Callable[[str, str], None] = lambda switch, why: None
-        """Hears that a read took the place of an answer that was lost, and how it was."""
+        """Called with the switch and the reason when a read replaced a lost answer."""
         self.was_unknown = False
-        """Whether nobody can tell what was there before, since the switch cannot be asked."""
+        """Whether the state before is unknown, since the switch cannot be read."""
         self._switch = switch
         self._limits = limits
         self._clock = clock
-        self._ours = Ours(name, ports, wiring)
-        self.bystanders = Bystanders(self._ours)
+        self._ours = OwnedPorts(name, ports, wiring)
+        self.foreign = ForeignCircuits(self._ours)
         self._verification = Verification(name, switch, clock)
-        self._following = Following()
+        self._lag = ReadBackLag()
         self._light = LightCheck(
             name, switch, limits, self._ours.senders, self._ours.receivers, added
         )
-        self._way_back = WayBack(self._ours, switch, self._verification, self._following, clock)
+        self._rollback = Rollback(self._ours, switch, self._verification, self._lag, clock)
         self._is_doubted = False
-        """Whether the outcome of the last change is in doubt, and not yet undone for certain."""
-        self._told_at = 0.0
+        """Whether the outcome of the last change is in forget, and not yet undone for certain."""
+        self._commanded_at = 0.0
         self._may_move: Callable[[], None] = lambda: None
         self._before: State = {}
         """What was ours before the last command."""
@@ -83,37 +83,36 @@ class Crossbar:
 
     @property
     def shown(self) -> str:
-        """Return in words what the last read-back showed of ours."""
+        """Return our part of the last read-back in words."""
         if self._ours.shown is None:
             return "what could not be read"
         return self._ours.named(self._ours.shown) or "no circuit of ours"
 
     @property
     def ports(self) -> frozenset[int]:
-        """Return the ports that the plan uses, and those that such a switch moves with them."""
+        """Return the ports that the plan uses, and those that a positional switch moves along."""
         return self._ours.ports
 
-    def when_led_astray(self, tell: Callable[[str, CrossPairs], None]) -> None:
-        """Have `tell` called at once with what the switch made of our commands without being asked.
+    def on_unrequested(self, callback: Callable[[str, CrossPairs], None]) -> None:
+        """Call `callback` at once with cross-connects made instead of those commanded.
 
-        What is taken for that goes again.
+        They count as ours and are removed again.
         """
-        self._ours.led_astray = tell
+        self._ours.on_unrequested = callback
 
     def permit(self, may_move: Callable[[], None]) -> None:
-        """Have `may_move` called before any order: it raises BusyError once our lease is lost."""
-        self._may_move = self._way_back.may_move = may_move
+        """Call `may_move` before any order: it raises BusyError once our lease is lost."""
+        self._may_move = self._rollback.may_move = may_move
 
-    def when_waiting(self, tell: Callable[[str], None]) -> None:
-        """Have `tell` called with a sentence when the outcome of a change must be waited for."""
-        self._way_back.tell = tell
+    def on_wait(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with a sentence when the outcome of a change takes long to verify."""
+        self._rollback.on_wait = callback
 
     def adopt(self, wanted: State, deadline: Deadline) -> None:
-        """Take what is on our ports as the state to return to.
+        """Adopt the circuits on our ports as the state to restore at the end.
 
-        Raise BusyError when something there is not wanted: somebody else made it. A switch that is
-        never dark always shows something; where it points our light is ours to move, and so is
-        light in the state that the lab declares safe.
+        Raise BusyError when one of them is not in `wanted`, and so foreign. Exempt are switches
+        that are never dark, and circuits that the lab declares safe.
         """
         found = self._ours.on_ports(self._found(deadline))
         can = self._switch.capabilities
@@ -136,7 +135,7 @@ class Crossbar:
             self._ours.ports |= set(found.values())
 
     def _found(self, deadline: Deadline) -> State:
-        """Read back; what cannot be asked, and is ours as a whole, begins dark."""
+        """Read back; a switch that cannot be read, and is ours as a whole, begins dark."""
         try:
             return self._switch.state(deadline)
         except NotKnown:
@@ -147,8 +146,8 @@ class Crossbar:
     def plan(self, wanted: State, deadline: Deadline) -> tuple[State, Change]:
         """Read back and return the state with the change that is needed.
 
-        Raise BusyError when a circuit of ours is gone or somebody else's is in the way, LabError
-        when light would break a limit, UsageError for what this switch cannot hold.
+        Raise BusyError when a circuit of ours is gone or a foreign one is in the way, LabError
+        when light would break a limit, UsageError for a state that this switch cannot hold.
         """
         state = self._switch.state(deadline)
         self._refuse_if_gone(Difference.between(self._ours.shown or {}, state).missing)
@@ -180,19 +179,19 @@ class Crossbar:
             )
 
     def command(self, state: State, change: Change, deadline: Deadline) -> Applied:
-        """Tell the switch a change and compare the read-back of our ports.
+        """Send a change to the switch and compare the read-back of our ports.
 
         A command whose answer was lost is never sent again: the read-back alone decides. On any
         error `roll_back` must follow.
         """
         self._before = self._ours.of(state)
         self._ours.made |= set(change.adds.items())
-        self.bystanders.note(state, change)
+        self.foreign.note(state, change)
         expected = self._ours.on_ports(after(state, change))
-        self._told_at = self._clock.now()
-        applied = self._told(change, expected, deadline)
+        self._commanded_at = self._clock.now()
+        applied = self._send(change, expected, deadline)
         self._ours.own(state, change, applied)
-        self._following.compare(state, change, applied)
+        self._lag.compare(state, change, applied)
         self._planned = self._planned[0], applied.state
         self._ours.shown, self._ours.seen = self._ours.of(applied.state), applied.state
         if applied.refused:
@@ -208,63 +207,65 @@ class Crossbar:
         return applied
 
     def verify(self, change: Change, deadline: Deadline) -> Verified:
-        """Wait until the switch says that a change is in order, and its light there and right."""
+        """Wait until the switch reports a change in order, and its light is as expected."""
         verified = self._verification.verify(change, self._ours.shown or {}, deadline)
         self._light.verify(change, self._ours.shown or {}, deadline)
         return verified
 
     @property
     def has_limited(self) -> bool:
-        """Tell whether one of our ports leads to a receiver with a limit."""
+        """Return whether one of our ports leads to a receiver with a limit."""
         return bool(self._limits.max_dbm.keys() & self.ports)
 
     def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
-        """Look at our receivers that have a limit; return what gives them too much, in words."""
+        """Measure our receivers that have a limit; return the circuits that exceed it, in words."""
         return {
             CrossConnect(self.name, found.ingress, found.egress): self._light.words(found)
             for found in self._light.look(self._ours.shown or {}, deadline)
         }
 
-    def contradicted(self) -> None:
-        """Believe no more that the switch shows at once what it does: it has shown otherwise."""
-        self._following.doubt()
+    def forget_lag(self) -> None:
+        """Forget the observed read-back lag: the switch has forget_lag it."""
+        self._lag.forget()
 
     def others_gone(self) -> str:
-        """Return in words what of others went with the last change; empty when nothing did."""
-        return self.bystanders.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
+        """Return in words the foreign circuits that the last change removed; empty for none."""
+        return self.foreign.gone(lambda: self._switch.state(Deadline.after(_LOOK_LIMIT)))
 
     def accept(self) -> None:
-        """Let what was planned last be what `check` expects.
+        """Let the state planned last be what `check` expects.
 
-        Of that, what somebody else had made alike stays his: it may be there, and we leave it.
+        A planned circuit that a foreign one already provides stays foreign, and is left alone.
         """
         wanted, seen = self._planned
         alike = {i: e for i, e in seen.items() if wanted.get(i) == e}
         self._ours.shown = self._ours.of(seen) | alike
 
     def roll_back(self, change: Change, error: BaseException) -> None:
-        """Bring the ports of the last change, which `error` has ended, back to what they were.
+        """Restore the ports of the last change, which failed with `error`.
 
-        Raise UnsafeError with the difference that remains, or where it is not known.
+        Raise UnsafeError with the difference that remains, or where it is unknown.
         """
         self._is_doubted = not _is_refused(change, error, self.name)
         doubted = change if self._is_doubted else _NOTHING
-        goal = Goal(self._before, change.ports, doubted=doubted, doubted_at=self._told_at)
+        goal = RollbackTarget(
+            self._before, change.ports, doubted=doubted, doubted_at=self._commanded_at
+        )
         self._go_back(goal, Deadline.after(BACK_LIMIT + REST_LIMIT))
         is_known = isinstance(error, TestbedError) and not isinstance(error, _LOST)
         if not is_known:  # it may still be carried out, and is ours to take back then
             self._ours.made |= set(change.adds.items())
 
     def restore(self, deadline: Deadline) -> None:
-        """Bring our ports back to the start; raise UnsafeError when they cannot be."""
-        self._go_back(Goal(self.start, self.ports), deadline)
+        """Restore our ports to the state at the start; raise UnsafeError when that fails."""
+        self._go_back(RollbackTarget(self.start, self.ports), deadline)
 
-    def _go_back(self, goal: Goal, deadline: Deadline) -> None:
-        self._way_back.go(goal, deadline, must_rest=self._is_doubted)
+    def _go_back(self, goal: RollbackTarget, deadline: Deadline) -> None:
+        self._rollback.go(goal, deadline, must_be_stable=self._is_doubted)
         self._is_doubted = False
 
-    def _told(self, change: Change, expected: State, deadline: Deadline) -> Applied:
-        """Have a change carried out; an answer that was lost is replaced by a read."""
+    def _send(self, change: Change, expected: State, deadline: Deadline) -> Applied:
+        """Send a change; replace a lost answer by a read."""
         self._may_move()
         began = now()
         try:
@@ -287,9 +288,9 @@ class Crossbar:
 
 
 def _is_refused(change: Change, error: BaseException, switch: str) -> bool:
-    """Tell whether it is known that nothing of a change was made: it was refused as a whole.
+    """Return whether a change is known to have been refused as a whole.
 
-    A refusal of one circuit among several says nothing of the others.
+    A refusal of one circuit among several says nothing about the others.
     """
     if isinstance(error, Rejected) and error.instrument == switch:
         return len(change.removes) + len(change.adds) == 1

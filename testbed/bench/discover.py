@@ -1,7 +1,7 @@
-"""Find instruments: ask, at an address or on a serial line, in every language that we speak.
+"""Find instruments: ask for an identity, at an address or on a serial line, with every driver.
 
-Asks only who is there; nothing is changed. Networks are never scanned: a person names the
-addresses, because a lab's network belongs to others too.
+Nothing is changed. Networks are never scanned: a person names the addresses, because a lab's
+network belongs to others too.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from testbed.errors import TestbedError
 from testbed.plugins import Kind, kinds
 
 LIMIT = 1.5
-"""Seconds that each question may take: ten times what a box at 9600 baud needs to say its name."""
+"""Seconds that each question may take: ten times what an identity takes at 9600 baud."""
 
 _WITHOUT_PORTS = ("power",)
-"""Roles whose drivers are not told which ports they may use."""
+"""Roles whose drivers take no list of ports."""
 
 _BY_ID = Path("/dev/serial/by-id")
 _SERIAL_DEVICES = ("ttyUSB*", "ttyACM*", "ttyS*")
@@ -30,8 +30,8 @@ _CONSOLES = Path("/sys/class/tty/console/active")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An instrument that answered, and how the lab file would name it."""
+class DiscoveredInstrument:
+    """An instrument that answered, with its entry for a lab file."""
 
     role: str
     driver: str
@@ -41,7 +41,7 @@ class Found:
     """How many ports a switch has."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the lab file's entry, with what it is beside it."""
+        """Return the entry for a lab file, with role and identity."""
         entry: dict[str, Any] = {"driver": self.driver, "resource": self.resource}
         entry["identity"] = self.identity.serial
         if self.ports is not None:
@@ -50,9 +50,9 @@ class Found:
 
 
 def serial_devices() -> list[str]:
-    """Return the serial devices of this machine, by their lasting names where they have one.
+    """Return the serial devices of this machine, by their persistent names where they have one.
 
-    Without its own consoles: what is said there goes to whoever logs in, or to the log.
+    Its own consoles are left out: they carry logins or the kernel's log.
     """
     consoles = _CONSOLES.read_text().split() if _CONSOLES.exists() else []
     seen = {Path("/dev") / name for name in consoles}
@@ -68,11 +68,11 @@ def serial_devices() -> list[str]:
 
 def discover(
     hosts: Iterable[str], devices: Iterable[str], say: Callable[[str], None] = lambda _: None
-) -> list[Found]:
-    """Ask at every address and on every serial device, side by side, who is there.
+) -> list[DiscoveredInstrument]:
+    """Ask at every address and on every serial device, in parallel, for an identity.
 
-    One device is asked in one language after the other: it has one line. `say` is told, from
-    several threads, what is asked.
+    One serial device is tried with one driver after the other. `say` is called from several
+    threads with what is tried.
     """
     hosts = list(dict.fromkeys(hosts))
     questions = [(host, partial(_ask, *each)) for host in hosts for each in _at_host(host)]
@@ -86,18 +86,18 @@ def discover(
         answers = list(pool.map(lambda question: question[1](), questions))
     for host in hosts:
         if not any(answers[n] for n, (place, _) in enumerate(questions) if place == host):
-            say(f"nobody at {host} answered")
+            say(f"no instrument answered at {host}")
     return [found for found in answers if found is not None]
 
 
 def _at_host(host: str) -> Iterator[tuple[str, Kind, str]]:
-    """Yield the drivers whose boxes say who they are without a login, and where they listen."""
+    """Yield the drivers whose boxes identify themselves without a login, and their resource."""
     for name, kind in kinds("drivers").items():
         if "{host}" in kind.resource and not kind.needs:
             yield name, kind, kind.resource.format(host=host)
 
 
-def _ask_device(device: str, say: Callable[[str], None]) -> Found | None:
+def _ask_device(device: str, say: Callable[[str], None]) -> DiscoveredInstrument | None:
     for name, kind in kinds("drivers").items():
         if hasattr(kind.options(), "baud"):
             say(f"asking {device} as {name}, at most {LIMIT:g} s")
@@ -106,8 +106,8 @@ def _ask_device(device: str, say: Callable[[str], None]) -> Found | None:
     return None
 
 
-def _ask(driver: str, kind: Kind, resource: str) -> Found | None:
-    """Open an instrument as this driver would; None when that is not what answers there."""
+def _ask(driver: str, kind: Kind, resource: str) -> DiscoveredInstrument | None:
+    """Open an instrument with a driver; None when another kind of box answers, or none."""
     make, options = kind.load(), kind.options()
     about = (driver, resource)
     is_switch = kind.role == "switch"
@@ -120,7 +120,7 @@ def _ask(driver: str, kind: Kind, resource: str) -> Found | None:
         return None
     finally:
         box.close()
-    return Found(kind.role, driver, resource, identity, ports)
+    return DiscoveredInstrument(kind.role, driver, resource, identity, ports)
 
 
 def _no_tracer(direction: str, data: bytes) -> None:

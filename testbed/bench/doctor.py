@@ -1,4 +1,4 @@
-"""Whether everything in a lab answers, and what to do about what does not."""
+"""Check whether every instrument and host of a lab answers, with a remedy for each trouble."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.bench.contracts import Identity
 from testbed.bench.health import troubles_of_host, troubles_of_light
 from testbed.bench.host import BenchHost
 from testbed.bench.identities import of_instrument
-from testbed.bench.opening import make_instrument, opening_seconds
+from testbed.bench.instrument_factory import make_instrument, opening_seconds
 from testbed.clock import Deadline
 from testbed.errors import LabError, NotKnown, TestbedError
 from testbed.fabric.device import Capabilities, spans
@@ -24,7 +24,7 @@ _LIMIT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: how it is, and what to do when it is not good."""
+    """One check: its result, and the remedy when it failed."""
 
     subject: str
     good: bool
@@ -36,7 +36,7 @@ class Finding:
 
 
 def examine(lab: Lab) -> list[Finding]:
-    """Ask every instrument and host of a lab who it is, side by side, each with ten seconds.
+    """Ask every instrument and host of a lab for its identity, in parallel, for ten seconds each.
 
     Changes nothing: no circuit, no outlet, no address.
     """
@@ -51,7 +51,7 @@ def examine(lab: Lab) -> list[Finding]:
 
 
 def _findings(subject: str, question: Callable[[], list[str]]) -> list[Finding]:
-    """Return how something is, and then each of its troubles."""
+    """Return the answer to a question as a finding, and then each of its troubles."""
     try:
         answer, *troubles = question()
     except TestbedError as error:
@@ -71,7 +71,7 @@ def _ask_instrument(lab: Lab, name: str) -> list[str]:
         identity: Identity = instrument.open(deadline)
         known = str(identity)
         if not of_instrument(lab, name, identity):
-            known += "; without a serial number of its own, it is leased by its address alone"
+            known += "; it has no serial number of its own, so it is leased by its address alone"
         answer = "; ".join([known, *_light(lab, name, instrument, deadline)])
         if name not in lab.switches:
             return [answer]
@@ -82,13 +82,13 @@ def _ask_instrument(lab: Lab, name: str) -> list[str]:
 
 
 def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator[str]:
-    """Say what an instrument does to light, or sees of it."""
+    """Yield what an instrument does to light, or measures of it."""
     if name in lab.switches:
         _check_fibres(lab, name, instrument.capabilities)
         try:
             yield counted(len(instrument.state(deadline)), "cross-connect")
         except NotKnown:
-            yield "its cross-connects are not known, for it cannot be asked"
+            yield "its cross-connects are not known, as it cannot be asked"
     elif name in lab.attenuators:
         for channel, fibre in lab.attenuators[name].fibres.items():
             shut = "" if instrument.is_open(channel, deadline) else ", shutter closed"
@@ -100,11 +100,11 @@ def _light(lab: Lab, name: str, instrument: Any, deadline: Deadline) -> Iterator
 
 
 def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
-    """Raise LabError for a fibre that the lab file has where the switch has no such port."""
+    """Raise LabError for a fibre of the lab file at a port that the switch does not have."""
     for port, fibres in lab.wiring().items():
         both = can.ingress | can.egress if fibres.is_bidi else frozenset[int]()
         into = "sends into", fibres.tx, "enters", can.ingress | both
-        out_of = "hears from", fibres.rx, "leaves", can.egress | both
+        out_of = "receives from", fibres.rx, "leaves", can.egress | both
         for does, end, way, there in (into, out_of):
             if end.switch == name and end.number not in there:
                 raise LabError(
@@ -116,7 +116,7 @@ def _check_fibres(lab: Lab, name: str, can: Capabilities) -> None:
 def _ask_host(name: str, spec: Host) -> list[str]:
     host = BenchHost(name, spec, _no_listener, Deadline.after(_LIMIT))
     facts, troubles = host.facts, list(troubles_of_host(host.facts))
-    host.leave(Deadline.after(_LIMIT))
+    host.clean_up(Deadline.after(_LIMIT))
     answer = f"Python {facts['python']}, NumPy {facts['numpy']}, Linux {facts['kernel']}"
     return [answer, *troubles]
 
@@ -126,4 +126,4 @@ def _no_tracer(direction: str, data: bytes) -> None:
 
 
 def _no_listener(host: str, message: Mapping[str, Any], received: float) -> None:
-    """Hear nothing: no rank runs."""
+    """Ignore events: no rank runs."""

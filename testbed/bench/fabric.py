@@ -1,8 +1,8 @@
-"""The one door to the fabric: no light moves except through `Fabric.change`.
+"""The only code that changes circuits: `Fabric.change`.
 
-Each change goes lease check → pure planner → journal → driver → verify, and is rolled back when
-one of its switches fails it. Steps, policies, faults and undo all come through here, so what is
-ours, what was there before and what must be taken back are known in one place.
+Each change goes lease check → pure planner → journal → driver → verification, and is rolled back
+when one of its switches fails. Steps, policies, faults and undo all use it, so that our circuits,
+the state before and the pending undo are known in one place.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from functools import partial
 from threading import RLock
 from typing import Any, Protocol, TypeVar
 
+from testbed.bench.circuit_undo import CircuitUndo
 from testbed.bench.contracts import OpticalSwitch
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.fabric_change import FabricChange, summed
-from testbed.bench.left_behind import LeftBehind
-from testbed.bench.moves import Move, OthersMoved, move_all, not_all_back
-from testbed.bench.promise import CircuitsPromise
+from testbed.bench.multi_switch_change import (
+    ForeignCircuitsLost,
+    PlannedChange,
+    change_all,
+    not_all_back,
+)
+from testbed.bench.orphaned_circuits import OrphanedCircuits
 from testbed.bench.verification import WallTime
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, TestbedError, UnsafeError
@@ -38,13 +43,13 @@ _Ports = TypeVar("_Ports", bound=Crossbar)
 
 
 class Permit(Protocol):
-    """What says which ports may be moved."""
+    """Permission to change ports."""
 
     def check(self, switch: str, ports: Iterable[int]) -> None:
-        """Raise BusyError unless these ports of a switch are leased, and are so still."""
+        """Raise BusyError unless these ports of a switch are still leased."""
 
     def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
-        """Return which of these ports somebody else has leased now."""
+        """Return which of these ports are leased to others now."""
 
 
 class Fabric:
@@ -74,13 +79,13 @@ class Fabric:
         self._wiring = wiring
         self._log = log
         self._lock = RLock()
-        self._promise = CircuitsPromise(journal)
+        self._undo = CircuitUndo(journal)
         self.circuits: Matching = frozenset()
-        """What the last change made of our ports."""
+        """The circuits on our ports since the last change."""
         self._others_gone: list[str] = []
-        """What of others went with our changes, in words."""
-        self._left: list[LeftBehind] = []
-        """What was taken over from a run that is over."""
+        """The foreign circuits that our changes removed, in words."""
+        self._left: list[OrphanedCircuits] = []
+        """The ports taken over from a dead run."""
         self._crossbars = [
             self._crossbar(Crossbar, name, numbers)
             for name, numbers in _ports_by_switch(ports, wiring).items()
@@ -92,8 +97,8 @@ class Fabric:
         crossbar = make(name, self._switches[name], ports, *around)
         crossbar.permit(lambda: self._leased.check(name, crossbar.ports))
         crossbar.answer_lost = self._note_lost_answer
-        crossbar.bystanders.leased_elsewhere = partial(self._leased.held_by_others, name)
-        crossbar.when_waiting(partial(self._note, name))
+        crossbar.foreign.leased_elsewhere = partial(self._leased.held_by_others, name)
+        crossbar.on_wait(partial(self._note, name))
         return crossbar
 
     def _note(self, switch: str, text: str) -> None:
@@ -103,7 +108,7 @@ class Fabric:
         self._log.append("retry", switch, what="reading what a change did", why=why)
 
     def adopt(self, wanted: Matching, deadline: Deadline) -> None:
-        """Read every switch and take what is on our ports as the state to return to.
+        """Read every switch and adopt the circuits on our ports as the state to restore.
 
         Raise BusyError with the difference when something there is not part of `wanted`.
         """
@@ -117,21 +122,22 @@ class Fabric:
     def change(self, wanted: Matching, owner: str, deadline: Deadline) -> FabricChange:
         """Make `wanted` the circuits on our ports and return when that is verified.
 
-        What is verified beyond the read-back is what the switches can tell; that light arrives,
-        only the hosts can. Raise BusyError when our ports are not leased, or somebody else changed
-        or occupies them,
-        InstrumentError when a switch failed and everything is rolled back, UnsafeError when that
-        could not be done.
+        Beyond the read-back only what switches report is verified; whether light arrives, only
+        the hosts can tell. Raise BusyError when our ports are not leased, or were changed or are
+        occupied by others; InstrumentError when a switch failed and everything was rolled back;
+        UnsafeError when that was not possible.
         """
         cross = cross_connects(wanted, self._wiring)
         with self._lock:
             self._check_leases()
             deadline = deadline.within(CHANGE_LIMIT)
-            planned = [Move(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars]
-            self._promise.cover(planned)
+            planned = [
+                PlannedChange(c, *c.plan(_on(c.name, cross), deadline)) for c in self._crossbars
+            ]
+            self._undo.cover(planned)
             began = now()
             try:
-                moved = move_all(planned, deadline)
+                moved = change_all(planned, deadline)
             except TestbedError as error:
                 self._report_failure(owner, wanted, error)
                 raise
@@ -143,19 +149,19 @@ class Fabric:
 
     @property
     def has_limited(self) -> bool:
-        """Tell whether one of our ports leads to a receiver that bears only so much light."""
+        """Return whether one of our ports leads to a receiver with a limit on its light."""
         return any(crossbar.has_limited for crossbar in self._crossbars)
 
     def overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
-        """Measure the light of receivers with a limit; return what gives them too much, in words.
+        """Measure receivers that have a limit; return the circuits that exceed it, in words.
 
-        A change that is under way is not waited for, nor held up.
+        A change under way is neither waited for nor delayed.
         """
         limited = [crossbar for crossbar in self._crossbars if crossbar.has_limited]
         return {c: word for one in limited for c, word in one.overloads(deadline).items()}
 
     def darken_overloads(self, deadline: Deadline) -> dict[CrossConnect, str]:
-        """Take down the circuits that give a receiver too much light; return them, in words."""
+        """Remove the circuits that give a receiver too much light; return them, in words."""
         with self._lock:
             found = self.overloads(deadline)
             if found:
@@ -165,8 +171,8 @@ class Fabric:
                 self.change(self.circuits - too_bright, "light", deadline)
             return found
 
-    def _note_others(self, moves: Iterable[Move]) -> None:
-        """Write down what of others went with a change; the end of the run says it once more."""
+    def _note_others(self, moves: Iterable[PlannedChange]) -> None:
+        """Log the foreign circuits that a change removed; the end of the run repeats it."""
         for move in moves:
             if words := move.change and move.crossbar.others_gone():
                 text = f"{move.crossbar.name}: with {move.change} {words}"
@@ -180,12 +186,12 @@ class Fabric:
                 crossbar.check(deadline)
 
     def restore(self, deadline: Deadline) -> None:
-        """Bring our ports back to what `adopt` found; raise UnsafeError when they are not.
+        """Restore our ports to the state that `adopt` found; raise UnsafeError when that fails.
 
-        A switch that cannot be brought back does not keep the others from it.
+        A switch that fails does not prevent the restoration of the others.
         """
         with self._lock:
-            if not self._promise.is_open:
+            if not self._undo.is_open:
                 return
             problems: list[TestbedError] = []
             done: list[str] = []
@@ -201,32 +207,32 @@ class Fabric:
                     problems.append(error)
             if problems:
                 raise not_all_back(problems, done)
-            self.keep()
+            self.discard_undo()
             if self._others_gone:
-                raise OthersMoved(
-                    "; ".join(self._others_gone), hint="tell whoever made that; ours is back"
+                raise ForeignCircuitsLost(
+                    "; ".join(self._others_gone), hint="tell their owner; our circuits are restored"
                 )
 
-    def keep(self) -> None:
-        """Leave our circuits as they are now, as the experiment wants it."""
+    def discard_undo(self) -> None:
+        """Leave our circuits in place: settle their undo without carrying it out."""
         with self._lock:
-            self._promise.settle()
+            self._undo.settle()
 
-    def take_over(self, promise: Mapping[str, Any], alone: Collection[str] = ()) -> None:
-        """Take over what a run that is over has promised of the switches that are open here.
+    def adopt_undo(self, undo: Mapping[str, Any], alone: Collection[str] = ()) -> None:
+        """Take over the journal entry of a dead run, for the switches that are open here.
 
-        Nobody else can have used those `alone` since. `bring_back` then keeps the promise.
+        Switches in `alone` cannot have been used by another run since. `bring_back` then restores.
         """
-        ports = {n: frozenset(p) for n, p in promise["ports"].items() if n in self._switches}
-        self._left = [self._crossbar(LeftBehind, name, some) for name, some in ports.items()]
-        self._promise.take_over(promise, self._left, alone)
+        ports = {n: frozenset(p) for n, p in undo["ports"].items() if n in self._switches}
+        self._left = [self._crossbar(OrphanedCircuits, name, some) for name, some in ports.items()]
+        self._undo.adopt_undo(undo, self._left, alone)
 
     def bring_back(self, deadline: Deadline) -> list[str]:
-        """Bring what was taken over back to its start, or as near as others leave room for.
+        """Restore the ports that were taken over, as far as foreign circuits allow.
 
-        Where light of somebody else is in the way it stays, and what was there before goes to the
-        safe state of the lab instead. Return that in words. Raise UnsafeError for what is still
-        as the run left it; the other switches are brought back all the same.
+        A foreign circuit in the way stays, and the ports go to the safe state of the lab instead;
+        return that in words. Raise UnsafeError for what is still as the dead run left it; the
+        other switches are restored all the same.
         """
         words: list[str] = []
         problems: list[TestbedError] = []
@@ -267,7 +273,8 @@ class Fabric:
             owner,
             circuits=sorted(map(str, wanted)),
             reason=str(error),
-            rolled_back=isinstance(error, OthersMoved) or not isinstance(error, UnsafeError),
+            rolled_back=isinstance(error, ForeignCircuitsLost)
+            or not isinstance(error, UnsafeError),
         )
 
 

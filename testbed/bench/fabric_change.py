@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testbed.bench.moves import Move, Moved
+from testbed.bench.multi_switch_change import PlannedChange, VerifiedChange
 from testbed.clock import now
 from testbed.fabric.circuits import CrossConnect
 
@@ -16,7 +16,7 @@ class FabricChange:
     commanded: float
     read_back: float
     steady: float | None
-    """When every switch said that its part is in order; None where one cannot tell."""
+    """When every switch reported its part in order; None where one cannot report it."""
     lit: float | None
     """When the light that was measured was right; None where a switch measures none."""
     removed: frozenset[CrossConnect]
@@ -25,7 +25,7 @@ class FabricChange:
     """What changed or went dark for a moment although nobody asked for it."""
 
 
-def summed(planned: list[Move], moved: list[Moved], began: float) -> FabricChange:
+def summed(planned: list[PlannedChange], moved: list[VerifiedChange], began: float) -> FabricChange:
     """Return what all switches did as one change."""
     changes = [(move.crossbar.name, move.change) for move in planned]
     return FabricChange(

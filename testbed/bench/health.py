@@ -1,6 +1,6 @@
-"""Whether a lab is fit for what comes: what is not as it should be, each with what to do.
+"""Health of a lab before a run: findings, each with its remedy.
 
-Nothing here stops a run; it is said before its first trial, so that nobody wonders afterwards.
+Nothing here stops a run; findings are logged before its first trial.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _CLOCKS = 1.0
 _NEEDED = 64 << 20
 """Bytes that the record of an hour may take."""
 
-_ROOM = 256 << 20
+_FREE = 256 << 20
 """Free bytes on a host below which its own programs begin to fail."""
 
 
 def troubles_of_results(results: Path) -> Iterator[str]:
-    """Say so when the disk below a directory can hardly hold a record."""
+    """Yield a finding when the disk of a directory is nearly too full for a record."""
     free = _free(results)
     if free < _NEEDED:
         yield (
@@ -47,7 +47,7 @@ def _free(directory: Path) -> int:
 
 
 def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Say what is not as it should be on a host, by what its agent has just said."""
+    """Yield findings on a host from its agent's facts."""
     ahead = facts["time"] - time.time()
     if abs(ahead) > _CLOCKS:
         way = "ahead of" if ahead > 0 else "behind"
@@ -55,7 +55,7 @@ def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
             f"its time of day is {abs(ahead):.0f} s {way} ours: start NTP on it, or its logs are "
             "hard to read beside the record (whose own times are measured)"
         )
-    if facts["free"] < _ROOM:
+    if facts["free"] < _FREE:
         yield f"its disk for temporary files has {SIZE.format(facts['free'])} left: free some"
     for found in facts["leftovers"]:
         yield (
@@ -67,7 +67,7 @@ def troubles_of_host(facts: Mapping[str, Any]) -> Iterator[str]:
 def troubles_of_light(
     lab: Lab, name: str, switch: OpticalSwitch, hosts: Collection[str], deadline: Deadline
 ) -> Iterator[str]:
-    """Say which ports of hosts send no light into a switch, where it can tell."""
+    """Yield the host ports that send no light into a switch, where it can measure that."""
     monitored = switch.capabilities.monitored & switch.capabilities.ingress
     senders = {
         fibres.tx.number: port

@@ -1,4 +1,4 @@
-"""One host of the lab, opened: its agent, and what a run asks of it."""
+"""One host of the lab, opened: its agent and the requests to it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from testbed.fabric.circuits import HostPort
 from testbed.schema import Host
 
 PATIENCE = 10.0
-"""Seconds of silence after which an agent and we give each other up; it takes everything back."""
+"""Seconds of silence after which agent and orchestrator drop their link; the agent then undoes its
+changes."""
 
 _OLDEST_PYTHON = (3, 9)
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """A signal that reached a rank: on the host's clock, and the kernel's word on the process."""
+class SignalTimes:
+    """When a signal was sent to a rank, on the host's clock, and the process state afterwards."""
 
     sent: float
     done: float
     state: str
 
 
-class LeftBehind(HostError):
-    """Report what a dead agent left on a host and the next one could not take back."""
+class ChangesLeftOnHost(HostError):
+    """Report changes of a dead agent on a host that the next one could not undo."""
 
     exit_code = EXIT_UNSAFE
 
@@ -46,8 +47,8 @@ class BenchHost:
     ) -> None:
         """Start the agent over SSH and check that the host can take part.
 
-        For a `run` it first takes back what dead agents left on the host, whoever's they were.
-        Without one it only looks.
+        For a `run` the agent first undoes what dead agents of any run left on the host. Without
+        one it changes nothing.
         """
         self.name = name
         self.spec = spec
@@ -65,7 +66,7 @@ class BenchHost:
         self.identity_ports: Mapping[str, int] = {}
 
     def _greet(self, run: str, deadline: Deadline) -> Mapping[str, Any]:
-        """Return what the agent says of itself and the host; `leftovers` are of dead agents."""
+        """Return the agent's facts about itself and the host; `leftovers` are of dead agents."""
         interfaces = {name: port.interface for name, port in self.spec.ports.items()}
         try:
             facts: Mapping[str, Any] = self.link.ask(
@@ -96,7 +97,7 @@ class BenchHost:
             )
         if left := [words for found in facts["leftovers"] for words in found["left"]]:
             self.link.close()
-            raise LeftBehind(
+            raise ChangesLeftOnHost(
                 self.name,
                 f"what a dead agent left cannot be taken back: {', '.join(left)}",
                 hint="take it back by hand",
@@ -114,7 +115,7 @@ class BenchHost:
         return {*self.facts["hardware"].values(), *self.facts["cards"]}
 
     def set_up_network(self, peers: Mapping[str, str], token: str, deadline: Deadline) -> int:
-        """Give the fabric ports their addresses and reach every peer; return what changed.
+        """Set the addresses of the fabric ports and routes to every peer; return the changes.
 
         `peers` are other hosts' addresses with the hardware address of each.
         """
@@ -139,10 +140,10 @@ class BenchHost:
         """Measure the host's clock against ours."""
         return measure_offset(self.link, deadline)
 
-    def watch_clock(self, heard: Callable[[Offset], None]) -> None:
-        """Measure the host's clock every so often as long as its agent answers, in a thread."""
+    def watch_clock(self, callback: Callable[[Offset], None]) -> None:
+        """Measure the host's clock periodically while its agent answers, in a thread."""
         Thread(
-            target=watch_offset, args=(self.link, heard), name=f"clock {self.name}", daemon=True
+            target=watch_offset, args=(self.link, callback), name=f"clock {self.name}", daemon=True
         ).start()
 
     def ask_identity(
@@ -157,9 +158,9 @@ class BenchHost:
         first: bool = True,
         direct: bool = False,
     ) -> Future[Answer]:
-        """Ask over one of our ports who is at its other end, until answered or `limit` seconds.
+        """Ask over a fabric port for the identity of its peer, for `limit` seconds at most.
 
-        On a packet switch, where everybody is, ask `direct`: the peer's own address.
+        On a packet switch, which reaches all ports, ask `direct`: the peer's own address.
         The answer holds `good` (the expected port answered, and no other), `asked`, `answered`,
         `seen` and `mono`, the instant on this host's clock.
         """
@@ -188,36 +189,40 @@ class BenchHost:
         pid: int = self.link.ask("start", deadline, slot=slot, env=environment).value["pid"]
         return pid
 
-    def tell(self, slot: int, message: Mapping[str, Any], grace: float = 0.0) -> Future[Answer]:
+    def send_to_rank(
+        self, slot: int, message: Mapping[str, Any], grace: float = 0.0
+    ) -> Future[Answer]:
         """Pass a message on to a rank.
 
-        One that starts may be silent for `grace` seconds longer, until it says that it is ready.
+        A starting rank may be silent for `grace` seconds longer, until it reports that it is ready.
         """
         return self.link.post("tell", slot=slot, message=dict(message), grace=grace)
 
-    def signal_rank(self, slot: int, name: str, deadline: Deadline, watched: str = "") -> Stopped:
+    def signal_rank(
+        self, slot: int, name: str, deadline: Deadline, watched: str = ""
+    ) -> SignalTimes:
         """Send a rank a signal (`KILL`, `STOP`, `CONT`).
 
-        With `watched`, a process of its own on the host looks at the rank's for any of these
-        states, letters of the kernel's (X for one that is gone), and tells `witness`.
+        With `watched`, a separate process on the host watches the rank's process for any of these
+        states, letters of /proc (X for one that is gone); `witness` returns what it saw.
         """
         told = {"slot": slot, "signal": name, "watched": watched}
         answer = self.link.ask("signal", deadline, **told).value
         sent, done = answer["mono"]
-        return Stopped(sent, done, answer["state"])
+        return SignalTimes(sent, done, answer["state"])
 
     def witness(self, slot: int, deadline: Deadline) -> tuple[float, str]:
         """Return when, by the host's clock, the watching process saw which state.
 
-        Raise HostError when it has seen none of those that it looks for.
+        Raise HostError when it has seen none of the states that it watches for.
         """
         seen = self.link.ask("witness", deadline, slot=slot).value
         return seen["mono"], seen["state"]
 
     def delay_rank(self, slot: int, seconds: float, deadline: Deadline) -> tuple[float, float]:
-        """Have a rank come late to every collective, and hear it say so.
+        """Delay a rank before every collective, and wait until it confirms.
 
-        Return between which instants of the host's clock that took effect.
+        Return between which instants of the host's clock the delay took effect.
         """
         begin, end = self.link.ask("straggle", deadline, slot=slot, seconds=seconds).value["mono"]
         return begin, end
@@ -225,7 +230,7 @@ class BenchHost:
     def slow_rank(
         self, slot: int, share: float, period: float, deadline: Deadline, *, quota: bool = False
     ) -> None:
-        """Let a rank run `share` of the time in turns of `period` seconds; all of it for 1.
+        """Let a rank run `share` of the time in cycles of `period` seconds; all of it for 1.
 
         Raise HostError where the host permits no CPU quota.
         """
@@ -238,8 +243,8 @@ class BenchHost:
                 self.name, f"the rank in slot {slot} survived SIGKILL", hint="look at the host"
             )
 
-    def leave(self, deadline: Deadline) -> None:
-        """Have the agent take everything back and end; raise HostError with what is left."""
+    def clean_up(self, deadline: Deadline) -> None:
+        """Have the agent undo its changes and exit; raise HostError with what is left."""
         try:
             left = self.link.ask("bye", deadline).value["left"]
         finally:
@@ -248,5 +253,5 @@ class BenchHost:
             raise HostError(self.name, f"not taken back: {', '.join(left)}")
 
     def drop(self) -> None:
-        """Forget a host that no longer answers."""
+        """Close the link to a host that no longer answers."""
         self.link.close()

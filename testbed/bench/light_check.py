@@ -1,7 +1,6 @@
-"""The light of one switch held against its limits: before a change, after it, and while it is lit.
+"""Check the light of one switch against its limits: before a change, after it, and while lit.
 
-Only what has a limit is asked for: where a change leads no light to a receiver with one, nothing is
-read.
+Only receivers with a limit are measured: a change that leads no light to one reads nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ Ends = Mapping[int, HostPort]
 
 
 class LightCheck:
-    """What the light of one switch must respect.
+    """The limits of the light at one switch.
 
-    `added` returns how many dB the testbed itself has an attenuator take in a fibre, to give back
-    later.
+    `added` returns how many dB the testbed has added to a fibre's attenuator for a while.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class LightCheck:
         self._added = added
 
     def allow(self, state: State, change: Change, deadline: Deadline) -> None:
-        """Raise LabError when a change could break a limit, with what would settle it."""
+        """Raise LabError when a change could break a limit, with a hint at the remedy."""
         there = after(state, change)
         can = self._switch.capabilities
         asked = self._limits.sources(state, there, can)
@@ -59,7 +57,7 @@ class LightCheck:
             raise self._refusal(error) from None
 
     def look(self, state: State, deadline: Deadline) -> list[Overload]:
-        """Return the receivers of a state that get more light than they bear, as measured now."""
+        """Measure, and return the receivers of a state that get more light than their limit."""
         state = self._limits.limited(state)
         can = self._switch.capabilities
         ports = {port for pair in state.items() for port in pair} & can.monitored
@@ -67,16 +65,16 @@ class LightCheck:
         return list(self._limits.overloads(state, readings, can))
 
     def verify(self, change: Change, shown: State, deadline: Deadline) -> None:
-        """Look at the new light of receivers with a limit; raise LabError for too much.
+        """Measure the new light of receivers with a limit; raise LabError for too much.
 
-        That is no fault of the switch, so nobody tries again: whoever made the change ends it.
+        The switch is not at fault then, so the change is not retried.
         """
         new = dict(change.adds.items() & shown.items())
         for overload in self.look(new, deadline):
             raise LabError(f"{self._name}: {self.words(overload)}", hint=_TOO_BRIGHT)
 
     def words(self, overload: Overload) -> str:
-        """Return what is too much light where, with the receiver behind it."""
+        """Return an overload in words, with the receiver behind the port."""
         return f"{overload}; {self._receivers.get(overload.egress, _UNWIRED)} is behind it"
 
     def _readings(self, ports: frozenset[int] | set[int], deadline: Deadline) -> Readings:

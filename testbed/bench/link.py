@@ -18,7 +18,7 @@ from testbed.onhost.errors import ProtocolError
 from testbed.onhost.frames import Decoder, Message, encode
 
 Listener = Callable[[str, Message, float], None]
-"""Hears (host, message, when it arrived) for every event, and `{"event": "lost"}` at the end."""
+"""Called with (host, message, arrival) for every event, and `{"event": "lost"}` at the end."""
 
 
 _PROMPT = ("alive", "clock")
@@ -29,7 +29,7 @@ _RECENT = 15
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an agent answered, with the instants on this machine between which it did."""
+    """An agent's answer, with the instants on this machine between which it answered."""
 
     value: Any
     sent: float
@@ -87,37 +87,37 @@ class AgentLink:
         return future
 
     def keep_alive(self, patience: float) -> None:
-        """Say `alive` five times in every `patience` seconds, so that the agent stays.
+        """Send `alive` five times in every `patience` seconds, so that the agent stays.
 
-        An agent that says nothing for as long is lost to us too, as we are to it.
+        An agent that is silent for `patience` seconds counts as lost.
         """
 
-        def tell() -> None:
+        def send_periodically() -> None:
             while not self._ended.wait(patience / 5):
                 if now() - self._heard > patience:
-                    self._lose(f"it said nothing for {patience:g} s")
+                    self._lose(f"it was silent for {patience:g} s")
                     self._channel.close()
                     return
                 self.post("alive")
 
-        Thread(target=tell, name=f"keep {self.host}", daemon=True).start()
+        Thread(target=send_periodically, name=f"keep {self.host}", daemon=True).start()
 
     def is_over_within(self, seconds: float) -> bool:
-        """Wait for so long; tell whether the link has ended, which ends the wait."""
+        """Wait for so long or until the link ends; return whether it has ended."""
         return self._ended.wait(seconds)
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the link has ended."""
+        """Return whether the link has ended."""
         return self._ended.is_set()
 
     @property
     def usual_round_trip(self) -> float:
-        """Return the seconds that an answer took of late, by the median; 0 before the first."""
+        """Return the median round trip of recent answers in seconds; 0 before the first."""
         return statistics.median(tuple(self._took) or (0.0,))
 
     def close(self) -> None:
-        """Drop the link; the agent then takes back what it did and ends. Safe to call twice."""
+        """Close the link; the agent then undoes its changes and exits. Safe to call twice."""
         self._closed = self._closed or "the link to the agent is closed"
         self._ended.set()
         self._channel.close()
@@ -131,7 +131,7 @@ class AgentLink:
                 for message in decoder.feed(data):
                     self._handle(message, received)
             except ProtocolError as error:
-                reason = f"its agent said {data[:80]!r}: {error}"
+                reason = f"its agent sent {data[:80]!r}: {error}"
                 break
         complaint = self._channel.complaint()
         self._lose(f"{reason}: {complaint.splitlines()[-1]}" if complaint else reason)

@@ -1,16 +1,16 @@
-"""What every act on a lab passes at the moment it is done: is it permitted, is it leased still?
+"""The check that every act on a lab passes immediately before it: permitted, and still leased.
 
-The planner asks for permission too, so that a plan which cannot be run is refused before anything
-is touched. But a lease may be lost, and a policy decides while the job runs: so each door asks here
-again, immediately before it gives its order. What takes something back asks for the lease alone.
+The planner checks permission too, so that a plan which cannot be run is refused before anything is
+touched. But a lease may be lost, and a policy decides while the job runs: so `Fabric`, `Power`,
+`Attenuation` and hosts check here again before each order. An undo needs the lease alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from testbed.bench.answered import Answered
-from testbed.bench.needs import addresses_of, box_of, portions, ports_among
+from testbed.bench.lease_resources import addresses_of, box_of, portions, ports_among
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease import Lease
 from testbed.record.lease_rules import Resource
@@ -21,44 +21,47 @@ FENCE = "fence"
 
 
 class Guard:
-    """What may be done to a lab now, by its file and by the lease that is held."""
+    """The acts that the lab file permits and the current lease covers."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
         self._lease: Lease | None = None
-        self.answered = Answered(lab)
-        """What has answered, and as what: it must be leased as that, too."""
+        self.answered = ReportedIdentities(lab)
+        """The reported identities, under which boxes must be leased too."""
 
     def hold(self, lease: Lease) -> None:
-        """Permit what a lease covers, as long as it is held."""
+        """Permit acts on what a lease covers, while it is held."""
         self._lease = lease
 
-    def lease_what_answered(self) -> None:
-        """Lease what has answered by what it is; raise BusyError when somebody else has it."""
+    def lease_reported_identities(self) -> None:
+        """Lease the boxes under their reported identities too.
+
+        Raise BusyError when another run has one of them.
+        """
         if self._lease is not None:
             self._lease.widen(self.answered.resources(self._lease.resources))
 
     def check(self, switch: str, ports: Iterable[int]) -> None:
-        """Raise BusyError unless these ports of a switch are leased, and are so still."""
+        """Raise BusyError unless these ports of a switch are still leased."""
         self._instrument(switch, map(str, ports))
 
     def held_by_others(self, switch: str, ports: frozenset[int]) -> frozenset[int]:
-        """Return which of these ports somebody else has leased now."""
-        theirs = self._lease.of_others() if self._lease else frozenset()
+        """Return which of these ports are leased to others now."""
+        theirs = self._lease.held_by_others() if self._lease else frozenset()
         known = self.answered.keys_of_instrument(switch)
         return ports_among(self._lab, switch, ports, theirs, known)
 
     def resource(self, resource: Resource) -> None:
-        """Raise BusyError unless a resource is leased, and is so still."""
+        """Raise BusyError unless a resource is still leased."""
         self._check([resource.box], [resource.part], str(resource))
 
     def host(self, name: str) -> None:
-        """Raise BusyError unless a host is leased still: agents, addresses, processes."""
+        """Raise BusyError unless a host is still leased: agents, addresses, processes."""
         keys = self.answered.keys_of_host(name)
         self._check([addresses_of(self._lab, name)[0], *keys], [""], name)
 
     def outlet(self, host: str, why: str = "") -> None:
-        """Raise BusyError unless a host's outlet is leased still.
+        """Raise BusyError unless a host's outlet is still leased.
 
         It is turned off for a reason, a fault or `FENCE`: raise UsageError unless the lab permits
         that.
@@ -71,7 +74,7 @@ class Guard:
             self._instrument(outlet.unit, [outlet.outlet])
 
     def attenuator(self, name: str, host: str = "", why: str = "") -> None:
-        """Raise BusyError unless an attenuator is leased still; light is taken for a fault."""
+        """Raise BusyError unless an attenuator is still leased; `why` is a fault to check, too."""
         if why:
             self.fault(why, host)
         self._instrument(name, [""])
@@ -99,13 +102,13 @@ class Guard:
         self._check(boxes, portions(self._lab, name, parts), name)
 
     def _check(self, boxes: Collection[str], parts: Collection[str], name: str) -> None:
-        """Raise BusyError unless parts of a box are leased under all that it is known by.
+        """Raise BusyError unless parts of a box are leased under all of its identities.
 
-        What nobody leased yet as what it is when it had answered, is leased now.
+        Reported identities that are not leased yet are leased now.
         """
         if self._lease is None:
             raise BusyError(f"nothing of {name} is leased", hint="this is a bug: lease first")
         if not {*boxes} <= {resource.box for resource in self._lease.resources}:
-            self.lease_what_answered()
+            self.lease_reported_identities()
         for box in boxes:
             self._lease.check(box, parts)

@@ -1,4 +1,4 @@
-"""The one door to hosts' power: every outlet that we turn off is promised to be turned on again."""
+"""The only code that switches hosts' power; the undo of each order is journalled before it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from testbed.schema import Outlet
 
 
 class Permit(Protocol):
-    """What says which outlets may be turned, at the moment they are."""
+    """Permission to switch outlets, asked immediately before each order."""
 
     def outlet(self, host: str, why: str = "") -> None:
-        """Raise BusyError unless a host's outlet is leased still, UsageError unless it may go off.
+        """Raise BusyError unless a host's outlet is still leased, UsageError unless it may go off.
 
         Without a reason why it goes off, it is turned on.
         """
@@ -37,13 +37,13 @@ class Power:
         self._units = units
         self._outlets = outlets
         self._journal = journal
-        self._promises: dict[str, int] = {}
+        self._undos: dict[str, int] = {}
         self.cut_hosts: set[str] = set()
         """Hosts whose power we cut since their agent was last opened: nothing runs there now."""
         self._lock = Lock()
 
     def feeds(self, host: str) -> bool:
-        """Tell whether the lab can switch a host's power."""
+        """Return whether the lab can switch a host's power."""
         return self._outlets[host] is not None
 
     def outlet(self, host: str) -> Outlet:
@@ -56,14 +56,14 @@ class Power:
     def cut(self, host: str, deadline: Deadline, why: str = "power-cut") -> None:
         """Turn a host's outlet off and return when it reads off; harmless when it is off.
 
-        Raise UsageError unless the lab permits `why`, BusyError unless the outlet is leased still.
+        Raise UsageError unless the lab permits `why`, BusyError unless the outlet is still leased.
         """
         outlet = self.outlet(host)
         with self._lock:
-            is_new = host not in self._promises
+            is_new = host not in self._undos
             if is_new:
                 arguments = {"unit": outlet.unit, "outlet": outlet.outlet, "on": True}
-                self._promises[host] = self._journal.promise("outlet", **arguments)
+                self._undos[host] = self._journal.promise("outlet", **arguments)
         try:
             self._permit.outlet(host, why)
         except TestbedError:
@@ -73,12 +73,12 @@ class Power:
         self._units[outlet.unit].turn(outlet.outlet, False, deadline)
         self.cut_hosts.add(host)
 
-    def give(self, host: str, deadline: Deadline) -> None:
+    def restore(self, host: str, deadline: Deadline) -> None:
         """Turn a host's outlet on again if we turned it off; raise UnsafeError when it stays off.
 
         The host then starts on its own; when it answers again is another matter.
         """
-        if host not in self._promises:
+        if host not in self._undos:
             return
         outlet = self.outlet(host)
         unit = self._units[outlet.unit]
@@ -94,17 +94,17 @@ class Power:
 
     def _settle(self, host: str) -> None:
         with self._lock:
-            self._journal.settle(self._promises.pop(host))
+            self._journal.settle(self._undos.pop(host))
 
-    def take_over(self, promise: Mapping[str, Any]) -> str:
-        """Take over what a run that is over has promised, for `give`; return the host it feeds.
+    def adopt_undo(self, undo: Mapping[str, Any]) -> str:
+        """Take over an open journal entry of a dead run, for `restore`; return the host it feeds.
 
         Raise UnsafeError when no host of the lab is fed by that outlet.
         """
-        wanted = Outlet(promise["unit"], promise["outlet"])
+        wanted = Outlet(undo["unit"], undo["outlet"])
         for host, outlet in self._outlets.items():
             if outlet == wanted:
-                self._promises[host] = promise["id"]
+                self._undos[host] = undo["id"]
                 return host
         raise UnsafeError(f"outlet {wanted} feeds no host of the lab", hint="turn it on by hand")
 
@@ -115,10 +115,10 @@ class Power:
 
     @property
     def dark_hosts(self) -> tuple[str, ...]:
-        """Return the hosts whose power we cut and have not given back."""
-        return tuple(sorted(self._promises))
+        """Return the hosts whose power we cut and have not restored."""
+        return tuple(sorted(self._undos))
 
-    def give_all(self, deadline: Deadline) -> None:
+    def restore_all(self, deadline: Deadline) -> None:
         """Turn every outlet on again that we turned off; one that fails does not stop the others.
 
         Raise UnsafeError with those that stayed off.
@@ -128,7 +128,7 @@ class Power:
         for done, host in enumerate(dark):
             fair = deadline.within(deadline.left / (len(dark) - done))
             try:
-                self.give(host, fair)
+                self.restore(host, fair)
             except (LabError, UnsafeError) as error:
                 problems.append(error)
         if problems:

@@ -1,6 +1,6 @@
-"""Where far ends are put: what the device side of an instrument asks of the twin, and gives it.
+"""The environment of far ends: what the device side of an instrument gets from the twin.
 
-The driver beside each far end knows nothing of this: they meet as bytes on a wire.
+The driver beside each far end shares none of this: the two exchange bytes on a wire.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FarEndSession(Protocol):
 
 
 def never() -> None:
-    """Do nothing: for lines that cannot be hung up, for sites that nobody looks at."""
+    """Do nothing: for lines that cannot be hung up, for sites without observers."""
 
 
 class FarEnd(Protocol):
@@ -36,7 +36,7 @@ class FarEnd(Protocol):
 
     @property
     def known_faults(self) -> Mapping[str, str]:
-        """Return what this far end can be told to do wrong, with what each fault does."""
+        """Return the faults that this far end can simulate, each with its effect."""
 
     def session(
         self,
@@ -52,13 +52,13 @@ class FarEnd(Protocol):
         """
 
     def fault(self, name: str, **scope: Any) -> None:
-        """Misbehave from now on as `name` says, within `scope`; ValueError for an unknown name."""
+        """Simulate the fault `name` from now on, within `scope`; ValueError for an unknown name."""
 
     def clear(self, name: str = "") -> None:
         """End one fault, or all of them; harmless when there is none."""
 
     def struck(self, name: str) -> int:
-        """Return how often a fault has struck so far: the proof that it was no idle threat."""
+        """Return how often a fault has taken effect so far, as the proof that it did."""
 
 
 @runtime_checkable
@@ -73,20 +73,20 @@ class Controller(FarEnd, Protocol):
 class SshFarEnd(FarEnd, Protocol):
     """A far end that clients reach by SSH; a session is one connection.
 
-    It hears each command as a line, and ends each answer with `EXIT_MARK` and an exit status.
+    It receives each command as a line, and ends each answer with `EXIT_MARK` and an exit status.
     """
 
     def admits(self, user: str, password: str | None) -> bool:
-        """Tell whether a user may log in; `password` is None for a key that the server knows."""
+        """Return whether a user may log in; `password` is None for a key that the server knows."""
 
 
 @dataclass(slots=True)
 class SwitchSite:
-    """The place a switch far end is put into: its fibres, its time, its light.
+    """The environment of a switch far end: its fibres, its time, its light.
 
-    `lit` hears the cross-connects that carry light each time they change, ingress to egress;
-    while a mirror settles its circuit is dark. `settle` and `spread` may be changed while the far
-    end runs; each move takes `settle` seconds times a log-normal factor of that spread.
+    `lit` is called with the cross-connects that carry light each time they change, ingress to
+    egress; while a mirror settles its circuit is dark. `settle` and `spread` may change while the
+    far end runs; each move takes `settle` seconds times a log-normal factor of that spread.
     """
 
     ingress: frozenset[int]
@@ -100,29 +100,29 @@ class SwitchSite:
     launched: Callable[[int], float | None] = lambda port: 0.0
     """Returns the light that enters at an ingress port, in dBm; None when it is dark."""
     sensitivity: float = -20.0
-    """The least light, in dBm, that a receiver behind an egress port still understands."""
+    """The least light, in dBm, that a receiver behind an egress port still decodes."""
     conflict: Literal["refuse", "move", "ignore"] = "refuse"
     """What the box does when a port of a new circuit is in use."""
     bears: Mapping[int, float] = field(default_factory=dict)
-    """By egress port, the most light that the receiver behind it bears, in dBm."""
+    """By egress port, the most light that the receiver behind it survives, in dBm."""
     destroyed: Callable[[int, float], None] = lambda port, level: None
-    """Hears which receiver got more than it bears, and how much; it understands nothing since."""
+    """Called with a receiver that got more than it survives, and the level; it is dead since."""
     both_ways: bool = False
-    """Whether some fibre carries both directions, or any port may be either end: `lit` hears of
-    each cross-connect both ways then, and light is reckoned both ways."""
+    """Whether some fibre carries both directions, or any port may be either end: `lit` then gets
+    each cross-connect both ways, and light is computed both ways."""
     beyond: Callable[[int], float] = lambda port: 0.0
-    """Returns what the fibre behind an egress port takes from the light, in dB."""
+    """Returns the loss of the fibre behind an egress port, in dB."""
     look_again: Callable[[], None] = never
-    """Set by the switch: to be called when what enters, or what a fibre takes, has changed."""
+    """Set by the switch: to be called when light that enters, or a fibre's loss, changes."""
     leaving: Callable[[int], float | None] = lambda port: None
     """Set by the switch: returns the light that leaves at an egress port, in dBm."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerSite:
-    """The place a power far end is put into: its outlets and what each of them feeds.
+    """The environment of a power far end: its outlets and the host that each feeds.
 
-    `turn` cuts or gives power and returns when that is done.
+    `turn` cuts or restores power and returns when that is done.
     """
 
     outlets: Mapping[str, bool]
@@ -133,10 +133,10 @@ class PowerSite:
 
 @dataclass(frozen=True, slots=True)
 class AttenuatorSite:
-    """The place an attenuator far end is put into.
+    """The environment of an attenuator far end.
 
-    `takes` hears, channel by channel, how many dB are lost on the way through each time that
-    changes. While it moves a channel passes every loss between, at `speed` dB a second.
+    `takes` is called with a channel and its loss in dB each time that changes. While it moves, a
+    channel passes every loss between, at `speed` dB a second.
     """
 
     channels: frozenset[int]
@@ -149,7 +149,7 @@ class AttenuatorSite:
 
 @dataclass(frozen=True, slots=True)
 class MeterSite:
-    """The place a power meter far end is put into: `sees` returns a channel's light in dBm."""
+    """The environment of a power meter far end: `sees` returns a channel's light in dBm."""
 
     channels: frozenset[int]
     serial: str

@@ -1,7 +1,7 @@
-"""Verification of a change beyond its read-back: is the device in order, and is the light there.
+"""Verify a change beyond its read-back: the device reports it in order, and light passes.
 
-Each level waits for itself: what still moves is looked at again, at first every 2 ms and then less
-and less often, until the longest settle time of the device is over.
+Each level polls, at first every 2 ms and then less and less often, until the longest settle time of
+the device is over.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from testbed.fabric.device import State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Readings
 
 MARGIN = 0.1
-"""Seconds that a device may take beyond its longest settle time until it says so."""
+"""Seconds that a device may take beyond its longest settle time to report it."""
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.05
 _BACK_OFF = 1.5
 _FINAL = ("failed", "disabled")
-"""How a device's words begin where waiting does not help."""
+"""Beginnings of a device's words where waiting does not help."""
 
 Look = TypeVar("Look")
 
@@ -39,9 +39,9 @@ class WallTime:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """When the device said that a change is in order, and when the light was right.
+    """When the device reported a change in order, and when its light was right.
 
-    Monotonic seconds on this machine; None where it cannot tell, or where nothing was made.
+    Monotonic seconds on this machine; None where it cannot report that, or nothing was made.
     """
 
     steady: float | None
@@ -57,10 +57,9 @@ class Verification:
         self._clock = clock
 
     def verify(self, change: Change, shown: State, deadline: Deadline) -> Verified:
-        """Wait until the circuits of a change are in order and lit, as far as the switch can tell.
+        """Wait until the circuits of a change are in order and lit, as far as the switch reports.
 
-        `shown` is the state that was read back. Raise InstrumentError with the circuit and what is
-        wrong with it.
+        `shown` is the state that was read back. Raise InstrumentError with the circuit at fault.
         """
         moved = {*change.adds.items(), *change.disturbs} & shown.items()
         gone = {i: e for i, e in change.removes.items() if e not in shown.values()}
@@ -83,7 +82,7 @@ class Verification:
         raise AssertionError("there is always a last look")
 
     def _lit(self, moved: State, gone: State, deadline: Deadline) -> float | None:
-        """Compare what leaves with what enters, wherever both are measured."""
+        """Compare the light that leaves with the light that enters, where both are measured."""
         monitored = self._switch.capabilities.monitored
         paths = [pair for pair in (*moved.items(), *gone.items()) if {*pair} <= monitored]
         if not paths:
@@ -107,7 +106,7 @@ class Verification:
         leaves = seen.get(egress, NOT_MEASURED)
         launched, left = seen.get(ingress, NOT_MEASURED).dbm, leaves.dbm
         if launched is None or (left is None and leaves != DARK):
-            return ""  # a source that is not measured tells nothing of the path, nor such a sink
+            return ""  # an end that is not measured says nothing about the path
         least, most = self._switch.capabilities.loss
         arrives = left is not None and launched - left <= most
         if moved.get(ingress) != egress:
@@ -122,7 +121,7 @@ class Verification:
         )
 
     def _looks(self, deadline: Deadline, averaging: float = 0.0) -> Iterator[bool]:
-        """Yield for each look whether it is the last one, and pause between them."""
+        """Yield for each poll whether it is the last one, and pause between them."""
         until = self._clock.now() + self._switch.capabilities.settle_max + averaging + MARGIN
         pause = _FIRST_PAUSE
         while True:
@@ -134,7 +133,7 @@ class Verification:
             pause = min(_BACK_OFF * pause, _LONGEST_PAUSE)
 
     def _read(self, ask: Callable[[Deadline], Look], deadline: Deadline, last: bool) -> Look | None:
-        """Return what was read; None when it was lost on the way and may be asked for again."""
+        """Return what was read; None when the answer was lost and may be asked for again."""
         try:
             return ask(deadline)
         except (NoReply, LinkLost, Garbled):

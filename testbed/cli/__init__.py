@@ -1,6 +1,6 @@
-"""The `testbed` command: each verb reads its arguments, calls the library and prints.
+"""The `testbed` command: each command reads its arguments, calls the library and prints.
 
-The only room that picks a backend: hardware, or a twin that it starts or joins.
+The only package that chooses a backend: hardware, or a twin that it starts or joins.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, suppress
 
-from testbed.cli.ending import end, end_on_signals, leaving_with
-from testbed.cli.streams import open_streams
+from testbed.cli.exit_on_signal import end, end_on_signals, explain_signal_exit
+from testbed.cli.standard_streams import open_streams
 from testbed.errors import EXIT_BUG, EXIT_USAGE, TestbedError
 from testbed.secret import masked
 
@@ -39,7 +39,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    with leaving_with(lambda: ["nothing was opened or changed"]):
+    with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         import typer
 
         from testbed.cli.app import app, with_bare_options
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _complete(app: Callable[..., object]) -> int:
-    """Answer a shell that asks for completions; whatever is wrong, it gets none and no words."""
+    """Answer a shell that asks for completions; on any error it gets none and no message."""
     with suppress(Exception, SystemExit), redirect_stderr(io.StringIO()):
         app([], prog_name="testbed", standalone_mode=False)
     return 0
@@ -75,24 +75,24 @@ def _complete(app: Callable[..., object]) -> int:
 
 @contextmanager
 def _where_typed() -> Iterator[None]:
-    """Have hints name the lab, twin and results of one command line, as it was typed outside."""
-    from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE
-    from testbed.commands import forget, stand
+    """Have hints name the lab, twin and results of one command line, as typed outside the twin."""
+    from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE
+    from testbed.commands import clear_context, set_context
 
     if COMMAND_VARIABLE in os.environ:
         from testbed.twin import NEW_TWIN
         from testbed.twin.machine import TWIN_VARIABLE
 
         if name := os.environ.get(TWIN_VARIABLE):
-            stand(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
+            set_context(twin=name if LAB_VARIABLE in os.environ else NEW_TWIN)
     try:
         yield
     finally:
-        forget()
+        clear_context()
 
 
 def _misuse(problem: str) -> str:
-    """Return what is wrong with a command line; a verb that was given nothing shows its help."""
+    """Return what is wrong with a command line; a command without arguments shows its help."""
     if problem.startswith("Usage:"):
         return problem
     sentence = problem.replace("Value error, ", "").rstrip(".")

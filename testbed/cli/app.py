@@ -1,4 +1,4 @@
-"""The verbs, and what they have in common."""
+"""The commands, and the options that they have in common."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typer.core import TyperGroup
 
 from testbed import __version__
 from testbed.cli import completion
-from testbed.cli.ending import leaving_with
-from testbed.cli.finding import RESULTS as RESULTS
-from testbed.cli.finding import results_to_read
+from testbed.cli.exit_on_signal import explain_signal_exit
+from testbed.cli.file_lookup import RESULTS as RESULTS
+from testbed.cli.file_lookup import results_to_read
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
 
@@ -27,37 +27,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
-    """Name the modules that define a command, and what `testbed --help` says of it."""
+class CommandEntry:
+    """The modules that define a command, and its line in `testbed --help`."""
 
     summary: str
     modules: tuple[str, ...]
 
 
-VERBS = {
-    "run": Verb("Run an experiment and record it.", ("running",)),
-    "plan": Verb("Print exactly what `run` would do; open and touch nothing.", ("files",)),
-    "report": Verb("Compute a run's numbers again and print them.", ("inspection",)),
-    "compare": Verb("Hold runs against each other, or two cards.", ("comparing",)),
-    "list": Verb("List experiments, labs, runs, drivers, faults, …", ("inspection",)),
-    "export": Verb("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
-    "validate": Verb("Check files; name file:line:column of each mistake.", ("files",)),
-    "schema": Verb("Print the JSON Schema of a file format.", ("files",)),
-    "doctor": Verb("Check this machine, or everything in a lab.", ("doctor",)),
-    "discover": Verb("Ask which instruments answer, as a block for a lab file.", ("discovery",)),
-    "switch": Verb("Show, watch or change a switch's circuits.", ("switch",)),
-    "twin": Verb("Keep a twin of a lab for several commands.", ("twins", "cards")),
-    "who": Verb("Show who has leased what.", ("leases",)),
-    "lock": Verb("Lease parts of a lab by hand.", ("leases",)),
-    "unlock": Verb("Give leases back, with --force those of others.", ("leases",)),
-    "nightly": Verb("Run every experiment on the twin of every lab it fits.", ("nightly",)),
-    "clean": Verb("Delete old runs that nobody needs.", ("tidying",)),
-    "recover": Verb("Take back what killed runs left changed.", ("recovering",)),
+COMMANDS = {
+    "run": CommandEntry("Run an experiment and record it.", ("running",)),
+    "plan": CommandEntry("Print exactly what `run` would do; open and touch nothing.", ("files",)),
+    "report": CommandEntry("Compute a run's numbers again and print them.", ("list_report",)),
+    "compare": CommandEntry("Hold runs against each other, or two cards.", ("comparing",)),
+    "list": CommandEntry("List experiments, labs, runs, drivers, faults, …", ("list_report",)),
+    "export": CommandEntry("Print every number of runs as CSV, or write Parquet.", ("exporting",)),
+    "validate": CommandEntry("Check files; name file:line:column of each mistake.", ("files",)),
+    "schema": CommandEntry("Print the JSON Schema of a file format.", ("files",)),
+    "doctor": CommandEntry("Check this machine, or everything in a lab.", ("doctor",)),
+    "discover": CommandEntry(
+        "Ask which instruments answer, as a block for a lab file.", ("discovery",)
+    ),
+    "switch": CommandEntry("Show, watch or change a switch's circuits.", ("switch",)),
+    "twin": CommandEntry(
+        "Keep a twin of a lab for several commands.", ("twins", "characterisation")
+    ),
+    "who": CommandEntry("Show who has leased what.", ("leases",)),
+    "lock": CommandEntry("Lease parts of a lab by hand.", ("leases",)),
+    "unlock": CommandEntry("Give leases back, with --force those of others.", ("leases",)),
+    "nightly": CommandEntry("Run every experiment on the twin of every lab it fits.", ("nightly",)),
+    "clean": CommandEntry("Delete old runs that nobody needs.", ("cleaning",)),
+    "recover": CommandEntry("Take back what killed runs left changed.", ("recovering",)),
 }
 """Every command, in the order of `testbed --help`."""
 
 
-class Verbs(TyperGroup):
+class LazyCommands(TyperGroup):
     """Import only the modules of the command that was asked for.
 
     All of them take half a second, which `--help` and completion do not need.
@@ -65,39 +69,39 @@ class Verbs(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return list(VERBS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, after importing its modules; None when there is none of that name."""
-        if cmd_name not in VERBS:
+        if cmd_name not in COMMANDS:
             return None
-        with leaving_with(lambda: ["nothing was opened or changed"]):
-            for module in VERBS[cmd_name].modules:
+        with explain_signal_exit(lambda: ["nothing was opened or changed"]):
+            for module in COMMANDS[cmd_name].modules:
                 import_module(f"testbed.cli.{module}")
         return typer.main.get_group(app).commands[cmd_name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that the arguments begin with, or fail with the nearest name."""
-        if args[0] not in VERBS:
-            ctx.fail(f"No such command {args[0]!r}; {nearest(args[0], list(VERBS))}")
+        if args[0] not in COMMANDS:
+            ctx.fail(f"No such command {args[0]!r}; {nearest(args[0], list(COMMANDS))}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the table of commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+            formatter.write_dl([(name, verb.summary) for name, verb in COMMANDS.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return the commands and options that begin so; import none of them."""
         from typer._click.shell_completion import CompletionItem  # typer has no public name for it
 
-        found = [name for name in VERBS if name.startswith(incomplete)]
+        found = [name for name in COMMANDS if name.startswith(incomplete)]
         options = super(TyperGroup, self).shell_complete(ctx, incomplete)
-        return [*(CompletionItem(name, help=VERBS[name].summary) for name in found), *options]
+        return [*(CompletionItem(name, help=COMMANDS[name].summary) for name in found), *options]
 
 
 app = typer.Typer(
-    cls=Verbs,
+    cls=LazyCommands,
     name="testbed",
     help="Run optical-fabric ML experiments on a lab, or on the live twin of that lab.",
     epilog="Start with: testbed run experiments/lumion.yaml --twin",

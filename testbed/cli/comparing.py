@@ -1,4 +1,4 @@
-"""The verb `compare`: runs held against the first of them, or two characterisation cards."""
+"""The command `compare`: runs compared with the first of them, or two characterisation cards."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, RecordsOption, app, print_json, terminal
-from testbed.cli.cards import read_card
+from testbed.cli.characterisation import read_card
 from testbed.cli.completion import run_names
-from testbed.cli.record import telling_damage
+from testbed.cli.record import report_damage
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, TestbedError, UsageError
 from testbed.fabric.card import drift
 from testbed.files import is_file
 from testbed.record.rundir import RunDirectory, find_run
-from testbed.report.settings import Setup
+from testbed.report.setting_differences import Setup
 from testbed.schema import experiment_source, lab_source, split_overrides
 
 Runs = Annotated[
@@ -42,7 +42,7 @@ def compare(runs: Runs, results: RecordsOption = RESULTS, json: JsonOption = Fal
     from testbed.report.compare import comparison_to_json, print_comparison
 
     directories = [find_run(results, name) for name in runs]
-    with telling_damage(*directories):
+    with report_damage(*directories):
         summaries = [directory.read_json("summary.json") for directory in directories]
         setups = _setups(directories, summaries)
         if json:

@@ -42,7 +42,7 @@ def _names(find: Callable[[typer.Context], Iterator[str]]) -> Names:
 
 
 def _files(of: str) -> Iterator[Path]:
-    from testbed.cli.finding import places
+    from testbed.cli.file_lookup import places
 
     for place in places(of)[:1]:
         yield from (file for file in place.iterdir() if file.suffix in (".yaml", ".yml"))
@@ -86,7 +86,7 @@ def run_names(ctx: typer.Context) -> Iterator[str]:
 
 
 def _runs(ctx: typer.Context) -> list[RunDirectory]:
-    from testbed.cli.finding import RESULTS, results_to_read
+    from testbed.cli.file_lookup import RESULTS, results_to_read
     from testbed.record.rundir import runs
 
     return list(runs(results_to_read(Path(_said(ctx, "results") or RESULTS))))
@@ -151,7 +151,7 @@ def circuit_ends(ctx: typer.Context) -> Iterator[str]:
 @_names
 def run_experiments(ctx: typer.Context) -> Iterator[str]:
     """Complete the experiments that there are runs of."""
-    from testbed.cli.listing import row_of
+    from testbed.cli.run_list import row_of
 
     yield from (row_of(run)["experiment"] for run in _runs(ctx))
 
@@ -159,7 +159,7 @@ def run_experiments(ctx: typer.Context) -> Iterator[str]:
 @_names
 def run_metrics(ctx: typer.Context) -> Iterator[str]:
     """Complete the metrics of runs, of the experiment that was named where one was."""
-    from testbed.cli.listing import metrics_of, row_of
+    from testbed.cli.run_list import metrics_of, row_of
 
     wanted = _said(ctx, "experiment")
     for run in _runs(ctx):
@@ -178,7 +178,7 @@ def far_end_faults(ctx: typer.Context) -> Iterator[str]:
 @_names
 def set_keys(ctx: typer.Context) -> Iterator[str]:
     """Complete the fields that `-S` may set: those of the experiment, and `lab.…` of its lab."""
-    from testbed.cli.finding import EXPERIMENTS, found_file
+    from testbed.cli.file_lookup import EXPERIMENTS, found_file
     from testbed.schema import TwinSettings
     from testbed.schema.load import read_source
 
@@ -193,8 +193,8 @@ def set_keys(ctx: typer.Context) -> Iterator[str]:
 
 def _labs_meant(ctx: typer.Context, usual: str = "") -> Iterator[Mapping[str, Any]]:
     """Yield the data of the lab that a half-typed command names; of all when it names none."""
-    from testbed.cli.finding import lab_file
-    from testbed.schema.groups import expanded
+    from testbed.cli.file_lookup import lab_file
+    from testbed.schema.host_groups import expanded
     from testbed.schema.load import read_source
 
     twin = _said(ctx, "twin") or (_said(ctx, "name") if _is_of_twin(ctx) else "")

@@ -1,4 +1,4 @@
-"""The verb `discover`: what is plugged in and what answers, as a block for the lab file."""
+"""The command `discover`: find instruments, and print a block for the lab file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def discover(
     for path in named:
         if not (path.startswith("/dev/") and Path(path).is_char_device()):
             raise UsageError(
-                f"{path} is no serial device of this machine",
+                f"{path} is not a serial device of this machine",
                 hint="testbed discover",
             )
     found = ask(hosts, named, lambda text: print(text, file=sys.stderr))

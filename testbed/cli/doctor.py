@@ -1,4 +1,4 @@
-"""The verb that asks everything in a lab how it is: doctor."""
+"""The command `doctor`: check this machine, and every instrument and host of a lab."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import labs
-from testbed.cli.finding import LAB_VARIABLE, chosen_lab
+from testbed.cli.file_lookup import LAB_VARIABLE, chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.errors import EXIT_LAB, UsageError
-from testbed.report.waiting import waiting
+from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, load_lab
 
 if TYPE_CHECKING:

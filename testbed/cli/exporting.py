@@ -1,4 +1,4 @@
-"""The verb `export`: the numbers of runs as one table, for other programs."""
+"""The command `export`: the numbers of runs as one table, for other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from testbed.cli.app import RESULTS, RecordsOption, app
 from testbed.cli.completion import run_names
-from testbed.cli.record import telling_damage
+from testbed.cli.record import report_damage
 from testbed.commands import typed
 from testbed.errors import LabError, UsageError
 from testbed.files import replace_file
@@ -73,7 +73,7 @@ def export(
 
 
 def _read(run: RunDirectory) -> list[dict[str, Any]]:
-    with telling_damage(run):
+    with report_damage(run):
         return list(rows_of(run))
 
 
@@ -122,7 +122,7 @@ def _cell(value: Any) -> dict[str, Any]:
 
 
 def _unit(name: str) -> str:
-    from testbed.analysis.meaning import meaning
+    from testbed.analysis.metric_definitions import meaning
 
     try:
         return meaning(name).unit

@@ -1,4 +1,4 @@
-"""The verbs that touch nothing but files: validate, plan, schema."""
+"""The commands that read files only: `validate`, `plan`, `schema`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import labs_and_experiments
-from testbed.cli.finding import EXPERIMENTS, chosen_lab, found_file, named_file
+from testbed.cli.file_lookup import EXPERIMENTS, chosen_lab, found_file, named_file
 from testbed.errors import UsageError
 from testbed.schema import (
     MAX_TRIALS,
@@ -36,7 +36,7 @@ from testbed.schema import (
 )
 
 if TYPE_CHECKING:
-    from testbed.run.plan import Plan
+    from testbed.run.planning.plan import Plan
 
 SeedOption = Annotated[
     int | None,
@@ -140,8 +140,8 @@ def read(
     twin: str = "",
 ) -> Inputs:
     """Read both files with their overrides and make the plan; raise what is wrong with them."""
-    from testbed.run.planner import draw_seed, make_plan
-    from testbed.run.program_plan import refuse_a_twin
+    from testbed.run.planning.planner import draw_seed, make_plan
+    from testbed.run.planning.program_commands import refuse_a_twin
 
     path = found_file(name, EXPERIMENTS)
     ours, theirs = split_overrides(overrides)
@@ -158,7 +158,7 @@ def read(
 def _check_cards(lab: Lab) -> None:
     """Refuse cards of switches that a twin could not follow."""
     if lab.twin.cards:
-        from testbed.twin.cards import check_cards
+        from testbed.twin.characterisation import check_cards
 
         check_cards(lab)
 
@@ -166,9 +166,9 @@ def _check_cards(lab: Lab) -> None:
 def _check_claims(experiment: Experiment) -> None:
     """Refuse checks that cannot mean anything."""
     if experiment.checks:
-        from testbed.run.claims import check_claims
+        from testbed.run.planning.metric_checks import check_metrics
 
-        check_claims(experiment)
+        check_metrics(experiment)
 
 
 def _today() -> date:

@@ -1,4 +1,4 @@
-"""The verbs of leases: who has what, and holding it or giving it back by hand."""
+"""The commands `who`, `lock` and `unlock`: show leases, take and release them by hand."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from testbed.bench.needs import named
+from testbed.bench.lease_resources import named
 from testbed.cli.app import JsonOption, LabOption, TwinOption, app, print_json
 from testbed.cli.completion import resources
-from testbed.cli.finding import chosen_lab
+from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.twins import inside_twin
 from testbed.commands import typed
 from testbed.errors import UsageError
-from testbed.record.lease_rules import listed
+from testbed.record.claim_registry import ClaimStatus
+from testbed.record.lease_rules import format_resources
 from testbed.record.lease_store import PostgresStore
-from testbed.record.leases import Found, Leases
+from testbed.record.leases import Leases
 from testbed.schema import Lab, load_lab
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import TIME
@@ -95,7 +96,7 @@ def unlock(
         return inside_twin(twin, found, file, [])
     hit = leases_of(found).unlock(named(found, resource), forced=force)
     for claim in hit:
-        print(f"unlocked: {listed(claim.resources)}, {claim.holder}")
+        print(f"unlocked: {format_resources(claim.resources)}, {claim.holder}")
     if not hit:
         print("nobody has leased that")
     return 0
@@ -112,11 +113,11 @@ def _seconds(text: str) -> float:
     except ValueError as error:
         raise UsageError(f"--for: {error}") from error
     if not 0 < seconds <= _LONGEST:
-        raise UsageError(f"--for: {text!r} is no time to come, or more than 90 days")
+        raise UsageError(f"--for: {text!r} is not a duration between 0 and 90 days")
     return seconds
 
 
-def _row(found: Found) -> dict[str, Any]:
+def _row(found: ClaimStatus) -> dict[str, Any]:
     claim = found.claim
     holder = {key: getattr(claim.holder, key) for key in claim.holder.__slots__}
     resources = [
@@ -126,19 +127,19 @@ def _row(found: Found) -> dict[str, Any]:
     return {**ends, **holder, "resources": resources}
 
 
-def _print_claims(found: list[Found]) -> None:
+def _print_claims(found: list[ClaimStatus]) -> None:
     """Print one line for each claim, with its resources and reason below."""
     for one in found:
         print(f"{one.claim.holder}{_note(one)}")
-        print(f"    {listed(one.claim.resources) or 'nothing'}")
+        print(f"    {format_resources(one.claim.resources) or 'nothing'}")
 
 
-def _note(found: Found) -> str:
+def _note(found: ClaimStatus) -> str:
     """Return what a line must add to the holder's words."""
-    if found.standing == "owing":
+    if found.standing == "unrecovered":
         command = typed("recover", found.claim.holder.directory)
         return f"; died and left something changed: {command}"
-    if found.standing == "over":
+    if found.standing == "ended":
         return "; over, and free for the next one"
     return "" if found.claim.holder.pid else f"; until {_utc(found.claim.expires)}"
 

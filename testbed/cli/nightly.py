@@ -1,4 +1,4 @@
-"""The verb `nightly`: every experiment on the twin of every lab that it fits, within a budget."""
+"""The command `nightly`: run every experiment on the twin of every lab that it fits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from testbed.cli.app import RESULTS, JsonOption, ResultsOption, app, print_json, terminal
-from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
-from testbed.cli.finding import EXPERIMENTS, LABS, places
+from testbed.cli.exit_on_signal import EXIT_SIGNALLED, record_signals
+from testbed.cli.file_lookup import EXPERIMENTS, LABS, places
 from testbed.errors import EXIT_FAILED, EXIT_LAB, EXIT_PASSED, LabError, UsageError
 from testbed.record.rundir import RunDirectory
 from testbed.units import TIME
@@ -38,7 +38,7 @@ def nightly(
 ) -> int:
     """Run every experiment on the twin of every lab that it fits; exit 1 names the missed check."""
     from testbed.nightly.baseline import Baselines, this_machine
-    from testbed.nightly.night import Watch
+    from testbed.nightly.night import NightRunner
     from testbed.nightly.pairs import find_pairs
     from testbed.nightly.report import outcome, to_json
 
@@ -47,9 +47,9 @@ def nightly(
     directory, machine = _directory(results / "nightly"), this_machine()
     baselines = Baselines(results / "nightly" / "baselines", machine)
     signals: list[int] = []
-    with noting_signals(signals.append):
-        watch = Watch(directory.path, results, baselines, signals, _tell)
-        night = watch.keep(pairs, excluded, limit)
+    with record_signals(signals.append):
+        runner = NightRunner(directory.path, results, baselines, signals, _tell)
+        night = runner.run(pairs, excluded, limit)
         facts = to_json(night, machine, baselines)
         for place in (directory, RunDirectory(results / "nightly")):
             _write(place, night, facts)

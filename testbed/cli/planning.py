@@ -1,11 +1,11 @@
-"""What the numbers of a planned run would rest on."""
+"""The twin settings and profiles that determine the numbers of a planned run."""
 
 from __future__ import annotations
 
 from testbed.analysis.settings import Profile, Settings
 from testbed.plugins import kind
-from testbed.run.prediction import Physics
-from testbed.run.profiles import PROFILES, settings
+from testbed.run.planning.prediction import Physics
+from testbed.run.planning.profiles import PROFILES, settings
 from testbed.schema import Experiment, Lab
 
 
@@ -40,7 +40,7 @@ _IN_PLACE = ("attenuate", "dark-circuit")
 
 
 def _can_recover(experiment: Experiment) -> bool:
-    """Tell whether something is broken that ends, or that the same hosts or a spare get over."""
+    """Return whether something is broken that ends, or that the same hosts or a spare get over."""
     fault = next(iter(experiment.faults), None)
     if fault is None or kind("faults", fault.kind).role:
         return False
@@ -52,7 +52,7 @@ def _physics(lab: Lab) -> Physics:
     """Return the delays of a lab's twin; a switch that follows a card settles as that says."""
     settle = lab.twin.settle
     if lab.twin.cards:
-        from testbed.twin.cards import settings_of
+        from testbed.twin.characterisation import settings_of
 
         settle = max(settings_of(lab)["settle"].values())
     return Physics(lab.twin.loss_of_signal, settle, lab.twin.link_up)

@@ -1,4 +1,4 @@
-"""The record of a run around the orchestrator: opened before it, summed up after it."""
+"""Open the record of a run before the orchestrator, and compute its results afterwards."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import __version__
 from testbed.cli.app import terminal
+from testbed.cli.file_lookup import COMMAND_VARIABLE
 from testbed.cli.files import Inputs
-from testbed.cli.finding import COMMAND_VARIABLE
 from testbed.cli.twins import command_line, is_inside_twin
 from testbed.clock import utc
 from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
-from testbed.printable import as_it_is
-from testbed.record.journal import has_promised, owes
+from testbed.printable import unfiltered
+from testbed.record.journal import has_pending_undo, has_promised
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
-from testbed.report.waiting import waiting
+from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, effective_text, load_experiment, split_overrides
 from testbed.secret import masked
 from testbed.twin.machine import IDENTITY_VARIABLE
@@ -103,7 +103,7 @@ def open_check(
 
 
 @contextmanager
-def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
+def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
     """Make the record of a change by hand, which goes again once that is done, or refused.
 
     It stays for a change that failed: leases may name it, and promises be open in it.
@@ -116,7 +116,7 @@ def passing_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterato
         shutil.rmtree(directory.path, ignore_errors=True)
         raise
     except BaseException as error:
-        if owes(directory.journal):
+        if has_pending_undo(directory.journal):
             command = typed("recover", str(directory.path))
             print(f"it may still be changed; type: {command}", file=sys.stderr)
         elif isinstance(error, TestbedError):
@@ -134,7 +134,7 @@ def finish(directory: RunDirectory, *, show: bool) -> Summary:
         summary, events = sum_up(directory)
     if show:
         page = last_page(summary, directory)
-        print(page, end="", file=as_it_is(sys.stdout), flush=True)
+        print(page, end="", file=unfiltered(sys.stdout), flush=True)
     draw(directory, summary, events)
     return summary
 
@@ -161,7 +161,7 @@ def sum_up(directory: RunDirectory) -> tuple[Summary, list[Event]]:
 
 def last_page(summary: Summary, directory: RunDirectory, *, will_be_drawn: bool = True) -> str:
     """Return a run's last page as it is printed here."""
-    from testbed.report.page import print_page
+    from testbed.report.last_page import print_page
 
     console = terminal()
     with console.capture() as page:
@@ -190,7 +190,7 @@ def read_again(directory: RunDirectory, *, show: bool) -> Summary:
 
     Raise UsageError, in one sentence, where its events are not as a run writes them.
     """
-    with telling_damage(directory):
+    with report_damage(directory):
         return finish(directory, show=show)
 
 
@@ -204,7 +204,7 @@ _JSON = (dict, list, tuple, str, int, float, type(None))
 
 
 @contextmanager
-def telling_damage(*directories: RunDirectory) -> Iterator[None]:
+def report_damage(*directories: RunDirectory) -> Iterator[None]:
     """Have what values of another type or range make fail inside told as damage to the record.
 
     Records may hold any JSON. Other errors are ours, whatever the record holds: they go on.
@@ -224,7 +224,7 @@ def telling_damage(*directories: RunDirectory) -> Iterator[None]:
 
 
 def _told(error: BaseException) -> str:
-    """Return what was raised, and where in our code, in one line."""
+    """Return an exception and its place in our code, in one line."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if f"{os.sep}testbed{os.sep}" in frame.filename]
     where = f", in {Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else ""

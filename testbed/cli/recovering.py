@@ -1,4 +1,4 @@
-"""The verb `recover`: what runs that are over left changed, taken back."""
+"""The command `recover`: undo what dead runs left changed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import run_names
-from testbed.cli.ending import EXIT_SIGNALLED, noting_signals
-from testbed.cli.finding import lab_file
+from testbed.cli.exit_on_signal import EXIT_SIGNALLED, record_signals
+from testbed.cli.file_lookup import lab_file
 from testbed.cli.leases import leases_of
-from testbed.cli.twins import TwinAround, this_command
+from testbed.cli.twins import CurrentTwin, this_command
 from testbed.commands import typed
 from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UsageError
 from testbed.files import is_directory
 from testbed.record.log import read_events
 from testbed.record.rundir import RunDirectory, find_run
-from testbed.report.teller import PATIENCE, Teller
+from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 from testbed.schema import Lab, load_lab
 from testbed.secret import masked
 from testbed.twin import registry
@@ -39,9 +39,9 @@ from testbed.twin.machine import IDENTITY_VARIABLE
 from testbed.twin.sandbox import Sandbox, is_gone
 
 if TYPE_CHECKING:
-    from testbed.analysis.recovered import Recovered
+    from testbed.analysis.recover_attempts import RecoverAttempt
     from testbed.events import Event, Subscriber
-    from testbed.run.dead_runs import DeadRun
+    from testbed.run.crash_recovery.crashed_runs import CrashedRun
 
 _GONE = "the twin that it ran in is gone, and with it all that was changed there"
 
@@ -63,13 +63,13 @@ def recover(
     results: RecordsOption = RESULTS,
     json: JsonOption = False,
 ) -> int:
-    """Take back what runs that were killed left changed, verify it, and say what is still so."""
+    """Undo what runs that were killed left changed, verify it, and list what is still changed."""
     if twin:  # its leases are known inside
         return registry.find(twin).sandbox.run(this_command())
-    teller = Teller(sys.stderr)
-    chosen, unreadable = _chosen(run or [], lab, results, teller)
-    outcomes = _recover_all(chosen, results, teller)
-    teller.go_on(PATIENCE)
+    writer = NonBlockingWriter(sys.stderr)
+    chosen, unreadable = _chosen(run or [], lab, results, writer)
+    outcomes = _recover_all(chosen, results, writer)
+    writer.flush(PATIENCE)
     if json:
         print_json([outcome.to_json() for outcome in outcomes])
     else:
@@ -84,14 +84,14 @@ def recover(
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of one run."""
+    """The result of recovering one run."""
 
-    dead: DeadRun
+    dead: CrashedRun
     code: int
-    done: Recovered | None = None
-    """What was done now; None when nothing was."""
+    done: RecoverAttempt | None = None
+    """The steps that were taken now; None for none."""
     error: str = ""
-    """What kept it from being recovered."""
+    """The error that prevented its recovery."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -100,23 +100,23 @@ class _Outcome:
 
 
 def _chosen(
-    names: list[str], lab: str, results: Path, teller: Teller
-) -> tuple[list[DeadRun], list[int]]:
-    """Return the runs that are meant: those named, or all that are over and owe something.
+    names: list[str], lab: str, results: Path, writer: NonBlockingWriter
+) -> tuple[list[CrashedRun], list[int]]:
+    """Return the named runs, or all dead runs with an open undo.
 
-    Return besides an exit code for each that is no readable run.
+    Return besides an exit code for each that cannot be read.
     """
-    from testbed.run.dead_runs import owing_runs
+    from testbed.run.crash_recovery.crashed_runs import runs_to_recover
 
     if results != RESULTS and not is_directory(results):
-        raise UsageError(f"{results} is no directory", hint="name it with --results")
+        raise UsageError(f"{results} is not a directory", hint="name it with --results")
     known = load_lab(lab_file(lab)) if lab else None
     leases = leases_of(known)
     if not names:  # one that recovered a run may have been killed before it gave all back
-        leases.end_what_is_over()
+        leases.remove_ended()
     leased = [_where_it_is(run, results) for run in leases.dead_runs()]
-    places = [_named(name, results, leased) for name in names] or owing_runs(results, leased)
-    found, unreadable = _readable(places, teller)
+    places = [_named(name, results, leased) for name in names] or runs_to_recover(results, leased)
+    found, unreadable = _readable(places, writer)
     wanted = [dead for dead in found if not _is_elsewhere(dead, known)]
     if names and len(wanted) < len(found):
         (other, *_) = (dead for dead in found if dead not in wanted)
@@ -127,8 +127,8 @@ def _chosen(
     return wanted, unreadable
 
 
-def _is_elsewhere(dead: DeadRun, known: Lab | None) -> bool:
-    """Tell whether a run was on another lab than the one named, or outside this twin."""
+def _is_elsewhere(dead: CrashedRun, known: Lab | None) -> bool:
+    """Return whether a run was on another lab than the one named, or outside this twin."""
     here = os.environ.get(IDENTITY_VARIABLE, dead.twin)
     return (known is not None and dead.lab_name != known.lab) or dead.twin != here
 
@@ -142,13 +142,15 @@ def _where_it_is(run: RunDirectory, results: Path) -> RunDirectory:
 
 
 def _named(name: str, results: Path, leased: list[RunDirectory]) -> RunDirectory:
-    """Return the run of a name, which may be elsewhere when it died and left leases."""
+    """Return the run of a name; a dead run with leases may be in another directory."""
     return next((run for run in leased if run.id == name), None) or find_run(results, name)
 
 
-def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[DeadRun], list[int]]:
-    """Return the runs of directories; of each that cannot be read, nobody knows what it changed."""
-    from testbed.run.dead_runs import DeadRun
+def _readable(
+    places: Iterable[RunDirectory], writer: NonBlockingWriter
+) -> tuple[list[CrashedRun], list[int]]:
+    """Return the runs of directories, and an exit code for each that cannot be read."""
+    from testbed.run.crash_recovery.crashed_runs import CrashedRun
 
     found, codes = [], []
     for place in places:
@@ -160,57 +162,61 @@ def _readable(places: Iterable[RunDirectory], teller: Teller) -> tuple[list[Dead
                     hint="name the directory that it was moved to with --results, or see to the "
                     "lab by hand and give back what `testbed who` shows with `unlock --force`",
                 )
-            found.append(DeadRun.read(place))
+            found.append(CrashedRun.read(place))
         except UsageError as error:
-            teller.tell(f"testbed: {masked(str(error))}\n")
+            writer.write(f"testbed: {masked(str(error))}\n")
             codes.append(EXIT_UNSAFE)
     return found, codes
 
 
-def _recover_all(chosen: list[DeadRun], results: Path, teller: Teller) -> list[_Outcome]:
-    """Recover each run where it was: on the lab's hardware, or in its twin."""
+def _recover_all(
+    chosen: list[CrashedRun], results: Path, writer: NonBlockingWriter
+) -> list[_Outcome]:
+    """Recover each run on its own backend: the lab's hardware, or its twin."""
     here = os.environ.get(IDENTITY_VARIABLE, "")
     # From inside a twin the others cannot be seen, and nothing of theirs was chosen.
     up = {} if here else {t.sandbox.identity: t.sandbox for t in registry.standing()}
     outcomes = []
-    inside: dict[str, list[DeadRun]] = {}
+    inside: dict[str, list[CrashedRun]] = {}
     for dead in chosen:
         if dead.is_on_twin and dead.twin != here:
             inside.setdefault(dead.twin, []).append(dead)
         else:
-            outcomes.append(_tried(dead, _recover_here, teller))
+            outcomes.append(_tried(dead, _recover_here, writer))
     for identity, group in inside.items():
         if identity in up:
             outcomes += _recover_inside(up[identity], group, results)
         else:
-            outcomes += [_tried(dead, _write_off, teller) for dead in group]
+            outcomes += [_tried(dead, _write_off, writer) for dead in group]
     return outcomes
 
 
-def _tried(dead: DeadRun, act: Callable[[DeadRun, Subscriber], int], teller: Teller) -> _Outcome:
-    """Recover one run; whatever is wrong with it keeps no other from being recovered."""
+def _tried(
+    dead: CrashedRun, act: Callable[[CrashedRun, Subscriber], int], writer: NonBlockingWriter
+) -> _Outcome:
+    """Recover one run; an error does not prevent the recovery of the others."""
     before = len(_recoveries(dead))
     try:
-        code, problem = act(dead, partial(_tell, teller)), ""
+        code, problem = act(dead, partial(_tell, writer)), ""
     except TestbedError as error:
         code, problem = error.exit_code, masked(str(error))
     except Exception as error:  # its files may hold anything
         code, problem = EXIT_UNSAFE, masked(f"its record cannot be used: {error!r}")
     if problem:
-        teller.tell(f"testbed: {dead.directory.id}: {problem}\n")
+        writer.write(f"testbed: {dead.directory.id}: {problem}\n")
     done = _recoveries(dead)[before:]
     return _Outcome(dead, code, done[-1] if done else None, problem)
 
 
-def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
+def _recover_here(dead: CrashedRun, tell: Subscriber) -> int:
+    from testbed.run.crash_recovery.recover import recover as replay
     from testbed.run.inbox import Inbox
-    from testbed.run.recover import recover as replay
 
     inbox = Inbox()
     try:
-        with noting_signals(inbox.interrupt):
+        with record_signals(inbox.interrupt):
             lab = dead.lab()
-            twin = TwinAround() if dead.is_on_twin else None
+            twin = CurrentTwin() if dead.is_on_twin else None
             code = replay(dead.directory, lab, leases_of(lab), inbox, twin, tell)
     finally:
         inbox.close()
@@ -219,8 +225,8 @@ def _recover_here(dead: DeadRun, tell: Subscriber) -> int:
     return code
 
 
-def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_Outcome]:
-    """Recover runs inside their twin; what came of it is in their records."""
+def _recover_inside(box: Sandbox, group: list[CrashedRun], results: Path) -> list[_Outcome]:
+    """Recover runs inside their twin; the results are in their records."""
     before = [len(_recoveries(dead)) for dead in group]
     paths = [str(dead.directory.path.resolve()) for dead in group]
     command = [sys.executable, "-m", "testbed.cli", "recover", *paths, "--results", str(results)]
@@ -234,9 +240,9 @@ def _recover_inside(box: Sandbox, group: list[DeadRun], results: Path) -> list[_
     return outcomes
 
 
-def _write_off(dead: DeadRun, tell: Subscriber) -> int:
-    """Settle what a run promised of a twin that is known to be gone."""
-    from testbed.run.recover import write_off
+def _write_off(dead: CrashedRun, tell: Subscriber) -> int:
+    """Settle the journal of a run whose twin is known to be gone."""
+    from testbed.run.crash_recovery.recover import write_off
 
     if not is_gone(dead.twin):
         raise LabError(
@@ -248,20 +254,20 @@ def _write_off(dead: DeadRun, tell: Subscriber) -> int:
 
 
 def _worst(codes: list[int]) -> int:
-    """Return the one exit code of several runs: what is known to be changed wins."""
+    """Return one exit code for several runs: EXIT_UNSAFE wins."""
     return EXIT_UNSAFE if EXIT_UNSAFE in codes else max(codes, default=EXIT_PASSED)
 
 
-def _tell(teller: Teller, event: Event) -> None:
-    """Say on the terminal what is being done, as it may take as long as a host needs to start."""
+def _tell(writer: NonBlockingWriter, event: Event) -> None:
+    """Print each step on the terminal, as it may take as long as a host needs to start."""
     if event.kind == "recover.begin":
-        teller.tell(f"recovering {event.subject}\n")
+        writer.write(f"recovering {event.subject}\n")
     elif event.kind == "cleanup.begin":
-        teller.tell(f"  taking back {event.subject}\n")
+        writer.write(f"  taking back {event.subject}\n")
 
 
-def _recoveries(dead: DeadRun) -> list[Recovered]:
-    from testbed.analysis.recovered import recoveries
+def _recoveries(dead: CrashedRun) -> list[RecoverAttempt]:
+    from testbed.analysis.recover_attempts import recoveries
 
     try:
         return recoveries(list(read_events(dead.directory.events)))

@@ -1,4 +1,4 @@
-"""The verb `run`: on hardware, or on a twin that it starts or joins."""
+"""The command `run`: on hardware, or on a twin that it starts or joins."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from testbed.cli.app import (
     WaitOption,
     app,
 )
-from testbed.cli.ending import leaving_with, noting_signals
+from testbed.cli.exit_on_signal import explain_signal_exit, record_signals
 from testbed.cli.files import Inputs, RepeatOption, SeedOption, read
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_record
-from testbed.cli.refusals import forget_refused
-from testbed.cli.twins import TwinAround, check_rate, inside_twin, is_inside_twin
+from testbed.cli.refused_runs import delete_if_refused
+from testbed.cli.twins import CurrentTwin, check_rate, inside_twin, is_inside_twin
 from testbed.errors import UsageError
 from testbed.plugins import kind
 from testbed.record.rundir import RunDirectory
-from testbed.run.plan import Plan
+from testbed.run.planning.plan import Plan
 
 if TYPE_CHECKING:
     from testbed.run.inbox import Inbox
@@ -50,8 +50,8 @@ def run(
     wait_lock: WaitOption = 0.0,
     json: JsonOption = False,
 ) -> int:
-    """Run an experiment and record it; the last lines say how it went and what to type next."""
-    with leaving_with(lambda: ["nothing was opened or changed"]):
+    """Run an experiment and record it; the last lines are verdict and next command."""
+    with explain_signal_exit(lambda: ["nothing was opened or changed"]):
         inputs = read(experiment, lab, set_, repeat, seed, twin=twin)
         on_paper = inputs.plan.on_paper
         if twin and not on_paper:
@@ -62,26 +62,26 @@ def run(
             _check_far_ends(inputs.plan)
         elif not on_paper:
             _refuse_what_only_twins_do(inputs)
-        from testbed.cli.afterwards import Afterwards
+        from testbed.cli.after_run import PostRun
         from testbed.run.inbox import Inbox
 
         inbox = Inbox()
-    with noting_signals(inbox.interrupt):
+    with record_signals(inbox.interrupt):
         if on_paper:
             directory = _compute(inputs, results, inbox)
         else:
             directory = _conduct(inputs, results, on_twin, inbox, wait_lock)
-            forget_refused(directory)
-        return Afterwards(directory, inbox.signals).tell(json=json)
+            delete_if_refused(directory)
+        return PostRun(directory, inbox.signals).report(json=json)
 
 
 def _conduct(
     inputs: Inputs, results: Path, on_twin: bool, inbox: Inbox, patience: float
 ) -> RunDirectory:
-    """Carry the plan out and record it; return where."""
+    """Carry the plan out and record it; return its run directory."""
     from testbed.report.live import LiveView
     from testbed.run.orchestrator import Orchestrator
-    from testbed.run.tenure import Tenure
+    from testbed.run.run_leases import RunLeases
 
     sys.setswitchinterval(_SWITCH_INTERVAL)
     directory, log = open_record(results, inputs, "measured-twin" if on_twin else "measured-hw")
@@ -93,8 +93,8 @@ def _conduct(
         directory,
         log,
         inbox,
-        TwinAround() if on_twin else None,
-        Tenure(leases, directory, reason, log, inbox, patience),
+        CurrentTwin() if on_twin else None,
+        RunLeases(leases, directory, reason, log, inbox, patience),
     )
     with LiveView(sys.stderr, inputs.plan) as view:
         log.subscribe(view)
@@ -104,9 +104,9 @@ def _conduct(
 
 
 def _compute(inputs: Inputs, results: Path, inbox: Inbox) -> RunDirectory:
-    """Compute the plan's model and record it; return where."""
+    """Compute the plan's model and record it; return its run directory."""
     from testbed.report.live import LiveView
-    from testbed.run.on_paper import compute
+    from testbed.run.model_run import compute
 
     directory, log = open_record(results, inputs, "model")
     with LiveView(sys.stderr, inputs.plan) as view:
@@ -126,8 +126,8 @@ def _refuse_what_only_twins_do(inputs: Inputs) -> None:
     for trial in inputs.plan.trials:
         for fault in trial.far_end_faults:
             raise UsageError(
-                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and hardware "
-                "misbehaves by itself only",
+                f"variant {trial.arm} wants {fault.kind} of {fault.switch}, and "
+                "switch-* faults require a twin",
                 hint="run it with --twin",
             )
 
@@ -135,7 +135,7 @@ def _refuse_what_only_twins_do(inputs: Inputs) -> None:
 def _check_far_ends(plan: Plan) -> None:
     """Refuse a fault that the far end of its switch does not know, before anything runs."""
     for fault in {fault for trial in plan.trials for fault in trial.far_end_faults}:
-        known = TwinAround().known_faults(fault.switch)
+        known = CurrentTwin().known_faults(fault.switch)
         if kind("faults", fault.kind).far_end not in known:
             raise UsageError(
                 f"the far end of {fault.switch} cannot do {fault.kind}",

@@ -1,4 +1,4 @@
-"""The verb `switch`: look at one switch, and move its light by hand."""
+"""The command `switch`: show one switch, and change its circuits by hand."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from testbed.cli.app import (
     print_json,
 )
 from testbed.cli.completion import circuit_ends, switches
-from testbed.cli.ending import finishing_first
-from testbed.cli.finding import chosen_lab
+from testbed.cli.exit_on_signal import defer_signals
+from testbed.cli.file_lookup import chosen_lab
 from testbed.cli.leases import leases_of
-from testbed.cli.streams import is_read
+from testbed.cli.standard_streams import is_read
 from testbed.cli.twins import inside_twin
 from testbed.clock import Deadline
 from testbed.commands import typed
@@ -36,8 +36,8 @@ from testbed.schema import Lab, load_circuits, load_lab, split_overrides
 from testbed.units import counted
 
 if TYPE_CHECKING:
-    from testbed.bench.byhand import SwitchByHand
-    from testbed.bench.rows import Row
+    from testbed.bench.cross_connect_rows import CrossConnectRow
+    from testbed.bench.manual_switch import ManualSwitch
     from testbed.fabric.circuits import CrossConnect
 
 Action = Literal["show", "connect", "disconnect", "plan", "apply", "watch"]
@@ -89,16 +89,17 @@ def switch(
     found = load_lab(file, theirs)
     if name not in found.switches:
         raise UsageError(
-            f"{name!r} is no switch of lab {found.lab}", hint="known: " + ", ".join(found.switches)
+            f"{name!r} is not a switch of lab {found.lab}",
+            hint="known: " + ", ".join(found.switches),
         )
     circuits = _circuits(found, name, action, what or [])
     if twin:
         return inside_twin(twin, found, file, set_)
-    from testbed.bench.byhand import switch_by_hand
-    from testbed.cli.record import passing_record
+    from testbed.bench.manual_switch import open_manual_switch
+    from testbed.cli.record import temporary_record
     from testbed.record.journal import has_promised
 
-    with switch_by_hand(found, name, leases_of(found), force=force, tell=_say) as box:
+    with open_manual_switch(found, name, leases_of(found), force=force, on_wait=_say) as box:
         if action == "watch":
             _watch(box, seconds, json)
         elif action == "plan":
@@ -108,8 +109,8 @@ def switch(
             if move := verbs.get(action):
                 # A circuit that is half made is nobody's wish.
                 with (
-                    passing_record(found, results, set_) as run,
-                    finishing_first(partial(has_promised, run.journal)),
+                    temporary_record(found, results, set_) as run,
+                    defer_signals(partial(has_promised, run.journal)),
                 ):
                     made = move(circuits, run)
                 if made.moved is None:
@@ -124,7 +125,7 @@ def _say(text: str) -> None:
 
 def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset[CrossConnect]:
     """Return the cross-connects that the words or the file name; none to show or watch."""
-    from testbed.bench.ends import listed_circuits, parse_all_ends
+    from testbed.bench.endpoints import listed_circuits, parse_endpoint_pairs
 
     if action in ("show", "watch"):
         if what:
@@ -133,13 +134,13 @@ def _circuits(lab: Lab, name: str, action: Action, what: list[str]) -> frozenset
             )
         return frozenset()
     if action in ("connect", "disconnect"):
-        return parse_all_ends(lab, name, what)
+        return parse_endpoint_pairs(lab, name, what)
     if len(what) != 1:
         raise UsageError(f"{action} takes one file", hint="name a list of circuits, as wanted.yaml")
     return listed_circuits(lab, name, load_circuits(Path(what[0])))
 
 
-def _print_rows(box: SwitchByHand, rows: list[Row], json: bool) -> None:
+def _print_rows(box: ManualSwitch, rows: list[CrossConnectRow], json: bool) -> None:
     if json:
         print_json([row.to_json() for row in rows])
         return
@@ -151,7 +152,7 @@ def _print_rows(box: SwitchByHand, rows: list[Row], json: bool) -> None:
     print(f"  {counted(len(rows), 'cross-connect')}")
 
 
-def _print_plan(box: SwitchByHand, circuits: frozenset[CrossConnect], json: bool) -> None:
+def _print_plan(box: ManualSwitch, circuits: frozenset[CrossConnect], json: bool) -> None:
     change = box.planned(circuits)
     if json:
         removes, adds = sorted(change.removes.items()), sorted(change.adds.items())
@@ -166,14 +167,14 @@ def _print_plan(box: SwitchByHand, circuits: frozenset[CrossConnect], json: bool
         print("  nothing to change")
 
 
-def _watch(box: SwitchByHand, seconds: float, json: bool) -> None:
+def _watch(box: ManualSwitch, seconds: float, json: bool) -> None:
     """Print every change of the circuits and their light, as it is seen.
 
     A switch that does not answer for a while is waited for; the error is raised when it is still
     silent at the end.
     """
     end = Deadline.after(seconds) if seconds else None
-    before: dict[tuple[int, int], Row] = {}
+    before: dict[tuple[int, int], CrossConnectRow] = {}
     trouble: InstrumentError | None = None
     print(f"{box.name}: {box.identity}", file=sys.stderr)
     while True:
@@ -200,8 +201,8 @@ def _stamp() -> str:
 
 
 def _all_news(
-    before: dict[tuple[int, int], Row], present: dict[tuple[int, int], Row]
-) -> Iterator[tuple[Row, str]]:
+    before: dict[tuple[int, int], CrossConnectRow], present: dict[tuple[int, int], CrossConnectRow]
+) -> Iterator[tuple[CrossConnectRow, str]]:
     """Yield the cross-connects that came, went or changed, each with what is worth a line."""
     for pair in sorted(before.keys() - present.keys()):
         yield before[pair], f"- {before[pair]}"
@@ -210,7 +211,7 @@ def _all_news(
             yield row, words
 
 
-def _news(before: Row | None, row: Row) -> str:
+def _news(before: CrossConnectRow | None, row: CrossConnectRow) -> str:
     """Return what is worth a line about a cross-connect that is there."""
     if before is None:
         return f"+ {row}  {_level_out(row)}{row.state}".rstrip()
@@ -223,15 +224,15 @@ def _news(before: Row | None, row: Row) -> str:
     return ""
 
 
-def _level_in(row: Row) -> str:
+def _level_in(row: CrossConnectRow) -> str:
     return _level(row, row.light_in)
 
 
-def _level_out(row: Row) -> str:
+def _level_out(row: CrossConnectRow) -> str:
     return _level(row, row.light_out)
 
 
-def _level(row: Row, reading: Reading) -> str:
+def _level(row: CrossConnectRow, reading: Reading) -> str:
     """Return a level in a column that is there when one of the two sides is measured."""
     if row.light_in == row.light_out == NOT_MEASURED:
         return ""

@@ -1,4 +1,4 @@
-"""The verb `twin`, and how other verbs go inside a twin."""
+"""The command `twin`, and how other commands run inside a twin."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from testbed.cli.app import (
     with_bare_options,
 )
 from testbed.cli.completion import far_end_faults, instruments, labs, twins
-from testbed.cli.finding import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
+from testbed.cli.file_lookup import COMMAND_VARIABLE, LAB_VARIABLE, lab_file
 from testbed.errors import UsageError
-from testbed.report.waiting import waiting
+from testbed.report.waiting_message import waiting
 from testbed.schema import Lab, load_lab, split_overrides
 from testbed.twin import NEW_TWIN, registry, sandbox
-from testbed.twin.cards import check_cards, settings_of
-from testbed.twin.control import ask
+from testbed.twin.characterisation import check_cards, settings_of
+from testbed.twin.control_socket import ask
 from testbed.twin.machine import TWIN_VARIABLE
 from testbed.units import RATE, TIME
 
@@ -112,7 +112,7 @@ def fault(
     probability: Annotated[float, typer.Option(min=0.0, max=1.0, help="How likely each time.")] = 1,
     delay: Annotated[str, typer.Option(help="How long, as '200 ms', for what takes time.")] = "0 s",
 ) -> int:
-    """Have the far end of an instrument misbehave."""
+    """Have the far end of an instrument simulate a fault."""
     if TWIN_VARIABLE not in os.environ:
         return registry.find(name).sandbox.run(this_command())
     scope: dict[str, Any] = {"count": count, "command": command, "probability": probability}
@@ -187,7 +187,7 @@ def inside_twin(twin: str, lab: Lab, file: Path, overrides: list[str]) -> int:
 
 
 def is_inside_twin(lab: Lab) -> bool:
-    """Tell whether this process is in a twin; raise UsageError when that is one of another lab."""
+    """Return whether this process is in a twin; raise UsageError for the twin of another lab."""
     if TWIN_VARIABLE not in os.environ:
         return False
     _check_lab(ask({"do": "describe"})["lab"], lab)
@@ -212,8 +212,8 @@ def check_rate(lab: Lab) -> None:
         )
 
 
-class TwinAround:
-    """The twin that this process is in, as a run inside it may use it."""
+class CurrentTwin:
+    """The twin that this process is in, as a run inside it uses it."""
 
     def settings_of(self, lab: Lab) -> dict[str, Any]:
         """Return what the twin of a lab is to be tuned to."""
@@ -229,7 +229,7 @@ class TwinAround:
         ask({"do": "tune", "settings": settings})
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
-        """Let a far end misbehave as `name` says, within a scope."""
+        """Have a far end simulate the fault `name`, within a scope."""
         ask({"do": "fault", "instrument": instrument, "fault": name, "scope": scope})
 
     def clear(self, instrument: str, name: str) -> None:
@@ -237,7 +237,7 @@ class TwinAround:
         ask({"do": "clear", "instrument": instrument, "fault": name})
 
     def struck(self, instrument: str, name: str) -> int:
-        """Return how often a fault has struck since the twin started."""
+        """Return how often a fault has taken effect since the twin started."""
         count: int = ask({"do": "struck", "instrument": instrument, "fault": name})
         return count
 
@@ -253,7 +253,7 @@ class TwinAround:
 
 
 def command_line() -> str:
-    """Return what was typed, as it could be typed again."""
+    """Return this command line, quoted for a shell."""
     return shlex.join(["testbed", *sys.argv[1:]])
 
 

@@ -6,17 +6,17 @@ import sys
 from pathlib import Path
 
 from testbed.cli.app import print_json
-from testbed.cli.ending import noting_signals
+from testbed.cli.exit_on_signal import record_signals
 from testbed.cli.leases import leases_of
 from testbed.cli.record import open_check
 from testbed.errors import EXIT_FAILED, EXIT_PASSED, UnsafeError, UsageError
 from testbed.events import Event
-from testbed.printable import as_it_is, printable
-from testbed.report.teller import Teller
-from testbed.run.fibre_search import PortFinding
+from testbed.fabric.fibre_search import PortFinding
+from testbed.printable import printable, unfiltered
+from testbed.report.non_blocking_writer import NonBlockingWriter
 from testbed.run.inbox import Inbox
-from testbed.run.tenure import Tenure
-from testbed.run.wiring import conduct
+from testbed.run.run_leases import RunLeases
+from testbed.run.wiring_check import run_wiring_check
 from testbed.schema import Lab
 
 _CLEAR = "\x1b[K"
@@ -33,11 +33,11 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
     if sys.stderr.isatty() and not json:
         log.subscribe(screen.say_what_is_lit)
     inbox = Inbox()
-    tenure = Tenure(leases_of(lab), directory, "doctor --wiring", log, inbox)
-    tell = _quiet if json else screen.tell
+    run_leases = RunLeases(leases_of(lab), directory, "doctor --wiring", log, inbox)
+    tell = _quiet if json else screen.show
     try:
-        with noting_signals(inbox.interrupt):
-            findings, left = conduct(lab, directory, log, inbox, tenure, tell)
+        with record_signals(inbox.interrupt):
+            findings, left = run_wiring_check(lab, directory, log, inbox, run_leases, tell)
     finally:
         screen.catch_up()
     log.close()
@@ -58,26 +58,26 @@ def check_wiring(lab: Lab, results: Path, *, json: bool) -> int:
 
 
 class _Screen:
-    """What is told while circuits are lit, which must not wait for whoever reads it."""
+    """Progress while circuits are lit, written without waiting for its reader."""
 
     def __init__(self) -> None:
-        self._found = Teller(sys.stdout, most=None)
-        self._lit = Teller(as_it_is(sys.stderr))
+        self._found = NonBlockingWriter(sys.stdout, most=None)
+        self._lit = NonBlockingWriter(unfiltered(sys.stderr))
 
     def say_what_is_lit(self, event: Event) -> None:
         """Show, in one line that the next one replaces, which circuit is being tried."""
         if event.kind == "fabric.change" and event.data["circuits"]:
-            self._lit.tell(f"\r{_CLEAR}trying {printable(event.data['circuits'][0])}")
+            self._lit.write(f"\r{_CLEAR}trying {printable(event.data['circuits'][0])}")
 
-    def tell(self, finding: PortFinding) -> None:
-        """Tell what was found of a port's fibres."""
+    def show(self, finding: PortFinding) -> None:
+        """Print what was found of a port's fibres."""
         if sys.stderr.isatty():
-            self._lit.tell(f"\r{_CLEAR}")
-        self._found.tell(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
+            self._lit.write(f"\r{_CLEAR}")
+        self._found.write(f"{_MARKS[finding.state]} {finding.port}: {finding.text}\n")
 
     def catch_up(self) -> None:
-        """Wait until all findings are told, now that nothing is lit."""
-        self._found.go_on(None)
+        """Wait until all findings are written, now that nothing is lit."""
+        self._found.flush(None)
 
 
 def _quiet(finding: PortFinding) -> None:

@@ -144,23 +144,6 @@ class Schedule:
                 return number
         return 0 if self.straggler is None else len(self.rounds)
 
-    def steps_of(self, rank: int) -> tuple[tuple[Send | None, Send | None], ...]:
-        """Return for each round what a rank sends and what it receives."""
-        return tuple(
-            (_first(step, step.source == rank), _first(step, step.destination == rank))
-            for step in self.rounds
-        )
-
-
-def _first(step: Round, chosen: Flags) -> Send | None:
-    places = np.flatnonzero(chosen)
-    if not places.size:
-        return None
-    place = int(places[0])
-    operation: Operation = "reduce" if step.reduces[place] else "copy"
-    source, destination = int(step.source[place]), int(step.destination[place])
-    return Send(source, destination, int(step.chunk[place]), operation, int(step.count[place]))
-
 
 def chunk_bounds(size: int, chunks: int) -> list[tuple[int, int]]:
     """Cut `size` elements into `chunks`; the first ones are longer by at most one element.

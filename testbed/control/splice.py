@@ -3,11 +3,12 @@
 The order is LUMION's (arXiv 2505.23105) with the procedure of the same group's fault manager
 (Morphlux, section 5.3): fence the victim, as the lab permits it; then program the fabric, let the
 survivors leave and prepare the spare side by side; then form a new generation whose newcomer takes
-its state from its ring predecessor. A circuit that goes dark between two living hosts is lit again.
+its state from its ring predecessor. A circuit that goes dark between two hosts that answer is made
+again.
 
-A spare that fails is followed by the next. A survivor that fails before the new generation is told
-to form ends the recovery; one that fails later is replaced in its turn, as long as the state of the
-model is still where it can be had.
+A spare that fails is followed by the next. A survivor that fails before the new generation is
+ordered to form ends the recovery; one that fails later is replaced too, as long as another rank has
+the state of the model.
 """
 
 from __future__ import annotations
@@ -15,47 +16,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from testbed.control.cards import SpliceOptions
-from testbed.control.fences import Failure, fences
-from testbed.control.suspicion import Commands, Evidence, Seen
-from testbed.control.words import (
-    AgentLost,
-    CarrierLost,
-    CommandFailed,
-    Decide,
-    Fence,
-    Fenced,
-    FenceFailed,
-    GiveUp,
-    HeartbeatMissed,
-    HostAnswered,
-    HostOff,
-    HostSilent,
-    Join,
-    Leave,
-    LinksGood,
-    Means,
-    Observation,
-    PrepareSpare,
-    RankEnded,
-    RankLeft,
-    SetCircuits,
-    Situation,
-    SpareReady,
-    StepDone,
-    ValuesCorrupt,
-)
+from testbed.control import protocol
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.failure_detection import Commands, Evidence, HostObservation
+from testbed.control.fence_order import Failure, fences
 from testbed.fabric.circuits import Matching
 from testbed.fabric.topology import ring
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A recovery under way: who is replaced, if anybody, and what is done of it."""
+    """A recovery under way: the rank that is replaced, if any, and what has been done."""
 
     rank: int | None
     victim: str = ""
-    fences: tuple[Means, ...] = ()
+    fences: tuple[protocol.Means, ...] = ()
     """Those that are left to be tried, should the one that was commanded fail."""
     fenced: bool = False
     links_good: bool = False
@@ -66,15 +41,15 @@ class Repair:
 
     @property
     def is_prepared(self) -> bool:
-        """Tell whether a new generation could be formed, were all survivors out."""
+        """Tell whether a new generation can be formed as soon as all survivors have left."""
         return self.links_good and (self.rank is None or (self.fenced and self.spare_ready))
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A job under the policy: its situation, what was noticed, and the repair under way."""
+    """A job under the policy: its situation, the evidence of failures, and the repair under way."""
 
-    now: Situation
+    now: protocol.Situation
     evidence: Evidence
     repair: Repair | None = None
     gave_up: bool = False
@@ -86,19 +61,15 @@ class Splice:
     def __init__(self, options: SpliceOptions) -> None:
         self._probe_limit = options.probe
 
-    def begin(self, situation: Situation) -> State:
-        """Return the state for a job that runs undisturbed."""
-        return State(situation, self._all_is_well(situation))
-
-    def circuits(self, state: State) -> Matching:
-        """Return the ring of the job's present hosts."""
-        return self._ring(state.now)
+    def begin(self, situation: protocol.Situation) -> State:
+        """Return the state for a job that runs without failures."""
+        return State(situation, self._no_evidence(situation))
 
     def is_recovering(self, state: State) -> bool:
         """Tell whether a repair is under way."""
         return state.repair is not None
 
-    def step(self, state: State, observation: Observation) -> tuple[State, Commands]:
+    def step(self, state: State, observation: protocol.Observation) -> tuple[State, Commands]:
         """Return the next state and what to do."""
         if state.gave_up:
             return state, ()
@@ -106,27 +77,33 @@ class Splice:
             return self._watch(state, observation)
         return self._repair(state, state.repair, observation)
 
-    # --- a generation is running, or told to form -------------------------------------------
+    # --- a generation is running, or has been ordered to form -------------------------------
 
-    def _watch(self, state: State, observation: Observation) -> tuple[State, Commands]:
+    def _watch(self, state: State, observation: protocol.Observation) -> tuple[State, Commands]:
         match observation:
-            case RankEnded(rank, code):
+            case protocol.RankEnded(rank, code):
                 because = f"rank {rank} ended with code {code}"
                 return self._replace(state, rank, because, "rank")
-            case HeartbeatMissed(rank):
+            case protocol.HeartbeatMissed(rank):
                 return self._replace(state, rank, f"rank {rank} was silent", "rank")
-            case AgentLost(host) if host not in state.now.hosts:
+            case protocol.AgentLost(host) if host not in state.now.hosts:
                 return _without_spare(state, host), ()
-            case ValuesCorrupt(rank, why):
+            case protocol.ValuesCorrupt(rank, why):
                 return self._give_up(state, f"rank {rank} found corrupt values: {why}")
-            case StepDone(rank, _) if state.repair is not None:
+            case protocol.StepDone(rank, _) if state.repair is not None:
                 return self._finish_when_all(state, state.repair, rank)
-            case CarrierLost() | HostAnswered() | HostSilent() | HostOff() | AgentLost():
+            case (
+                protocol.CarrierLost()
+                | protocol.HostAnswered()
+                | protocol.HostSilent()
+                | protocol.HostOff()
+                | protocol.AgentLost()
+            ):
                 return self._weigh(state, observation)
         return state, ()
 
-    def _weigh(self, state: State, observation: Seen) -> tuple[State, Commands]:
-        evidence, probes = state.evidence.with_(observation)
+    def _weigh(self, state: State, observation: HostObservation) -> tuple[State, Commands]:
+        evidence, probes = state.evidence.after(observation)
         state = replace(state, evidence=evidence)
         if found := evidence.failed:
             rank = state.now.hosts.index(found.host)
@@ -156,7 +133,7 @@ class Splice:
         spare, (first, *others) = state.now.spares[0], permitted
         repair = Repair(rank, victim, tuple(others))
         state = replace(state, now=_spliced(state.now, rank, spare), repair=repair)
-        return state, (Decide(because, victim, spare), Fence(rank, victim, first))
+        return state, (protocol.Decide(because, victim, spare), protocol.Fence(rank, victim, first))
 
     def _relight(self, state: State) -> tuple[State, Commands]:
         dark = state.evidence.dark_between_living
@@ -166,60 +143,60 @@ class Splice:
             return self._give_up(state, f"{because}, {missing}")
         everybody = frozenset(range(len(state.now.hosts)))
         return replace(state, repair=Repair(None)), (
-            Decide(because, names, names),
-            SetCircuits(self._ring(state.now), dark),
-            Leave(everybody, state.now.generation),
+            protocol.Decide(because, names, names),
+            protocol.SetCircuits(self._ring(state.now), dark),
+            protocol.Leave(everybody, state.now.generation),
         )
 
     def _give_up(self, state: State, reason: str) -> tuple[State, Commands]:
-        return replace(state, gave_up=True), (GiveUp(reason),)
+        return replace(state, gave_up=True), (protocol.GiveUp(reason),)
 
     # --- a repair is under way --------------------------------------------------------------
 
     def _repair(
-        self, state: State, repair: Repair, observation: Observation
+        self, state: State, repair: Repair, observation: protocol.Observation
     ) -> tuple[State, Commands]:
         """Go on with a repair whose generation is not formed yet.
 
-        Silence is not weighed meanwhile: ports are dark because they are being moved, and a host
-        that starts a process is busy.
+        Hosts that do not answer are no evidence meanwhile: ports are dark because circuits are
+        being moved, and a host that starts a process is busy.
         """
         match observation:
-            case Fenced() if not repair.fenced and repair.rank is not None:
+            case protocol.Fenced() if not repair.fenced and repair.rank is not None:
                 return self._after_fence(state, replace(repair, fenced=True), repair.rank)
-            case FenceFailed(host, reason) if host == repair.victim and not repair.fenced:
+            case protocol.FenceFailed(host, reason) if host == repair.victim and not repair.fenced:
                 return self._next_fence(state, repair, reason)
-            case RankLeft(rank, committed):
+            case protocol.RankLeft(rank, committed):
                 left = {**repair.left, rank: committed}
                 return self._join_when_ready(state, replace(repair, left=left))
-            case AgentLost(host) if host not in state.now.hosts:
+            case protocol.AgentLost(host) if host not in state.now.hosts:
                 return _without_spare(state, host), ()
-            case RankEnded(rank, code) if rank != repair.rank:
+            case protocol.RankEnded(rank, code) if rank != repair.rank:
                 return self._give_up(state, f"rank {rank} ended too, with code {code}")
-            case ValuesCorrupt(rank, why):
+            case protocol.ValuesCorrupt(rank, why):
                 return self._give_up(state, f"rank {rank} found corrupt values: {why}")
         return self._repair_with(state, repair, observation)
 
     def _repair_with(
-        self, state: State, repair: Repair, observation: Observation
+        self, state: State, repair: Repair, observation: protocol.Observation
     ) -> tuple[State, Commands]:
-        """Take what is said of the newcomer, and what came of commands."""
+        """Handle observations of the newcomer, and the outcomes of commands."""
         newcomer = "" if repair.rank is None else state.now.hosts[repair.rank]
         present = ("", newcomer)
         match observation:
-            case LinksGood(of) if of in present:
+            case protocol.LinksGood(of) if of in present:
                 return self._join_when_ready(state, replace(repair, links_good=True))
-            case SpareReady(of) if of in present:
+            case protocol.SpareReady(of) if of in present:
                 return self._join_when_ready(state, replace(repair, spare_ready=True))
-            case CommandFailed(reason, spare=True, newcomer=of) if of in present:
+            case protocol.CommandFailed(reason, spare=True, newcomer=of) if of in present:
                 return self._next_spare(state, repair, reason)
-            case CommandFailed(reason, spare=False):
+            case protocol.CommandFailed(reason, spare=False):
                 return self._give_up(state, reason)
-            case AgentLost(host) if host == newcomer:
+            case protocol.AgentLost(host) if host == newcomer:
                 return self._next_spare(state, repair, f"the agent of {host} is gone")
-            case AgentLost(host):
+            case protocol.AgentLost(host):
                 return self._give_up(state, f"the agent of {host} is gone too")
-            case RankEnded(_, code) if repair.fenced:
+            case protocol.RankEnded(_, code) if repair.fenced:
                 return self._next_spare(state, repair, f"its rank ended with code {code}")
         return state, ()
 
@@ -229,20 +206,20 @@ class Splice:
             return self._give_up(state, text)
         means, *others = repair.fences
         state = replace(state, repair=replace(repair, fences=tuple(others)))
-        return state, (Fence(repair.rank, repair.victim, means),)
+        return state, (protocol.Fence(repair.rank, repair.victim, means),)
 
     def _after_fence(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         return replace(state, repair=repair), (
             *self._bring_in(state, rank),
-            Leave(self._survivors(state, repair), state.now.generation),
+            protocol.Leave(self._survivors(state, repair), state.now.generation),
         )
 
     def _bring_in(self, state: State, rank: int) -> Commands:
-        """Return what makes the host at a rank's place its new host."""
+        """Return the commands that make a host take a rank's place."""
         wanted = self._ring(state.now)
         host = state.now.hosts[rank]
         fresh = frozenset(c for c in wanted if host in {end.host for end in c.ends})
-        return SetCircuits(wanted, fresh, host), PrepareSpare(rank, host)
+        return protocol.SetCircuits(wanted, fresh, host), protocol.PrepareSpare(rank, host)
 
     def _next_spare(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:
         if repair.rank is None or not state.now.spares:
@@ -250,7 +227,7 @@ class Splice:
         now = _spliced(state.now, repair.rank, state.now.spares[0])
         state = replace(state, now=now, repair=replace(repair, links_good=False, spare_ready=False))
         because = f"the spare failed: {reason}"
-        decided = Decide(because, f"rank {repair.rank}", now.hosts[repair.rank])
+        decided = protocol.Decide(because, f"rank {repair.rank}", now.hosts[repair.rank])
         # Before the fence is up nothing is moved; then it is the new spare that is brought in.
         return state, (decided, *(self._bring_in(state, repair.rank) if repair.fenced else ()))
 
@@ -260,8 +237,10 @@ class Splice:
             return replace(state, repair=repair), ()
         now = replace(state.now, generation=state.now.generation + 1)
         restore = {} if repair.rank is None else {repair.rank: (repair.rank - 1) % len(now.hosts)}
-        join = Join(now.generation, now.hosts, min(repair.left[r] for r in survivors), restore)
-        return State(now, self._all_is_well(now), replace(repair, joined=True)), (join,)
+        join = protocol.Join(
+            now.generation, now.hosts, min(repair.left[r] for r in survivors), restore
+        )
+        return State(now, self._no_evidence(now), replace(repair, joined=True)), (join,)
 
     def _finish_when_all(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         finished = repair.finished | {rank}
@@ -272,14 +251,14 @@ class Splice:
     def _survivors(self, state: State, repair: Repair) -> frozenset[int]:
         return frozenset(range(len(state.now.hosts))) - {repair.rank}
 
-    def _all_is_well(self, situation: Situation) -> Evidence:
+    def _no_evidence(self, situation: protocol.Situation) -> Evidence:
         return Evidence.none(situation.hosts, self._ring(situation), self._probe_limit)
 
-    def _ring(self, situation: Situation) -> Matching:
+    def _ring(self, situation: protocol.Situation) -> Matching:
         return ring(situation.hosts, situation.ports)
 
 
-def _spliced(situation: Situation, rank: int, spare: str) -> Situation:
+def _spliced(situation: protocol.Situation, rank: int, spare: str) -> protocol.Situation:
     hosts = (*situation.hosts[:rank], spare, *situation.hosts[rank + 1 :])
     spares = tuple(host for host in situation.spares if host != spare)
     return replace(situation, hosts=hosts, spares=spares)

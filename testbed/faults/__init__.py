@@ -1,1 +1,1 @@
-"""What is broken on purpose: each fault can be injected, observed by somebody else, and undone."""
+"""Faults: each is injected, witnessed by an observer other than the injector, and undone."""

@@ -1,4 +1,4 @@
-"""The fault `attenuate`: a fibre of the victim's port takes more from the light than before."""
+"""The fault `attenuate`: a fibre of the victim's port loses more light than before."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.fabric.circuits import HostPort
-from testbed.faults.cards import AttenuateOptions
-from testbed.faults.words import Injected, Undo, Victim
+from testbed.faults.contracts import Injected, Undo, Victim
+from testbed.faults.descriptors import AttenuateOptions
 
 
 class Attenuate:
@@ -22,7 +22,7 @@ class Attenuate:
         self._loss = options.loss
 
     def promise(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Promise nothing of its own: the door to the attenuators promises what was there."""
+        """Promise nothing: `bench.attenuation` promises the former attenuation."""
         return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
@@ -50,5 +50,5 @@ class Attenuate:
         return f"{port} carrier" if port in ends else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Let the fibre take what it took before."""
+        """Set the attenuation that was there before."""
         bench.attenuation.restore(HostPort.parse(victim.port), deadline)

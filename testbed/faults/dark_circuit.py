@@ -8,21 +8,17 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Circuit
-from testbed.faults.words import Injected, Undo, Victim, carrier_witness
+from testbed.faults.contracts import Injected, OptionlessFault, Victim, carrier_witness
 
 
-class DarkCircuit:
-    """Disconnect both directions of one circuit at the switch; the hosts at its ends live on."""
+class DarkCircuit(OptionlessFault):
+    """Disconnect both directions of one circuit at the switch; the hosts at its ends live on.
 
-    def __init__(self, options: Any) -> None:
-        """Take no options."""
-
-    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Promise nothing of its own: the door to the fabric has promised to restore the start."""
-        return None
+    `bench.fabric` has promised to restore the circuits that it found.
+    """
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
-        """Take the circuit down, through the one door."""
+        """Take the circuit down."""
         circuit = self._circuit(bench, victim)
         change = bench.fabric.change(victim.circuits - {circuit}, "dark-circuit", deadline)
         return Injected(change.commanded, change.read_back, note=f"{circuit} disconnected")
@@ -32,7 +28,7 @@ class DarkCircuit:
         return carrier_witness(victim, host, message)
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Light the circuit again unless the job has moved on to others."""
+        """Make the circuit again unless the job has moved on to others."""
         if bench.fabric.circuits == victim.circuits - {self._circuit(bench, victim)}:
             bench.fabric.change(victim.circuits, "dark-circuit", deadline)
 

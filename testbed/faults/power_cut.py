@@ -7,18 +7,11 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.faults.words import Injected, Undo, Victim, carrier_witness
+from testbed.faults.contracts import Injected, OptionlessFault, Victim, carrier_witness
 
 
-class PowerCut:
-    """Cut the power of the victim's host; silent, as a power cut is: no FIN, no RST."""
-
-    def __init__(self, options: Any) -> None:
-        """Take no options."""
-
-    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Promise nothing of its own: the door to the power promises to turn the outlet on."""
-        return None
+class PowerCut(OptionlessFault):
+    """Cut the power of the victim's host, without FIN or RST; `bench.power` promises the undo."""
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Turn the outlet off."""
@@ -32,4 +25,4 @@ class PowerCut:
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Turn the outlet on and read it back; the host then starts on its own."""
-        bench.power.give(victim.host, deadline)
+        bench.power.restore(victim.host, deadline)

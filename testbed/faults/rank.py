@@ -9,27 +9,23 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import HostError
-from testbed.faults.words import Injected, Undo, Victim
+from testbed.faults.contracts import Injected, OptionlessFault, Undo, Victim, undo_on_rank
 
 _WITNESS_LIMIT = 1.0
 
 
-class RankKill:
-    """Kill the victim's process with SIGKILL; its kernel closes its connections."""
+class RankKill(OptionlessFault):
+    """Kill the victim's process with SIGKILL; its kernel closes its connections.
 
-    def __init__(self, options: Any) -> None:
-        """Take no options."""
-
-    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Promise nothing: what is left of a killed process is nothing."""
-        return None
+    Nothing is promised, for nothing is left of a killed process.
+    """
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Kill the process."""
         return _signal(bench, victim, "KILL", "ZX", deadline)
 
     def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept a neighbour that saw its connection break."""
+        """Accept a neighbour whose connection broke."""
         said = message.get("said", {})
         is_neighbour = host in victim.neighbours and said.get("event") == "peer-lost"
         return f"{host} connection" if is_neighbour else ""
@@ -38,14 +34,11 @@ class RankKill:
         """Do nothing; a killed process stays dead."""
 
 
-class RankFreeze:
-    """Stop the victim's process with SIGSTOP; its sockets stay open, it just says nothing."""
-
-    def __init__(self, options: Any) -> None:
-        """Take no options."""
+class RankFreeze(OptionlessFault):
+    """Stop the victim's process with SIGSTOP; its sockets stay open, and it sends nothing."""
 
     def promise(self, bench: Bench, victim: Victim) -> Undo:
-        """Return the process to let go on."""
+        """Return the process that is to be continued."""
         return Undo("rank-stopped", {"host": victim.host, "slot": victim.slot})
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
@@ -57,22 +50,15 @@ class RankFreeze:
         return ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Let the process go on; one that was fenced in the meantime needs nothing."""
-        host = bench.hosts.get(victim.host)
-        if host is None:
-            return  # its agent was given up, and has ended its ranks
-        try:
-            host.signal_rank(victim.slot, "CONT", deadline)
-        except HostError as error:
-            if "no rank runs" not in str(error):
-                raise
+        """Continue the process; one that was fenced in the meantime needs nothing."""
+        undo_on_rank(bench, victim, lambda host: host.signal_rank(victim.slot, "CONT", deadline))
 
 
 def _signal(bench: Bench, victim: Victim, name: str, wanted: str, deadline: Deadline) -> Injected:
     """Send a signal to the victim's process, with another process there that watches it.
 
-    The agent that sends it is no witness. It reports ends and missed heartbeats of its ranks, but
-    it has caused them; what the other process sees is what the kernel says.
+    The agent that sends it does not count as a witness: it has caused the ends and
+    missed heartbeats that it reports. The other process reads the state from the kernel.
     """
     host = bench.hosts[victim.host]
     stopped = host.signal_rank(victim.slot, name, deadline, watched=wanted)

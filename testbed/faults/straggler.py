@@ -1,4 +1,4 @@
-"""The fault `straggler`: a rank comes late to every collective, by a dose that is known."""
+"""The fault `straggler`: a rank is late to every collective, by a known time or share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.errors import HostError
-from testbed.faults.cards import StragglerOptions
-from testbed.faults.words import Injected, Undo, Victim
+from testbed.faults.contracts import Injected, Undo, Victim, undo_on_rank
+from testbed.faults.descriptors import StragglerOptions
 
 _SEEN = 0.5
 """Share of the dose that another rank must have waited, or been earlier by, to be a witness."""
 
 _STEPS = 4
-"""Steps whose arrivals are kept: the ranks' words on one step may be those on two apart."""
+"""Steps whose arrivals are kept: ranks may report a step while others report the next."""
 
 
 class Straggler:
@@ -27,11 +26,11 @@ class Straggler:
 
     @property
     def late(self) -> float | None:
-        """Return by how many seconds the victim comes late; None where that is not settled."""
+        """Return by how many seconds the victim is late; None where that varies."""
         return self._options.delay if self._options.how == "sleep" else None
 
     def promise(self, bench: Bench, victim: Victim) -> Undo:
-        """Return the rank to its own speed."""
+        """Return the rank that is slowed down."""
         return Undo("rank-slowed", {"host": victim.host, "slot": victim.slot})
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
@@ -66,15 +65,10 @@ class Straggler:
         return f"{host} came {gap:.3f} s earlier" if gap >= _SEEN * self._options.dose else ""
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
-        """Let the rank be as fast as it can; one that has ended needs nothing."""
-        host = bench.hosts.get(victim.host)
-        if host is None:
-            return  # its agent was given up, and has ended its ranks
-        try:
-            if self._options.how == "sleep":
-                host.delay_rank(victim.slot, 0.0, deadline)
-            else:
-                host.slow_rank(victim.slot, 1.0, self._options.period, deadline)
-        except HostError as error:
-            if "no rank runs" not in str(error):
-                raise
+        """Let the rank run at full speed; one that has ended needs nothing."""
+        slot, options = victim.slot, self._options
+        if options.how == "sleep":
+            undo_on_rank(bench, victim, lambda host: host.delay_rank(slot, 0.0, deadline))
+        else:
+            period = options.period
+            undo_on_rank(bench, victim, lambda host: host.slow_rank(slot, 1.0, period, deadline))

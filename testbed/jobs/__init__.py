@@ -1,4 +1,4 @@
-"""What runs on the hosts: each job's options, and what its ranks are told.
+"""Jobs: the options of each, and the configuration that its ranks are sent.
 
 The programs themselves are in `onhost`; nothing here ever runs on a GPU host.
 """

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.analysis.bandwidth import size_name
 from testbed.analysis.collectives import FORWARDED, REPOINTED
-from testbed.analysis.samples import size_name
 from testbed.collectives.cost import Links
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.own_pace import seconds_at_own_pace
 from testbed.collectives.repointing import Joint, Stage, changes, pair_of, ring_joints, stages
 from testbed.collectives.schedule import Schedule, to_json
-from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.collective_descriptors import CollectiveOptions
 
 Circuits = frozenset[Joint]
 
 
 @dataclass(frozen=True)
-class _Way:
-    """One way to run an algorithm: what ranks are told, and what it costs."""
+class _Execution:
+    """One way to execute an algorithm: what ranks are sent, and what it costs."""
 
     stages: tuple[tuple[Circuits, Mapping[str, Any]], ...]
     schedule: Schedule
@@ -46,28 +46,28 @@ class CircuitCollective:
         self._options = options
         self.ranks = options.ranks
         self._home = ring_joints(options.ranks)
-        self._ways: dict[str, _Way] = {}
+        self._executions: dict[str, _Execution] = {}
         self._alternatives: dict[str, tuple[str, ...]] = {}
         """By algorithm, the names of its ways where one is to be chosen."""
         for name, schedule in schedules.items():
             self._add(name, schedule)
         self.circuits: tuple[Circuits, ...] = (self._home,)
-        for way in self._ways.values():
+        for way in self._executions.values():
             for lit, _ in way.stages:
                 self.circuits += () if lit in self.circuits else (lit,)
 
     def _add(self, name: str, schedule: Schedule) -> None:
         found = stages(schedule, self._home)
         moves = changes(found, self._home)
-        repointed = _Way(tuple(_told(schedule, found)), schedule, moves)
+        repointed = _Execution(tuple(_told(schedule, found)), schedule, moves)
         if not moves:
-            self._ways[name] = repointed
+            self._executions[name] = repointed
             return
         hops = forwarded(schedule, map(pair_of, self._home))
-        stay = _Way(((self._home, hops.to_json()),), hops.as_sends(), ())
+        stay = _Execution(((self._home, hops.to_json()),), hops.as_sends(), ())
         both = {f"{name}_{REPOINTED}": repointed, f"{name}_{FORWARDED}": stay}
         only = {"re-point": REPOINTED, "forward": FORWARDED}.get(self._options.circuits, "")
-        self._ways |= {way: made for way, made in both.items() if way.endswith(only)}
+        self._executions |= {way: made for way, made in both.items() if way.endswith(only)}
         if self._options.circuits == "auto":
             self._alternatives[name] = tuple(both)
 
@@ -80,7 +80,7 @@ class CircuitCollective:
                 "sizes": list(options.sizes),
                 "schedules": {
                     name: [{**told, "circuits": self._number(lit)} for lit, told in way.stages]
-                    for name, way in self._ways.items()
+                    for name, way in self._executions.items()
                 },
                 "iterations": options.iterations,
                 "warmup": options.warmup,
@@ -109,23 +109,23 @@ class CircuitCollective:
             for name, ways in self._alternatives.items()
         }
 
-    def _turns(self, size: int, links: Links) -> dict[str, _Way]:
+    def _turns(self, size: int, links: Links) -> dict[str, _Execution]:
         """Return what runs at one size, by the name under which it is reported."""
         alternatives = {n for names in self._alternatives.values() for n in names}
-        turns = {name: way for name, way in self._ways.items() if name not in alternatives}
+        turns = {name: way for name, way in self._executions.items() if name not in alternatives}
         for name, ways in self._alternatives.items():
-            turns[name] = self._ways[self._faster(ways, size, links)]
+            turns[name] = self._executions[self._faster(ways, size, links)]
         return turns
 
     def _faster(self, ways: tuple[str, ...], size: int, links: Links) -> str:
-        return min(ways, key=lambda name: self._ways[name].seconds(size, links, {}))
+        return min(ways, key=lambda name: self._executions[name].seconds(size, links, {}))
 
     def _number(self, lit: Circuits) -> int:
         return self.circuits.index(lit)
 
     def _tour(self) -> Iterator[int]:
         """Yield the circuits after every change that a collective makes, and home after each."""
-        for way in self._ways.values():
+        for way in self._executions.values():
             numbers = [self._number(lit) for lit, _ in way.stages]
             if numbers != [0]:
                 yield from (numbers[1:] if numbers[0] == 0 else numbers)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.analysis.bandwidth import size_name
 from testbed.analysis.collectives import critical, speedups
-from testbed.analysis.samples import size_name
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.cost import Links, cost, most_sent
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.jobs.circuit_collective import CircuitCollective
-from testbed.jobs.collective_cards import CollectiveOptions
+from testbed.jobs.collective_descriptors import CollectiveOptions
 
 
 class Collective:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.cost import Links, cost, critical_delay
-from testbed.jobs.cards import CollectiveModelOptions
+from testbed.jobs.descriptors import CollectiveModelOptions
 
 
 class CollectiveModel:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.bandwidth import size_name
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
-from testbed.analysis.samples import size_name
 from testbed.errors import LabError
-from testbed.jobs.program_cards import NcclTestsOptions
+from testbed.jobs.contracts import ProgramOutput, Reading
+from testbed.jobs.program_descriptors import NcclTestsOptions
 from testbed.jobs.programs import ending
-from testbed.jobs.words import Reading, Said
 from testbed.schema import Host
 
 _CODES = {
@@ -34,7 +34,7 @@ _SOCKET_NAMES = "NCCL_SOCKET_IFNAME"
 
 _MARK = "TESTBED_AGENT"
 """What every process of a run has in its environment; agents end by it what a launcher elsewhere
-has started on their hosts (`onhost/processes.py`). `srun` hands on the whole environment."""
+has started on their hosts (`onhost/agent/processes.py`). `srun` hands on the whole environment."""
 
 
 class NcclTests:
@@ -55,7 +55,7 @@ class NcclTests:
         return {"kind": "program", "options": {}}
 
     @property
-    def metrics(self) -> Mapping[str, Meaning]:
+    def metrics(self) -> Mapping[str, MetricDefinition]:
         """Return none of its own: its metrics are those of message sizes."""
         return {}
 
@@ -78,7 +78,7 @@ class NcclTests:
             return f"it ended with code {code}: {_CODES[code]}"
         return ending(code) if code else ""
 
-    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+    def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield time, algbw and busbw of every size, of the slowest host where each has its own.
 
         Raise UnreadableOutput for what is no output of theirs, LabError for values that are wrong.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from testbed.errors import LabError
 from testbed.jobs import pattern_search
-from testbed.jobs.program_cards import Pattern
-from testbed.jobs.words import Reading
+from testbed.jobs.contracts import Reading
+from testbed.jobs.program_descriptors import Pattern
 
 SECONDS = 5
 """Of processor time for all patterns together."""
@@ -68,7 +68,7 @@ def _number(name: str, text: str | None) -> float:
     value = float(text) if text is not None and _NUMBER.fullmatch(text) else math.inf
     if not math.isfinite(value):
         raise LabError(
-            f"the pattern of metric {name!r} caught {text!r:.40}, which is no number",
+            f"the pattern of metric {name!r} caught {text!r:.40}, which is not a number",
             hint="put its group around the number alone",
         )
     return value

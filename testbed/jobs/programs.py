@@ -9,17 +9,17 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
+from testbed.jobs.contracts import ProgramOutput, Reading
 from testbed.jobs.patterns import readings
-from testbed.jobs.program_cards import CommandOptions, Pattern, TorchrunOptions
-from testbed.jobs.words import Reading, Said
+from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
 from testbed.schema import Host
 
 _NOT_STARTED = {126: "it may not be executed", 127: "it was not found"}
 """What shells, and launchers after them, mean by these codes."""
 
 
-class _Printing:
+class _PatternProgram:
     """A program whose metrics are read from its standard output by patterns."""
 
     spares = 0
@@ -33,10 +33,10 @@ class _Printing:
         self._patterns = patterns
 
     @property
-    def metrics(self) -> Mapping[str, Meaning]:
+    def metrics(self) -> Mapping[str, MetricDefinition]:
         """Return what the file says of its metrics."""
         return {
-            name: Meaning(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
+            name: MetricDefinition(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
             for name, pattern in self._patterns.items()
         }
 
@@ -48,12 +48,12 @@ class _Printing:
         """Return why an exit code is none of success, or an empty string."""
         return ending(code) if code else ""
 
-    def readings(self, said: Sequence[Said]) -> Iterator[Reading]:
+    def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield every metric that a pattern found."""
         yield from readings(self._patterns, [one.stdout for one in said])
 
 
-class Command(_Printing):
+class Command(_PatternProgram):
     """Any program, the same on every host; which rank it is stands in its environment."""
 
     def __init__(self, options: CommandOptions) -> None:
@@ -65,7 +65,7 @@ class Command(_Printing):
         return tuple(self._command for _ in hosts)
 
 
-class Torchrun(_Printing):
+class Torchrun(_PatternProgram):
     """A script under torchrun, whose agents meet on the management network."""
 
     def __init__(self, options: TorchrunOptions) -> None:

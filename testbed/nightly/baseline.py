@@ -17,7 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.load import BUSY
+from testbed.analysis.machine_load import BUSY
 from testbed.errors import UsageError
 from testbed.record.rundir import RunDirectory
 
@@ -154,7 +154,7 @@ def _read(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def _are_baselines(value: Any) -> bool:
-    """Tell whether a value is what `add` writes."""
+    """Return whether a value is what `add` writes."""
     return isinstance(value, dict) and all(
         isinstance(mine, dict) and all(map(_is_baseline, mine.values())) for mine in value.values()
     )
@@ -181,7 +181,7 @@ def _judged(metrics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
 
 
 def is_slower(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    """Tell whether a metric's interval lies wholly beyond another on the bad side, and by enough.
+    """Return whether a metric's interval lies wholly beyond another on the bad side, and by enough.
 
     A metric that has changed its unit or its direction is another one.
     """

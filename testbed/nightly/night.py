@@ -10,12 +10,12 @@ from pathlib import Path
 from testbed.clock import Deadline, utc
 from testbed.errors import EXIT_USAGE
 from testbed.nightly.baseline import Baselines, with_load
-from testbed.nightly.order import Task, first_of_full, tasks
 from testbed.nightly.pairs import Excluded, Pair
-from testbed.nightly.past import past_runs
+from testbed.nightly.past_runs import past_runs
+from testbed.nightly.placeholder_secrets import stand_ins
 from testbed.nightly.process import Ended, conduct
-from testbed.nightly.secrets import stand_ins
-from testbed.nightly.speed import Speed
+from testbed.nightly.speed import SpeedComparison
+from testbed.nightly.task_order import Task, first_of_full, tasks
 from testbed.nightly.verdict import Result, judge
 from testbed.record.rundir import RunDirectory
 from testbed.report.junit import Case
@@ -26,11 +26,11 @@ _HANGS = 3.0
 _LEAST = 120.0
 """Seconds that every run may take, however short it was before."""
 
-Teller = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class SkippedTask:
     """A task that was not reached, and why."""
 
     task: Task
@@ -46,7 +46,7 @@ class Night:
     budget: float
     excluded: list[Excluded]
     results: list[Result] = field(default_factory=list)
-    missed: list[Missed] = field(default_factory=list)
+    missed: list[SkippedTask] = field(default_factory=list)
     new_baselines: int = 0
     chance: float = 0.0
     """How many metrics would seem slower by chance, had nothing changed, at most."""
@@ -55,8 +55,8 @@ class Night:
     """The signal that ended it early, if one did."""
 
 
-class Watch:
-    """Carries one night out; `signals` grows while it does, and then it ends early."""
+class NightRunner:
+    """Runs the tasks of one night; a signal in `signals` ends it early."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class Watch:
         results: Path,
         baselines: Baselines,
         signals: Sequence[int],
-        tell: Teller,
+        on_progress: ProgressCallback,
     ) -> None:
         self._directory = directory
         self._results = results
         self._baselines = baselines
         self._signals = signals
-        self._tell = tell
+        self._on_progress = on_progress
         self._runs = 0
         self._once: dict[tuple[str, str], float] = {}
         """Seconds that each arm once has taken tonight, by pair."""
 
-    def keep(self, pairs: Sequence[Pair], excluded: list[Excluded], budget: float) -> Night:
+    def run(self, pairs: Sequence[Pair], excluded: list[Excluded], budget: float) -> Night:
         """Run what fits into the budget, in seconds: each arm once, then full counts.
 
         The time of the oldest full count is set aside before, and what it does is not done twice.
@@ -113,21 +113,25 @@ class Watch:
         """Keep what came of a run; one that seems slower than before is run again to be sure."""
         speed = self._speed(task, ended)
         if speed.slower and self._end.left > ended.seconds:
-            self._tell(f"{' on '.join(task.pair.key)} seems slower than before; it is run again")
+            self._on_progress(
+                f"{' on '.join(task.pair.key)} seems slower than before; it is run again"
+            )
             if again := self._conduct(task):
                 self._keep(task, ended, speed, speed.cases(is_sure=False))
                 ended, speed = again, self._speed(task, again).also_in(speed)
         self._keep(task, ended, speed, speed.cases(is_sure=True))
 
-    def _speed(self, task: Task, ended: Ended) -> Speed:
+    def _speed(self, task: Task, ended: Ended) -> SpeedComparison:
         """Hold the times of full counts against the baselines."""
         metrics = with_load(ended.summary) if ended.summary and task.is_full else {}
         of = " on ".join(task.pair.key)
-        return Speed(
+        return SpeedComparison(
             self._baselines.compared(of, metrics), tuple(self._baselines.slower(of, metrics))
         )
 
-    def _keep(self, task: Task, ended: Ended, speed: Speed, cases: Iterable[Case]) -> None:
+    def _keep(
+        self, task: Task, ended: Ended, speed: SpeedComparison, cases: Iterable[Case]
+    ) -> None:
         summary = ended.summary
         run = str(summary["run"]) if summary else ""
         result = Result(task, run, ended.seconds, (*judge(task, ended), *cases))
@@ -139,14 +143,14 @@ class Watch:
             of = " on ".join(task.pair.key)
             new = self._baselines.take(of, with_load(summary), run, commit)
             self._night.new_baselines += new
-        self._tell(f"{result.word:<7} {what(task)}, {result.seconds:.0f} s")
+        self._on_progress(f"{result.word:<7} {what(task)}, {result.seconds:.0f} s")
         for case in (*result.failures, *result.errors):
-            self._tell(f"    {case.name}: {case.reason}")
+            self._on_progress(f"    {case.name}: {case.reason}")
 
     def _conduct(self, task: Task) -> Ended | None:
         """Run a task to its end; return nothing where it did not come to one, which is kept."""
         self._runs += 1
-        self._tell(f"begins  {what(task)}, about {task.seconds:.0f} s")
+        self._on_progress(f"begins  {what(task)}, about {task.seconds:.0f} s")
         log = self._directory / "logs" / f"{self._runs:03d}-{'-on-'.join(task.pair.key)}.log"
         hangs = max(_LEAST, _HANGS * task.seconds) if task.basis == "same" else float("inf")
         limit = min(hangs, self._end.left)
@@ -163,7 +167,7 @@ class Watch:
         return None
 
     def _miss(self, task: Task, why: str, *, was_begun: bool = False) -> None:
-        self._night.missed.append(Missed(task, why, was_begun))
+        self._night.missed.append(SkippedTask(task, why, was_begun))
 
     def _arguments(self, task: Task) -> list[str]:
         pair = task.pair

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from testbed.errors import UsageError
-from testbed.run.planner import draw_seed, make_plan
-from testbed.run.program_plan import refuse_a_twin
+from testbed.run.planning.planner import draw_seed, make_plan
+from testbed.run.planning.program_commands import refuse_a_twin
 from testbed.schema import Experiment, Lab, check_quarantine, load_experiment, load_lab
 
 ANY_LAB = "any lab"
@@ -31,7 +31,7 @@ class Pair:
 
     @property
     def is_home(self) -> bool:
-        """Tell whether this is the lab that the experiment names: its claims are about that one."""
+        """Return whether this is the lab that the experiment names, and its claims are about."""
         return self.experiment.lab in (None, self.lab.lab)
 
 
@@ -46,7 +46,7 @@ class Excluded:
 
     @property
     def is_misfit(self) -> bool:
-        """Tell whether nothing is wrong but that the lab is another than the experiment needs."""
+        """Return whether nothing is wrong but that the lab is another than the experiment needs."""
         return not self.broken and self.lab != ANY_LAB
 
     @property

@@ -11,13 +11,13 @@ from testbed.report.wording import spread
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
+class SpeedComparison:
     """The metrics of a run that have a baseline, with their chance, and those that are slower."""
 
     compared: Mapping[str, float]
     slower: Sequence[Slower]
 
-    def also_in(self, before: Speed) -> Speed:
+    def also_in(self, before: SpeedComparison) -> SpeedComparison:
         """Return the same with only those slower that were so in an earlier run, too."""
         known = {(one.arm, one.metric) for one in before.slower}
         both = [one for one in self.slower if (one.arm, one.metric) in known]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import EXIT_FAILED, EXIT_INCONCLUSIVE, EXIT_PASSED
-from testbed.nightly.order import Task
 from testbed.nightly.process import Ended
+from testbed.nightly.task_order import Task
 from testbed.report.junit import Case
 from testbed.report.wording import quantity
 
@@ -40,7 +40,7 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """Tell whether nothing of it turns the night red."""
+        """Return whether nothing of it turns the night red."""
         return not self.failures and not self.errors
 
     @property
@@ -101,7 +101,7 @@ def _check(task: Task, check: Mapping[str, Any]) -> Case:
 
 
 def _is_final(statistic: str, limit: str) -> bool:
-    """Tell whether a check that one trial misses is missed whatever more trials show."""
+    """Return whether a check that one trial misses is missed whatever more trials show."""
     bound = {"min": ">", "max": "<"}.get(statistic)
     return statistic in ("every", *_OF_VALUES) or (bound is not None and limit.startswith(bound))
 

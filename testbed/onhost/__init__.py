@@ -2,9 +2,9 @@
 
 Standard library and NumPy, Python 3.9 or newer, and nothing of the rest of `testbed`: the package
 travels as one zip archive in which it is named `onhost`, so its modules import each other
-relatively. `agent` never imports NumPy or any module of the ranks but `frames` and `errors`.
+relatively.
 
-Reading order for the ranks: `rank` (the conversation with the agent), `sockets` (how neighbours
-meet), `links` and `ring` (how they exchange), `state` (what survives), `train` and `allreduce`
-(the jobs).
+`agent` is the process that serves the orchestrator; it never imports NumPy. `jobs` is what a rank
+runs, and `communication` how ranks connect, exchange bytes and receive commands; neither of
+the two knows the package `agent`. `frames` and `errors` serve all three.
 """

@@ -1,4 +1,4 @@
-"""Why a rank stops what it is doing: it reports the reason and waits for its agent's next word."""
+"""Why a rank interrupts a job: it reports the reason and waits for its agent's next command."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The undo journal: what must be taken back, written and synced before it is done.
+"""The undo journal: what undoes a change, written and synced before the change is made.
 
-Each line is one entry. `{"id": 3, "undo": "outlet", ...}` is written before the act; `{"done": 3}`
-after its undo was verified; `{"amend": 3, ...}` before an act that the undo must know of too. What
-a crashed run left behind is every entry without a `done`.
+A write-ahead log with one JSON value a line. `{"id": 3, "undo": "outlet", ...}` is written before
+the change; `{"done": 3}` after its undo was verified; `{"amend": 3, ...}` before a further change
+that the same undo must cover. What a crashed run left changed is every entry without a `done`.
 
-Whoever writes holds the kernel's lock on the file, which ends with its holder however that ends:
-a journal that nobody holds is that of a run which is over.
+The writer holds the kernel's lock on the file, which ends with its process however that ends: so a
+journal that is not locked is that of a run which has ended.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, TextIO
 
 from testbed.errors import BusyError, LabError, UnsafeError
 from testbed.files import open_file, parse_json, read_lines
-from testbed.record.lines import MAX_LOG, mend, sync_directory
+from testbed.record.lines import MAX_LOG, repair_torn_line, sync_directory
 
 Entry = dict[str, Any]
-"""A promise: `id`, `undo` (its kind), and what its undo needs."""
+"""What is to be undone: `id`, `undo` (its kind), and the arguments of that kind."""
 
 
 class Journal:
@@ -35,12 +35,12 @@ class Journal:
         """Begin the journal of a run."""
         file = path.open("x", encoding="utf-8")
         sync_directory(path.parent)
-        fcntl.flock(file, fcntl.LOCK_EX)  # waits for a `recover` that looks at it just now
+        fcntl.flock(file, fcntl.LOCK_EX)  # waits for a `recover` that reads it at this moment
         self._begin(file, 0)
 
     @classmethod
     def resume(cls, path: Path) -> Journal:
-        """Go on with the journal of a run that is over; raise BusyError while it is not."""
+        """Append to the journal of a run that has ended; raise BusyError while it goes on."""
         try:
             file = io.TextIOWrapper(open_file(path, MAX_LOG, "ab"), encoding="utf-8")
         except OSError as error:
@@ -56,7 +56,7 @@ class Journal:
                 hint="end it with Ctrl-C, or wait for it",
             ) from None
         try:
-            mend(path)
+            repair_torn_line(path)
             number = 1 + max(_read(path), default=-1)
         except BaseException:
             file.close()
@@ -71,7 +71,7 @@ class Journal:
         self._next = number
 
     def promise(self, undo: str, **arguments: Any) -> int:
-        """Write what will take back the act that follows; return the entry's number."""
+        """Write how to undo the change that follows; return the entry's number."""
         with self._lock:
             number = self._next
             self._next += 1
@@ -81,21 +81,21 @@ class Journal:
     def amend(
         self, number: int, *, consequence: str = "nothing was changed", **arguments: Any
     ) -> None:
-        """Write what the undo of an entry must know of the act that follows.
+        """Add arguments to the undo of an entry, before the change that makes them necessary.
 
-        `consequence` says what it means when that fails.
+        `consequence` is what the error says when they cannot be written.
         """
         with self._lock:
             self._write({"amend": number} | arguments, consequence)
 
     def settle(self, number: int) -> None:
-        """Write that an entry's undo was done and verified, or that its act never happened."""
+        """Write that an entry was undone and verified, or that its change was never made."""
         with self._lock:
             self._write({"done": number}, "what was undone is not marked as undone")
 
     def close(self) -> None:
         """Close the file; safe to call twice."""
-        with self._lock, suppress(OSError):  # what could not be written was said then
+        with self._lock, suppress(OSError):  # a failed write was reported when it failed
             self._file.close()
 
     def _write(self, entry: Mapping[str, Any], consequence: str) -> None:
@@ -111,27 +111,27 @@ class Journal:
 
 
 def open_entries(path: Path) -> list[Entry]:
-    """Return the entries that were never settled, last first: what is still to be taken back.
+    """Return the entries that were never settled, last first: what is still to be undone.
 
-    The last line may have been cut short by a crash: its act was not done then, or its undo will
-    be done once more. Raise UnsafeError for any other line that is no entry.
+    The last line may have been cut short by a crash: its change was not made then, or its undo
+    will be done once more. Raise UnsafeError for any other line that is not an entry.
     """
     entries = _read(path)
     return [entry for number in sorted(entries, reverse=True) if (entry := entries[number])]
 
 
-def owes(path: Path) -> bool:
-    """Tell whether there is a journal, with promises that were never settled."""
+def has_pending_undo(path: Path) -> bool:
+    """Tell whether there is a journal with entries that were never settled."""
     return path.exists() and bool(open_entries(path))
 
 
 def has_promised(path: Path) -> bool:
-    """Tell whether anything was ever promised in a journal: from then on something may change."""
+    """Tell whether a journal ever had an entry: from then on something may be changed."""
     return path.exists() and path.stat().st_size > 0
 
 
 def is_held(path: Path) -> bool:
-    """Tell whether somebody writes a journal: its run goes on, or is being recovered."""
+    """Tell whether a process writes a journal: its run goes on, or is being recovered."""
     with open_file(path, MAX_LOG) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

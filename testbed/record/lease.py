@@ -1,4 +1,4 @@
-"""What one process holds: a lease that a thread keeps alive until it is given back or lost."""
+"""The lease of one process: a claim that a thread renews until it is released or lost."""
 
 from __future__ import annotations
 
@@ -6,26 +6,20 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING
 
 from testbed.clock import boot_time
 from testbed.commands import typed
 from testbed.errors import BusyError, LabError
+from testbed.record.claim_registry import LOST, ClaimRegistry
 from testbed.record.journal import open_entries
-from testbed.record.lease_rules import LIFE, Claim, Resource
-from testbed.record.locks import LifeSign
+from testbed.record.lease_rules import LEASE_TTL, Claim, Resource
+from testbed.record.locks import LivenessLock
 
-if TYPE_CHECKING:
-    from testbed.record.leases import Leases
+HEARTBEAT = 15.0
+"""Seconds between two renewals."""
 
-BEAT = 15.0
-"""Seconds between two signs of life."""
-
-_LOOK = 0.5
-"""Seconds between two looks whether somebody who took something by force has called."""
-
-LOST = "the lease of this run"
-"""How it begins what is said of a lease that was lost."""
+_POLL_INTERVAL = 0.5
+"""Seconds between two looks whether this holder was notified of a revocation."""
 
 CHANGE_LIMIT = 20.0
 """Seconds that a change of circuits may take at most, which the door to the fabric sees to."""
@@ -33,29 +27,36 @@ CHANGE_LIMIT = 20.0
 BACK_LIMIT = 10.0
 """Seconds that rolling it back may take after that."""
 
-_SURE = LIFE - CHANGE_LIMIT - BACK_LIMIT
-"""Seconds after a sign of life in which a change may begin: it is over while the claim holds."""
+_SAFE_AGE = LEASE_TTL - CHANGE_LIMIT - BACK_LIMIT
+"""Seconds after a renewal in which a change may begin: it ends while the claim is still held."""
 
 
 class Lease:
-    """What one run holds, from `Leases.take` to `release`; a thread keeps it alive meanwhile."""
+    """What one run holds, from `Leases.take` to `release`; a thread renews it meanwhile."""
 
-    def __init__(self, leases: Leases, claim: Claim, sign: LifeSign, began: float) -> None:
-        """Keep a claim alive that was asked for at `began`, a `boot_time`."""
-        self.inherited: frozenset[Resource] = frozenset()
-        """What a dead run still had when this took over from it: nobody else has had that."""
-        self._leases = leases
+    def __init__(
+        self,
+        registry: ClaimRegistry,
+        claim: Claim,
+        liveness: LivenessLock,
+        began: float,
+        inherited: frozenset[Resource] = frozenset(),
+    ) -> None:
+        """Renew a claim that was asked for at `began`, a `boot_time`."""
+        self.inherited = inherited
+        """What a dead run still held when this lease replaced its claim: no other had it since."""
+        self._registry = registry
         self._claim = claim
-        self._sign = sign
+        self._liveness = liveness
         self._lost = ""
         self._renewed = began
-        self._trouble = ""
-        self._heeded = 0
-        """Calls after which the store was asked."""
+        self._renewal_error = ""
+        self._notifications_seen = 0
+        """Notifications that the last renewal has answered."""
         self._lock = Lock()
         self._over = Event()
-        self._tell: Callable[[BusyError], None] = lambda error: None
-        self._thread = Thread(target=self._beat, name="lease", daemon=True)
+        self._on_lost: Callable[[BusyError], None] = lambda error: None
+        self._thread = Thread(target=self._keep_alive, name="lease", daemon=True)
         self._thread.start()
 
     @property
@@ -65,20 +66,20 @@ class Lease:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether something of it is ours no longer."""
+        """Tell whether some of it is no longer leased to this holder."""
         return bool(self._lost)
 
-    def when_lost(self, tell: Callable[[BusyError], None]) -> None:
-        """Have `tell` called, in whichever thread notices, when the lease is lost."""
-        self._tell = tell
+    def when_lost(self, on_lost: Callable[[BusyError], None]) -> None:
+        """Have `on_lost` called, in whichever thread notices, when the lease is lost."""
+        self._on_lost = on_lost
         if self._lost:
-            tell(self._loss())
+            on_lost(self._loss())
 
     def check(self, box: str, parts: Iterable[str]) -> None:
         """Raise BusyError unless these parts of a box are leased, and are so still.
 
-        Asks the store, which answers or gives up within its own limit, only when the last sign of
-        life is long ago, as after a stop of the process, or when somebody took something by force.
+        Asks the store, which answers or fails within its own limit, only when the last renewal is
+        long ago, as after a stop of the process, or after a notification of a revocation.
         """
         mine = {resource.part for resource in self._claim.resources if resource.box == box}
         missing = [] if "" in mine else sorted({*parts} - mine)
@@ -87,12 +88,12 @@ class Lease:
                 f"{Resource(box, missing[0])} is not leased by this run",
                 hint="this is a bug of the plan: it moves what it did not ask for",
             )
-        if self._is_called() or self._age() > _SURE:
+        if self._is_notified() or self._age() > _SAFE_AGE:
             self._renew()
         if self._lost:
             raise self._loss()
-        if (age := self._age()) > _SURE:
-            words = f"{LOST} was not renewed for {age:.0f} s{self._trouble}"
+        if (age := self._age()) > _SAFE_AGE:
+            words = f"{LOST} was not renewed for {age:.0f} s{self._renewal_error}"
             raise BusyError(words, hint=f"see `{typed('who')}`")
 
     def widen(self, more: frozenset[Resource]) -> None:
@@ -103,23 +104,23 @@ class Lease:
             if more <= self._claim.resources:
                 return
             began = boot_time()
-            self._claim = self._leases.widen(self._claim, more)
-            self._renewed, self._trouble = began, ""
+            self._claim = self._registry.widen(self._claim, more)
+            self._renewed, self._renewal_error = began, ""
 
-    def of_others(self) -> frozenset[Resource]:
-        """Return what others hold now, as the store says."""
-        held = [f.claim for f in self._leases.find() if f.standing == "held"]
+    def held_by_others(self) -> frozenset[Resource]:
+        """Return what other claims hold now, as the store says."""
+        held = [f.claim for f in self._registry.find() if f.standing == "held"]
         theirs = [claim.resources for claim in held if claim.token != self._claim.token]
         return frozenset[Resource]().union(*theirs)
 
     def regain(self) -> bool:
-        """Take again what was lost, to give it back in order; tell whether all is ours."""
+        """Claim again what was lost, to give it back in order; tell whether all was granted."""
         with self._lock:
             if not self._lost:
                 return True
             began = boot_time()
             try:
-                self._leases.claim(self._claim)
+                self._registry.claim(self._claim)
             except BusyError:
                 return False
             self._lost, self._renewed = "", began
@@ -130,57 +131,58 @@ class Lease:
         self._over.set()
         self._thread.join()
         try:
-            self._leases.end(self._claim.token)
+            self._registry.end(self._claim.token)
         finally:
-            self._sign.end()
+            self._liveness.release()
 
-    def leave(self) -> None:
-        """Let go as a death would: the next one is told what has to be taken back first."""
+    def abandon(self) -> None:
+        """Leave the claim as a death would: the next holder must recover this run first."""
         self._over.set()
         self._thread.join()
-        self._sign.leave()
+        self._liveness.abandon()
 
     def end(self, journal: Path) -> None:
-        """Give back what was held for a run, or leave it where its journal has open promises."""
+        """Release what was held for a run, or abandon it where its journal has pending undos."""
         if open_entries(journal):
-            self.leave()
+            self.abandon()
         else:
             self.release()
 
-    def _beat(self) -> None:
-        due = boot_time() + BEAT
-        while not self._over.wait(_LOOK):
-            if self._is_called() or boot_time() > due:
-                with suppress(Exception):  # whoever is told of a loss may fail at it, not we
+    def _keep_alive(self) -> None:
+        due = boot_time() + HEARTBEAT
+        while not self._over.wait(_POLL_INTERVAL):
+            if self._is_notified() or boot_time() > due:
+                with suppress(Exception):  # what `on_lost` raises must not end this thread
                     self._renew()
-                due = boot_time() + BEAT
+                due = boot_time() + HEARTBEAT
 
     def _renew(self) -> None:
-        """Give a sign of life, unless the lease is lost, or tell that it is now."""
+        """Renew the claim, unless it is lost already, and report when it is lost now."""
         with self._lock:
             if self._lost:
                 return
             began = boot_time()
             try:
-                calls = self._sign.calls()
-                self._lost = self._leases.renew(self._claim)
-                self._renewed, self._trouble, self._heeded = began, "", calls
+                notifications = self._liveness.notifications()
+                self._lost = self._registry.renew(self._claim)
+                self._renewed, self._renewal_error = began, ""
+                self._notifications_seen = notifications
             except Exception as error:  # whatever is wrong with a store may be over the next time
-                known = isinstance(error, LabError)
-                self._trouble = f": {error}" if known else f": {type(error).__name__}: {error}"
-                if self._age() > LIFE:
-                    self._lost = f"{LOST} could not be renewed{self._trouble}"
+                kind = "" if isinstance(error, LabError) else f"{type(error).__name__}: "
+                self._renewal_error = f": {kind}{error}"
+                if self._age() > LEASE_TTL:
+                    self._lost = f"{LOST} could not be renewed{self._renewal_error}"
         if self._lost:
-            self._tell(self._loss())
+            self._on_lost(self._loss())
 
-    def _is_called(self) -> bool:
+    def _is_notified(self) -> bool:
         try:
-            return self._sign.calls() > self._heeded
+            return self._liveness.notifications() > self._notifications_seen
         except OSError:
-            return True  # who cannot look asks the store
+            return True  # where the file cannot be read, the store is asked
 
     def _age(self) -> float:
-        """Return the seconds since the last sign of life that was taken."""
+        """Return the seconds since the last renewal that succeeded."""
         return boot_time() - self._renewed
 
     def _loss(self) -> BusyError:

@@ -1,11 +1,11 @@
-"""Who may have what: the one state machine of leases.
+"""The state machine of leases: which claim is granted, and when one ends.
 
-Every function goes from the claims that are, a request and a moment to the claims that will be, or
-to a refusal. Nothing here looks at a clock, a file or a process: whether the holder of a claim
-lives is told by the caller as a `Sight`.
+Every function takes the present claims, a request and a time, and returns the next claims or a
+refusal. None reads a clock, a file or a process: whether the holder of a claim runs is passed in
+as a `HolderStatus`.
 
-A claim ends by release, by expiry when nobody can tell whether its holder lives, by the death of
-its holder, or by force. A holder that is seen alive keeps what it has, however late it is.
+A claim ends by release, by expiry where it is unknown whether its holder runs, by the death of its
+holder, or by revocation. A holder that is known to run keeps its claim, however late it renews it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-LIFE = 60.0
-"""Seconds after its last sign of life in which a claim that cannot be looked at is still held."""
+LEASE_TTL = 60.0
+"""Seconds from its last renewal for which a claim is held when its holder cannot be observed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
-    """A box, or a part of one; `box` is where it answers, or what it says that it is.
+    """A box, or a part of one; `box` is its address, or the identity that it reports.
 
-    What is known by several of these is as many resources, which have one name in a claim.
+    A box with several addresses is as many resources, which have one name in a claim.
     """
 
     box: str
@@ -32,19 +32,19 @@ class Resource:
     """What the lab file calls it."""
 
     def overlaps(self, other: Resource) -> bool:
-        """Tell whether two holders could meet here: a whole box holds all its parts."""
+        """Tell whether these have a part in common: a whole box includes all its parts."""
         return self.box == other.box and (self.part in ("", other.part) or not other.part)
 
     @property
-    def of_box(self) -> str:
-        """Return what the lab file calls the box; empty where nobody said."""
+    def box_name(self) -> str:
+        """Return what the lab file calls the box; empty where that is unknown."""
         return self.name.removesuffix(f".{self.part}")
 
     def __str__(self) -> str:
         return self.name or f"{self.box} {self.part}".rstrip()
 
 
-def listed(resources: Iterable[Resource]) -> str:
+def format_resources(resources: Iterable[Resource]) -> str:
     """Return the names of resources, box by box, 2 before 10; ports in a row as `ocs.1-8`."""
     once = {(r.name or r.box, r.part): r for r in sorted(resources, reverse=True)}
     ordered = sorted(once.values(), key=lambda r: (r.box, len(r.part), r.part))
@@ -67,12 +67,12 @@ def _follows(one: Resource, other: Resource) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a claim, in words for people, and where its run is recorded."""
+    """The user and process that hold a claim, and where its run is recorded."""
 
     user: str
     host: str
     pid: int
-    """0 where nobody runs: a claim by hand, which lasts until it expires."""
+    """0 for a claim by hand, which no process keeps alive: it lasts until it expires."""
     run: str = ""
     directory: str = ""
     reason: str = ""
@@ -90,7 +90,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one holder has, and until when without a sign of life."""
+    """The resources of one holder, and when they expire unless they are renewed."""
 
     token: str
     holder: Holder
@@ -98,90 +98,90 @@ class Claim:
     expires: float
 
 
-class Wanted:
-    """Resources by their boxes, so that looking for what overlaps them takes no time."""
+class ResourceIndex:
+    """Resources by their boxes, to find what overlaps them in constant time."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._parts: dict[str, set[str]] = {}
         for resource in resources:
             self._parts.setdefault(resource.box, set()).add(resource.part)
 
-    def within(self, resources: Iterable[Resource]) -> frozenset[Resource]:
+    def overlapping(self, resources: Iterable[Resource]) -> frozenset[Resource]:
         """Return those of some resources that overlap any of these."""
-        return frozenset(filter(self._meets, resources))
+        return frozenset(filter(self._overlaps, resources))
 
-    def meets(self, claim: Claim) -> bool:
+    def overlaps(self, claim: Claim) -> bool:
         """Tell whether a claim has any of these."""
-        return any(map(self._meets, claim.resources))
+        return any(map(self._overlaps, claim.resources))
 
-    def _meets(self, other: Resource) -> bool:
+    def _overlaps(self, other: Resource) -> bool:
         parts = self._parts.get(other.box)
         return parts is not None and (not other.part or other.part in parts or "" in parts)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What can be seen of a claim's holder from here."""
+class HolderStatus:
+    """What this machine can observe of a claim's holder."""
 
     alive: bool | None = None
-    """None where that cannot be told: on another machine, or when nobody runs."""
-    owes: bool = False
-    """Whether its journal holds promises, or may hold them where it cannot be read."""
+    """None where that is unknown: on another machine, or for a claim by hand."""
+    has_pending_undo: bool = False
+    """Whether its journal has entries that are not undone, or cannot be read."""
 
 
 Claims = Mapping[str, Claim]
 """Every claim, by its token; no two of them overlap."""
-Standing = Literal["held", "owing", "over"]
-"""Held; ended with something to be taken back first; ended, so that the next may have it."""
+Standing = Literal["held", "unrecovered", "ended"]
+"""Held; its run died and must be recovered first; ended, so that the next may have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The claims in the way of a request, and how each of them stands."""
+    """The claims that conflict with a request, each with its standing."""
 
     by: tuple[tuple[Claim, Standing], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The claims after a request was granted, and those that had ended and were swept away."""
+    """The claims after a request was granted, and the ended ones that were removed."""
 
     claims: Claims
     ended: tuple[Claim, ...] = ()
 
 
-def standing(claim: Claim, sight: Sight, now: float) -> Standing:
-    """Return how a claim stands."""
-    if sight.alive or (sight.alive is None and now < claim.expires):
+def standing(claim: Claim, status: HolderStatus, now: float) -> Standing:
+    """Return the standing of a claim whose holder has this status."""
+    if status.alive or (status.alive is None and now < claim.expires):
         return "held"
-    return "owing" if sight.owes else "over"
+    return "unrecovered" if status.has_pending_undo else "ended"
 
 
 def acquire(
-    claims: Claims, claim: Claim, sights: Mapping[str, Sight], now: float
+    claims: Claims, claim: Claim, statuses: Mapping[str, HolderStatus], now: float
 ) -> Granted | Refused:
-    """Give a holder all that it claims, or nothing.
+    """Grant a claim as a whole, or refuse it.
 
-    What a claim of the same token had is replaced. Claims that are over are swept away; any other
-    one in the way refuses the request.
+    It replaces a claim of the same token. Claims that have ended are removed; any other one that
+    overlaps refuses the request.
     """
     others = [c for token, c in claims.items() if token != claim.token]
-    standings = {c.token: standing(c, sights[c.token], now) for c in others}
-    over = tuple(c for c in others if standings[c.token] == "over")
-    wanted = Wanted(claim.resources)
-    stay = [c for c in others if standings[c.token] != "over"]
-    if inside := [c for c in stay if wanted.meets(c)]:
-        return Refused(tuple((c, standings[c.token]) for c in inside))
-    left = {c.token: c for c in stay}
-    return Granted(left | {claim.token: claim}, over)
+    standings = {c.token: standing(c, statuses[c.token], now) for c in others}
+    ended = tuple(c for c in others if standings[c.token] == "ended")
+    wanted = ResourceIndex(claim.resources)
+    kept = [c for c in others if standings[c.token] != "ended"]
+    if conflicts := [c for c in kept if wanted.overlaps(c)]:
+        return Refused(tuple((c, standings[c.token]) for c in conflicts))
+    left = {c.token: c for c in kept}
+    return Granted(left | {claim.token: claim}, ended)
 
 
 def renew(
     claims: Claims, token: str, resources: frozenset[Resource], expires: float
 ) -> Claims | None:
-    """Put off a claim's expiry; None when it no longer has all of `resources`.
+    """Set a later expiry of a claim; None when it no longer has all of `resources`.
 
-    One that expired and that nobody has taken since goes on.
+    One that expired is renewed too, unless another claim has taken some of it since.
     """
     claim = claims.get(token)
     if claim is None or not resources <= claim.resources:
@@ -190,20 +190,20 @@ def renew(
 
 
 def release(claims: Claims, *tokens: str) -> Claims:
-    """End claims; harmless where there is none."""
+    """Remove claims; tokens without one are ignored."""
     return {token: claim for token, claim in claims.items() if token not in tokens}
 
 
-def force(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:
-    """Take resources from whoever has them; return what is left, and the claims that were hit.
+def revoke(claims: Claims, unwanted: frozenset[Resource]) -> tuple[Claims, tuple[Claim, ...]]:
+    """Remove resources from every claim; return what is left, and the claims that had some.
 
-    What is taken under one of its names is taken under all that its holder knows.
+    A resource that is removed by one of its addresses is removed by all that its holder knows.
     """
-    sought = Wanted(unwanted)
-    hit = tuple(claim for claim in claims.values() if sought.meets(claim))
+    sought = ResourceIndex(unwanted)
+    hit = tuple(claim for claim in claims.values() if sought.overlaps(claim))
     left = dict(claims)
     for claim in hit:
-        taken = sought.within(claim.resources)
+        taken = sought.overlapping(claim.resources)
         names = {(r.name, r.part) for r in taken if r.name}
         rest = frozenset(r for r in claim.resources - taken if (r.name, r.part) not in names)
         left[claim.token] = replace(claim, resources=rest)

@@ -1,9 +1,9 @@
 """Where claims are kept: a file of this machine, or a PostgreSQL server that controllers share.
 
-Both speak the same few statements. Whoever changes something holds the whole store while he does,
-so the rules in `lease_rules` see one state after the other; and the database itself refuses a
-second owner of a resource. A connection lasts for one transaction: a store that was removed or
-restarted meanwhile is noticed, not outlived.
+Both take the same few statements. A transaction locks the whole store, so the rules in
+`lease_rules` see one state after the other; and the primary key of the database refuses a second
+owner of a resource. A connection lasts for one transaction: so a store that was removed or
+restarted meanwhile is noticed.
 """
 
 from __future__ import annotations
@@ -40,23 +40,16 @@ _TABLES = (
          token TEXT NOT NULL, at TEXT NOT NULL, by_whom TEXT NOT NULL, what TEXT NOT NULL)""",
 )
 _LIMIT = 10
-"""Seconds that a transaction may wait for the others, and may take at all on a server."""
-
-
-class Connection(Protocol):
-    """What both databases' connections have in common here."""
-
-    def execute(self, statement: str, values: tuple[Any, ...] = ..., /) -> Any:
-        """Carry out a statement, whose values are written as `?`."""
+"""Seconds that a transaction may wait for others, and the most that one on a server may take."""
 
 
 class Ledger:
     """The rows, within one transaction."""
 
-    def __init__(self, connection: Connection, now: float) -> None:
+    def __init__(self, connection: sqlite3.Connection | _QmarkConnection, now: float) -> None:
         self._connection = connection
         self.now = now
-        """The store's own time: all who share it reckon expiry with this clock alone."""
+        """The store's own time: the one clock that decides expiry for all who share it."""
 
     def claims(self) -> Claims:
         """Return every claim by its token."""
@@ -73,7 +66,7 @@ class Ledger:
     def write(self, before: Claims, after: Claims) -> None:
         """Bring the rows from one state to another."""
         changed = [t for t in {*before, *after} if before.get(t) != after.get(t)]
-        for token in [t for t in changed if _is_put_off(before.get(t), after.get(t))]:
+        for token in [t for t in changed if _is_renewal(before.get(t), after.get(t))]:
             changed.remove(token)
             statement = "UPDATE testbed_claims SET expires = ? WHERE token = ?"
             self._run(statement, after[token].expires, token)
@@ -92,15 +85,15 @@ class Ledger:
                     *(resource.box, resource.part, resource.name, claim.token),
                 )
 
-    def log_force(self, token: str, by: str, what: str) -> None:
-        """Write down for good that somebody took something from a claim."""
+    def log_revocation(self, token: str, by: str, what: str) -> None:
+        """Record for good who took what from a claim."""
         self._run(
             "INSERT INTO testbed_forced (token, at, by_whom, what) VALUES (?, ?, ?, ?)",
             *(token, utc(), by, what),
         )
 
-    def forced(self, token: str) -> str:
-        """Return who took something from a claim, in words; empty when nobody did."""
+    def revocations(self, token: str) -> str:
+        """Return who took something from a claim, as a sentence; empty when nobody did."""
         statement = "SELECT by_whom, at, what FROM testbed_forced WHERE token = ? ORDER BY at"
         rows = self._connection.execute(statement, (token,)).fetchall()
         return "; ".join(f"{by} took {what} at {at}" for by, at, what in rows)
@@ -113,7 +106,7 @@ class LeaseStore(Protocol):
     """A place where claims are kept."""
 
     def open(self) -> Any:
-        """Enter a transaction that nobody else is in, and get its Ledger; LabError without one."""
+        """Begin a transaction that excludes all others; return its Ledger, or raise LabError."""
 
 
 class FileStore:
@@ -126,9 +119,9 @@ class FileStore:
 
     @contextmanager
     def open(self) -> Iterator[Ledger]:
-        """Enter a transaction that nobody else is in; what raises inside changes nothing."""
+        """Begin a transaction that excludes all others; it is rolled back where its body raises."""
         try:
-            if self._path.is_symlink():  # everybody may put one there
+            if self._path.is_symlink():  # every user may put one there
                 raise OSError("it is a link")
             if not self._path.exists():
                 self._make()
@@ -145,12 +138,12 @@ class FileStore:
             ) from error
 
     def _make(self) -> None:
-        """Make the file aside and put it there whole: many may start in the same moment."""
+        """Write the file aside and link it into place: several processes may start at once."""
         make_shared(SHARED)
         make_shared(self._path.parent, sticky=False)
         draft = self._path.with_name(f".{secrets.token_hex(8)}.sqlite")
         try:
-            # Sticky as well, which `systemd-tmpfiles` takes for: never too old to be kept.
+            # Sticky as well: `systemd-tmpfiles` never removes such a file for its age.
             with os.fdopen(make_shared_file(draft, 0o1666), "wb") as file:
                 file.write(_empty_store())
                 file.flush()
@@ -162,7 +155,7 @@ class FileStore:
 
 
 def _empty_store() -> bytes:
-    """Return a database without claims, made where nobody can put a link in our way."""
+    """Return a database without claims, made where no other user can plant a link."""
     with tempfile.TemporaryDirectory() as private:
         path = Path(private) / "leases.sqlite"
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -188,7 +181,7 @@ class PostgresStore:
 
     @contextmanager
     def open(self) -> Iterator[Ledger]:
-        """Enter a transaction that nobody else is in; what raises inside changes nothing."""
+        """Begin a transaction that excludes all others; it is rolled back where its body raises."""
         try:
             import psycopg
         except ImportError as error:
@@ -196,7 +189,7 @@ class PostgresStore:
                 "leases on a PostgreSQL server need the package psycopg, which is not installed",
                 hint="install it with: pip install 'optical-testbed[postgres]'",
             ) from error
-        # The last is for us: who falls asleep in a transaction must not keep all others out.
+        # The last is for us: a controller that stops in a transaction must not block all others.
         kinds = ("lock", "statement", "idle_in_transaction_session")
         settings = " ".join(f"-c {kind}_timeout={self._limit * 1000:.0f}" for kind in kinds)
         deadline = Deadline.after(self._limit)
@@ -209,13 +202,13 @@ class PostgresStore:
             # Each statement sees what was there when it began: so the first after the wait for
             # the others sees all that they did, whatever the server's own default is.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-            with _hung_up(connection.fileno(), deadline), connection:
+            with _disconnected_at(connection.fileno(), deadline), connection:
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('testbed leases'))")
                 for statement in _TABLES:
                     connection.execute(statement)
                 row = connection.execute("SELECT extract(epoch FROM clock_timestamp())").fetchone()
                 assert row is not None
-                yield Ledger(_Marked(connection), float(row[0]))
+                yield Ledger(_QmarkConnection(connection), float(row[0]))
         except (psycopg.Error, TimeoutError) as error:
             late = f"it did not answer within {self._limit:g} s"
             raise LabError(
@@ -226,15 +219,15 @@ class PostgresStore:
 
 
 @contextmanager
-def _hung_up(line: int, deadline: Deadline) -> Iterator[None]:
-    """Hang a line up at a deadline: libpq waits for ever where a frozen server's kernel answers."""
+def _disconnected_at(line: int, deadline: Deadline) -> Iterator[None]:
+    """Shut a connection down at a deadline: libpq itself waits for ever for a frozen server."""
     with socket.socket(fileno=os.dup(line)) as ours:
 
-        def hang_up() -> None:
+        def disconnect() -> None:
             with suppress(OSError):  # the other end did already
                 ours.shutdown(socket.SHUT_RDWR)
 
-        timer = Timer(deadline.left, hang_up)
+        timer = Timer(deadline.left, disconnect)
         timer.daemon = True
         timer.start()
         try:
@@ -243,8 +236,8 @@ def _hung_up(line: int, deadline: Deadline) -> Iterator[None]:
             timer.cancel()
 
 
-class _Marked:
-    """A psycopg connection that takes `?` for a value, as SQLite does."""
+class _QmarkConnection:
+    """A psycopg connection that takes `?` as a placeholder, as SQLite does."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -253,13 +246,13 @@ class _Marked:
         return self._connection.execute(statement.replace("?", "%s"), values)
 
 
-def _is_put_off(before: Claim | None, after: Claim | None) -> bool:
+def _is_renewal(before: Claim | None, after: Claim | None) -> bool:
     """Tell whether nothing of a claim changed but its expiry."""
     return before is not None and after == replace(before, expires=after.expires if after else 0.0)
 
 
 def _holder(text: str) -> Holder:
-    """Return a holder as the store names it, where everybody may write anything."""
+    """Return a holder from its JSON, in which other users may have written anything."""
     kinds: dict[str, type] = {field.name: str for field in fields(Holder)} | {"pid": int}
     try:
         told = parse_json(text)

@@ -1,4 +1,4 @@
-"""Files on the disk: what makes them outlast a crash, and mends what one cut short."""
+"""Files that outlast a crash: directories synced, and a last line that was cut short repaired."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from testbed.files import open_file, parse_json
 
 MAX_LOG = 1 << 30
-"""Bytes of the longest file of one JSON value a line that is read: days of a run's events."""
+"""The most bytes that are read of a file with one JSON value a line: days of a run's events."""
 
 
 def sync_directory(path: Path) -> None:
-    """Have the names in a directory on the disk, where its file system can do that."""
+    """Write the names in a directory to the disk, where its file system can do that."""
     with suppress(OSError):
         directory = os.open(path, os.O_RDONLY)
         try:
@@ -22,11 +22,11 @@ def sync_directory(path: Path) -> None:
             os.close(directory)
 
 
-def mend(path: Path) -> None:
-    """Bring a file of one JSON value a line, cut short by a crash, to the end of a line.
+def repair_torn_line(path: Path) -> None:
+    """End the last line of a file with one JSON value a line, which a crash may have cut short.
 
-    Then it can be appended to. A last line that lacks only its end gets it; a piece of one is cut
-    off, as nothing was done that it was to tell of.
+    Then it can be appended to. A value that lacks only its end of line gets one; a part of a value
+    is cut off, as what it was to record was not done yet.
     """
     if not path.exists():
         return

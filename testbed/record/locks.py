@@ -1,7 +1,7 @@
-"""Locks of this machine's kernel: on lines that carry one conversation, and as signs of life.
+"""File locks of this machine's kernel: for instruments with one line, and to show who is alive.
 
-The kernel's lock on a file is the truth, and it ends with its holder however that ends, also when
-they see each other's processes under other numbers, as in a twin.
+The kernel releases the lock on a file when its holder ends, however that ends, and also where
+processes see each other under other process numbers, as in a twin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from testbed.clock import utc
@@ -22,7 +21,7 @@ from testbed.errors import BusyError, LabError
 from testbed.files import parse_json
 
 SHARED = Path("/var/tmp/testbed")  # noqa: S108 - shared on purpose, as `/tmp` is
-"""Where all users of this machine meet, and what a reboot leaves as it was."""
+"""The directory for lock files of all users of this machine; it outlasts a reboot."""
 
 
 def make_shared(directory: Path, *, sticky: bool = True) -> None:
@@ -51,7 +50,7 @@ def make_shared_file(path: Path, mode: int = 0o666) -> int:
 
 
 def _open_shared_file(path: Path) -> int:
-    """Open a file that somebody made; OSError for what leads elsewhere, as a link to our files.
+    """Open an existing file; raise OSError for a link, which may lead to our own files.
 
     Not with O_CREAT: in a shared directory Linux refuses that for another user's file.
     """
@@ -62,11 +61,14 @@ def _open_shared_file(path: Path) -> int:
     raise OSError(errno.EINVAL, "it is no regular file")
 
 
-class LifeSign:
-    """Prove from construction to `end`, or to this process's death, that a token's holder lives."""
+class LivenessLock:
+    """Show from construction to `release`, or to this process's death, that a token's holder runs.
+
+    Every byte that is appended to the locked file notifies the holder.
+    """
 
     def __init__(self, token: str) -> None:
-        path = sign_file(token)
+        path = liveness_file(token)
         try:
             make_shared(SHARED)
             make_shared(path.parent)
@@ -78,26 +80,26 @@ class LifeSign:
             ) from error
         self._path = path
 
-    def calls(self) -> int:
-        """Return how often somebody has called."""
+    def notifications(self) -> int:
+        """Return how often the holder was notified."""
         return os.fstat(self._descriptor).st_size
 
-    def end(self) -> None:
-        """Stop giving the sign, and leave no file; safe to call twice."""
+    def release(self) -> None:
+        """Unlock and remove the file; safe to call twice."""
         if self._descriptor >= 0:
             self._path.unlink(missing_ok=True)
-            self.leave()
+            self.abandon()
 
-    def leave(self) -> None:
-        """Stop giving the sign, as a death would."""
+    def abandon(self) -> None:
+        """Unlock the file and leave it, as a death would."""
         os.close(self._descriptor)
         self._descriptor = -1
 
 
-def call(token: str) -> None:
-    """Have the holder of a token, if it is on this machine, look at what it still holds."""
+def notify_holder(token: str) -> None:
+    """Have the holder of a token, if it is on this machine, check what it still holds."""
     try:
-        descriptor = _open_shared_file(sign_file(token))
+        descriptor = _open_shared_file(liveness_file(token))
     except OSError:
         return
     try:
@@ -108,9 +110,9 @@ def call(token: str) -> None:
 
 
 def is_alive(token: str) -> bool | None:
-    """Tell whether the holder of a token lives; None when it gives no sign on this machine."""
+    """Tell whether the holder of a token runs; None without a lock of it on this machine."""
     try:
-        descriptor = _open_shared_file(sign_file(token))
+        descriptor = _open_shared_file(liveness_file(token))
     except OSError:
         return None
     try:
@@ -123,18 +125,18 @@ def is_alive(token: str) -> bool | None:
         os.close(descriptor)
 
 
-def sign_file(token: str) -> Path:
-    """Return the file that a token's holder keeps locked while it lives.
+def liveness_file(token: str) -> Path:
+    """Return the file that a token's holder keeps locked while it runs.
 
-    Not beside the store, where everybody may remove it: who is not seen is not held for long.
+    Not beside the store, where every user may remove it: its claim would then end by expiry.
     """
     return SHARED / "signs" / f"{token}.alive"
 
 
 class InstrumentLock:
-    """Hold an instrument from construction to `release`; raise BusyError when somebody does.
+    """Lock an instrument from construction to `release`; raise BusyError when another run does.
 
-    For lines that carry one conversation at a time. The text in the file says who holds it.
+    For lines that carry one conversation at a time. The text in the file names the holder.
     """
 
     def __init__(self, instrument: str, resource: str, run: str) -> None:
@@ -157,7 +159,7 @@ class InstrumentLock:
             try:
                 descriptor = self._open()
             except FileExistsError:
-                continue  # made by somebody since we found that there was none
+                continue  # another process made it since we found none
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -185,7 +187,7 @@ class InstrumentLock:
             return False
 
     def release(self) -> None:
-        """Give the instrument back and leave no file of ours behind; safe to call twice."""
+        """Unlock the instrument and remove the file, if it is ours; safe to call twice."""
         if self._descriptor >= 0:
             if self._is_current(self._descriptor):
                 with suppress(PermissionError):  # another user made the file: only they may
@@ -196,12 +198,7 @@ class InstrumentLock:
     def __enter__(self) -> InstrumentLock:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

@@ -15,7 +15,7 @@ from testbed.clock import now
 from testbed.errors import LabError, UsageError
 from testbed.events import KINDS, NAMES, Event, Subscriber
 from testbed.files import open_file, read_lines
-from testbed.record.lines import MAX_LOG, mend
+from testbed.record.lines import MAX_LOG, repair_torn_line
 from testbed.secret import masked_data
 
 
@@ -32,14 +32,14 @@ class EventLog:
 
     @classmethod
     def resume(cls, path: Path) -> EventLog:
-        """Go on with the log of a run that is over, as far as it can be read.
+        """Append to the log of a run that has ended, as far as it can be read.
 
-        Its monotonic clock is over too, so later events are timed from the start by the calendar.
+        Its monotonic clock may be gone, so later events are timed by the wall clock from its start.
         To clean up, no record is `required`.
         """
         events: list[Event] = []
         with suppress(UsageError):  # a line that is broken stops no clean-up
-            mend(path)
+            repair_torn_line(path)
             events.extend(read_events(path))
         log = cls.__new__(cls)
         next_number = events[-1].seq + 1 if events else 0

@@ -23,7 +23,7 @@ _LONGEST = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TranscriptRow:
     """One row of a transcript, with the bytes as they were on the line."""
 
     mono: float
@@ -32,22 +32,22 @@ class Said:
     data: bytes
 
 
-def read_transcript(path: Path) -> Iterator[Said]:
+def read_transcript(path: Path) -> Iterator[TranscriptRow]:
     """Yield the rows of a transcript; raise FileError at a line that is none."""
     try:
         for number, line in enumerate(read_lines(path, MAX_LOG, follow=True), 1):
-            yield _said(line, f"{path}:{number}:1")
+            yield _row(line, f"{path}:{number}:1")
     except OSError as error:
         raise FileError(f"{path}:1:1", f"it cannot be read: {error.strerror}") from None
 
 
-def _said(line: bytes, where: str) -> Said:
+def _row(line: bytes, where: str) -> TranscriptRow:
     try:
         row = parse_json(line)
         if not all(isinstance(row[name], str) for name in ("instrument", "direction", "data")):
             raise ValueError("who said what is no text")
         data = row["data"].encode("latin-1")
-        return Said(float(row["mono"]), row["instrument"], row["direction"], data)
+        return TranscriptRow(float(row["mono"]), row["instrument"], row["direction"], data)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise FileError(where, f"no row of a transcript: {error}") from None
 

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.metrics import METRICS, Metric
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
-from testbed.report.short import shortened
+from testbed.report.short_arm_names import shortened
 from testbed.report.wording import by_arm, in_order, interval, message_size, quantity
 from testbed.schema.arm_names import short_keys
 
@@ -54,7 +54,7 @@ class ArmTable:
     """One metric of every arm, in the order of the arms."""
 
     name: str
-    meaning: Meaning
+    meaning: MetricDefinition
     rows: tuple[ArmRow, ...]
 
 

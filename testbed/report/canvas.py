@@ -62,7 +62,7 @@ class Form:
 
     @property
     def is_narrow(self) -> bool:
-        """Tell whether there is no room for words beside what they name."""
+        """Return whether labels do not fit beside what they name."""
         return self.ticks is not None
 
 

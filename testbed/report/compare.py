@@ -16,8 +16,8 @@ from testbed.analysis.summary import FORMAT
 from testbed.analysis.trial import NO_RESULT
 from testbed.errors import UsageError
 from testbed.fabric.card import Card, Difference
-from testbed.report.settings import Setup, differing
-from testbed.report.short import of_arm
+from testbed.report.setting_differences import Setup, differing
+from testbed.report.short_arm_names import of_arm
 from testbed.report.wording import by_arm, in_order, quantity
 from testbed.schema.arm_names import short_names
 

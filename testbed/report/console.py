@@ -8,7 +8,7 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from testbed.printable import as_it_is, printable
+from testbed.printable import printable, unfiltered
 
 
 class CleanConsole(Console):
@@ -19,7 +19,7 @@ class CleanConsole(Console):
 
     def __init__(self, stream: TextIO) -> None:
         # The command's streams clean what is printed to them; of this, only the text needs it.
-        super().__init__(file=as_it_is(stream), markup=False, emoji=False)
+        super().__init__(file=unfiltered(stream), markup=False, emoji=False)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -14,7 +14,7 @@ from testbed.events import Event
 from testbed.report import figures
 from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.canvas import Form
-from testbed.report.paces import Pace, paces
+from testbed.report.step_rates import StepRates, step_rates
 from testbed.report.wording import claim_of, in_order, message_size
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def drawings(summary: Summary, events: Sequence[Event]) -> Iterator[Drawing]:
     names = [arm.arm for arm in arms]
     if recovered := [arm for arm in arms if arm.parts]:
         yield from _recoveries(summary, recovered)
-    found = paces(summary.trials, events)
+    found = step_rates(summary.trials, events)
     if any(len(pace.ends) > 1 for pace in found):
         yield from _rates(found, names)
     if faulty := [trial for trial in summary.trials if trial.marks and trial.marks.at]:
@@ -101,7 +101,7 @@ def _recoveries(summary: Summary, arms: Sequence[Anatomy]) -> Iterator[Drawing]:
     )
 
 
-def _rates(found: Sequence[Pace], arms: Sequence[str]) -> Iterator[Drawing]:
+def _rates(found: Sequence[StepRates], arms: Sequence[str]) -> Iterator[Drawing]:
     headings = ("trial", "arm", "from", "to", "steps_per_second")
     yield Drawing(
         "steps",
@@ -115,7 +115,7 @@ def _rates(found: Sequence[Pace], arms: Sequence[str]) -> Iterator[Drawing]:
         yield Drawing("dips", lambda form: figures.dips(found, arms, form), headings, rows)
 
 
-def _steps(pace: Pace, zero: float) -> Iterator[Row]:
+def _steps(pace: StepRates, zero: float) -> Iterator[Row]:
     for begin, end, rate in zip(pace.ends, pace.ends[1:], pace.rates, strict=False):
         yield pace.trial.number, pace.trial.arm, begin - zero, end - zero, rate
 

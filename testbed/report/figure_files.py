@@ -14,13 +14,13 @@ from testbed.errors import LabError, UsageError
 from testbed.events import Event
 from testbed.report.canvas import WIDE, pdf_file, svg_file
 from testbed.report.drawings import Drawing, drawings
-from testbed.report.short import shortened
+from testbed.report.short_arm_names import shortened
 
 
 def write_figures(summary: Summary, events: Sequence[Event], folder: Path) -> list[Path]:
     """Write every figure of a run into a folder as SVG, PDF and CSV; return the files."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UsageError(f"{folder} is no directory", hint="move it away")
+        raise UsageError(f"{folder} is not a directory", hint="move it away")
     try:
         folder.mkdir(exist_ok=True)
         files = (file for one in drawings(shortened(summary), events) for file in _files(one))

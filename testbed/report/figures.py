@@ -16,7 +16,7 @@ from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import TrialResult
 from testbed.report.anatomy import PARTS, Anatomy
 from testbed.report.canvas import GRID, INK, MUTED, Form, axes, few_ticks, words_below
-from testbed.report.paces import Pace
+from testbed.report.step_rates import StepRates
 from testbed.report.wording import quantity, size, spread
 
 _FAULT, _WELL = "#d9622b", "#1f9d7a"
@@ -62,10 +62,10 @@ def anatomy(arms: Sequence[Anatomy], totals: Mapping[str, Metric], form: Form) -
         return figure
 
 
-def step_rate(paces: Sequence[Pace], form: Form) -> Figure:
+def step_rate(step_rates: Sequence[StepRates], form: Form) -> Figure:
     """Draw the step rate over the whole run, recoveries shaded."""
     with axes(form, 2.3) as (figure, ax):
-        for pace in paces:
+        for pace in step_rates:
             if len(pace.ends) > 1:
                 ax.stairs(pace.rates, pace.ends, color=_ARMS[0], linewidth=0.9, baseline=None)
             zero, back = pace.mark("t0"), pace.mark("t10")
@@ -81,10 +81,10 @@ def step_rate(paces: Sequence[Pace], form: Form) -> Figure:
         return figure
 
 
-def dips(paces: Sequence[Pace], arms: Sequence[str], form: Form) -> Figure:
+def dips(step_rates: Sequence[StepRates], arms: Sequence[str], form: Form) -> Figure:
     """Draw the step rate of every trial around its fault, all faults at zero."""
     with axes(form, 2.6, len(arms)) as (figure, ax):
-        for pace in paces:
+        for pace in step_rates:
             zero, back = pace.mark("t0"), pace.mark("t10")
             if zero is None or len(pace.ends) < 2:
                 continue
@@ -93,7 +93,7 @@ def dips(paces: Sequence[Pace], arms: Sequence[str], form: Form) -> Figure:
             ax.stairs(pace.rates, edges, color=colour, linewidth=0.9, alpha=0.55, baseline=None)
             if back is not None:
                 ax.plot(back - zero, 0, marker="^", color=colour, markersize=5, clip_on=False)
-        longest = max(p.trial.marks.relative().get("t11", 1.0) for p in paces if p.trial.marks)
+        longest = max(p.trial.marks.relative().get("t11", 1.0) for p in step_rates if p.trial.marks)
         ax.axvline(0, color=_FAULT, linewidth=1.2)
         ax.set_xlim(-0.7 * longest, 1.7 * longest)
         ax.set_ylim(bottom=0)

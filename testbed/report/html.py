@@ -21,9 +21,9 @@ from testbed.report.anatomy import Anatomy, anatomies
 from testbed.report.arms import HEADINGS, arm_tables, cells, columns_of, notes
 from testbed.report.canvas import NARROW, WIDE, svg
 from testbed.report.drawings import drawings
-from testbed.report.foundations import HEADINGS as HEADINGS_OF_PROFILES
-from testbed.report.foundations import PROFILES_NOTE, profile_rows, settings_lines
-from testbed.report.short import shortened
+from testbed.report.settings_section import HEADINGS as HEADINGS_OF_PROFILES
+from testbed.report.settings_section import PROFILES_NOTE, profile_rows, settings_lines
+from testbed.report.short_arm_names import shortened
 from testbed.report.trial_section import remark
 from testbed.report.wording import (
     by_arm,

@@ -21,19 +21,19 @@ from rich.text import Text
 from testbed.clock import now
 from testbed.events import Event
 from testbed.report.console import CleanConsole
+from testbed.report.non_blocking_writer import PATIENCE, NonBlockingWriter
 from testbed.report.progress import Line, Progress
 from testbed.report.screen import STYLES, picture
-from testbed.report.teller import PATIENCE, Teller
-from testbed.run.plan import Plan
+from testbed.run.planning.plan import Plan
 
 _PER_SECOND = 4
 """Pictures; one takes about 1.2 ms to draw, in which the interpreter does nothing else."""
 
 _LINES = 5
-"""Lines said last that the picture shows."""
+"""The latest lines that the picture shows."""
 
 _QUIET = 10.0
-"""Seconds without a line after which the plain view says how far the job is."""
+"""Seconds without a line after which the plain view shows the latest step."""
 
 _MOST_EVENTS = 10_000
 """Events that wait to be shown; on a terminal that was stopped, further steps are not kept."""
@@ -43,7 +43,7 @@ class LiveView:
     """A subscriber to the event log that shows, while it is entered, what the run is doing."""
 
     def __init__(self, stream: TextIO, plan: Plan) -> None:
-        self._heard: deque[tuple[float, Event]] = deque()
+        self._queue: deque[tuple[float, Event]] = deque()
         self._progress = Progress(plan)
         self._lines: deque[Line] = deque(maxlen=_LINES)
         self._started = math.inf
@@ -53,9 +53,9 @@ class LiveView:
         )
 
     def __call__(self, event: Event) -> None:
-        """Put an event aside for the thread that shows it."""
-        if len(self._heard) < _MOST_EVENTS or event.kind != "step":
-            self._heard.append((now(), event))
+        """Queue an event for the thread that shows it."""
+        if len(self._queue) < _MOST_EVENTS or event.kind != "step":
+            self._queue.append((now(), event))
 
     def __enter__(self) -> LiveView:
         self._display.start()
@@ -71,19 +71,19 @@ class LiveView:
 
     @property
     def elapsed(self) -> float:
-        """Return the log's seconds at this moment; 0 before its first event was heard."""
+        """Return the log's seconds at this moment; 0 before its first event."""
         return max(0.0, now() - self._started)
 
     def catch_up(self) -> list[Line]:
-        """Take in what was heard since the last time and return what is worth saying of it."""
-        said: list[Line] = []
-        while self._heard:
-            at, event = self._heard.popleft()
+        """Process the queued events and return their lines of progress."""
+        lines: list[Line] = []
+        while self._queue:
+            at, event = self._queue.popleft()
             self._started = min(self._started, at - event.t)
-            said += self._progress.note(event)
-        said.sort(key=lambda line: line.t)
-        self._lines.extend(line for line in said if not line.stays)
-        return said
+            lines += self._progress.note(event)
+        lines.sort(key=lambda line: line.t)
+        self._lines.extend(line for line in lines if not line.stays)
+        return lines
 
     def picture(self, width: int) -> Group:
         """Return the run as it is now.
@@ -99,9 +99,9 @@ class LiveView:
 
 
 class _Screen(Live):
-    """A picture that rich's own thread draws again and again, and that goes when the view is over.
+    """A picture that rich's own thread redraws, and that is removed when the view ends.
 
-    What answers a signal is written above it and stays.
+    Answers to signals are written above it and stay.
     """
 
     def __init__(self, view: LiveView, console: Console) -> None:
@@ -114,7 +114,7 @@ class _Screen(Live):
         )
 
     def refresh(self) -> None:
-        """Write what stays, and draw the picture again."""
+        """Write the lines that stay, and draw the picture again."""
         with self._lock:
             for line in self._view.catch_up():
                 if line.stays:
@@ -123,24 +123,24 @@ class _Screen(Live):
 
 
 class _PlainLines(Thread):
-    """One line for each thing worth saying, written by a thread of its own."""
+    """Lines of progress, written by a thread of its own."""
 
     def __init__(self, view: LiveView, stream: TextIO) -> None:
         super().__init__(name="live-view", daemon=True)
         self._view = view
-        self._teller = Teller(stream)
+        self._writer = NonBlockingWriter(stream)
         self._over = Flag()
         self._last = 0.0
 
     def run(self) -> None:
-        """Write what is worth saying, until the view is over."""
+        """Write lines of progress until the view ends."""
         while not self._over.wait(1 / _PER_SECOND):
             self._write()
         self._write()
-        self._teller.go_on(PATIENCE)
+        self._writer.flush(PATIENCE)
 
     def stop(self) -> None:
-        """Write what is left and end the thread."""
+        """Write the remaining lines and end the thread."""
         self._over.set()
         self.join()
 
@@ -150,13 +150,13 @@ class _PlainLines(Thread):
         elapsed = self._view.elapsed
         if elapsed - self._last > _QUIET and (words := self._view.how_far()):
             self._say(elapsed, words)
-        self._teller.go_on()
+        self._writer.flush()
 
     def _say(self, t: float, text: str) -> None:
-        self._teller.tell(f"{t:8.1f} s  {text}\n")
+        self._writer.write(f"{t:8.1f} s  {text}\n")
         self._last = t
 
 
 def _wants_picture(console: Console) -> bool:
-    """Tell whether somebody looks at a terminal that can draw."""
+    """Return whether the output is a terminal that can draw, outside CI."""
     return console.is_terminal and not console.is_dumb_terminal and not os.environ.get("CI")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from testbed.analysis.summary import Summary
 from testbed.report.arms import HEADINGS, arm_tables, cells, notes
-from testbed.report.short import shortened
+from testbed.report.short_arm_names import shortened
 from testbed.report.wording import check_value
 
 _LEFT = ("metric", "arm", "verdict", "check", "limit", "reason")

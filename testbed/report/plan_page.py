@@ -10,29 +10,25 @@ from typing import TextIO, assert_never
 
 from testbed.analysis.settings import Profile, Settings
 from testbed.fabric.circuits import CrossConnect, Joined
-from testbed.report.foundations import (
+from testbed.report.settings_section import (
     HEADINGS,
     PLANNED_NOTE,
     PLANNED_TITLE,
     profile_rows,
     settings_lines,
 )
-from testbed.run.plan import (
-    FaultPlan,
-    Fences,
-    Light,
-    OpenHosts,
-    OpenInstruments,
-    Plan,
-    ProgramCircuits,
-    Restore,
-    RunTrial,
-    StartJob,
-    VerifyPaths,
-)
+from testbed.run.planning import steps
+from testbed.run.planning.plan import Fences, Plan
 from testbed.units import counted
 
-PlainStep = OpenInstruments | OpenHosts | ProgramCircuits | VerifyPaths | StartJob | Restore
+PlainStep = (
+    steps.OpenInstruments
+    | steps.OpenHosts
+    | steps.ProgramCircuits
+    | steps.VerifyPaths
+    | steps.StartJob
+    | steps.Restore
+)
 """A step that is told in lines; trials are told in one table."""
 
 _INDENT = "    "
@@ -54,10 +50,10 @@ def print_plan(plan: Plan, out: TextIO, width: int) -> None:
     for one in plan.avoided:
         of = "" if one.what == one.host else f" ({one.what})"
         write(f"avoids {one.host}{of}, in quarantine until {one.until}: {one.reason}")
-    steps = [step for step in plan.steps if not isinstance(step, RunTrial) or step.number == 0]
-    for number, step in enumerate(steps, start=1):
+    told = [step for step in plan.steps if not isinstance(step, steps.RunTrial) or step.number == 0]
+    for number, step in enumerate(told, start=1):
         print(file=out)
-        if isinstance(step, RunTrial):
+        if isinstance(step, steps.RunTrial):
             write(f"{number:2}  Run {counted(len(plan.trials), 'trial')}")
             for line in _table(_trials(plan.trials), width - len(_INDENT)):
                 print(f"{_INDENT}{line}".rstrip(), file=out)
@@ -87,28 +83,28 @@ def print_planned(
 
 def _title(step: PlainStep) -> str:
     match step:
-        case OpenInstruments():
+        case steps.OpenInstruments():
             return "Lock, open and identify the instruments"
-        case OpenHosts(hosts):
+        case steps.OpenHosts(hosts):
             count = counted(len(hosts), "host")
             return f"Start agents on {count} and set their fabric ports' addresses"
-        case ProgramCircuits(circuits, adds):
+        case steps.ProgramCircuits(circuits, adds):
             made = {light.cross for light in adds}
             return (
                 f"Make {counted(len(circuits), 'circuit')} of {counted(len(made), 'cross-connect')}"
             )
-        case VerifyPaths(ports):
+        case steps.VerifyPaths(ports):
             count = counted(len(ports), "port")
             return f"Verify that {count} reach each other through the packet switch"
-        case StartJob(name, kind, hosts):
+        case steps.StartJob(name, kind, hosts):
             count = counted(len(hosts), "rank")
             return f"Start job {name}: {kind} on {count}, and probe its links"
-        case Restore():
+        case steps.Restore():
             return "Take everything back, whatever happened"
     assert_never(step)
 
 
-def _lines_of_light(adds: Sequence[Light]) -> Iterator[str]:
+def _lines_of_light(adds: Sequence[steps.Light]) -> Iterator[str]:
     """Yield a line for each cross-connect; one that carries both directions has one line."""
     both = Counter(light.cross for light in adds)
     shown: set[CrossConnect] = set()
@@ -120,20 +116,20 @@ def _lines_of_light(adds: Sequence[Light]) -> Iterator[str]:
 
 def _details(step: PlainStep) -> Iterator[str]:
     match step:
-        case OpenInstruments(switches, power, attenuators, meters):
+        case steps.OpenInstruments(switches, power, attenuators, meters):
             yield _named("switches", switches)
             yield _named("power units", power)
             if attenuators or meters:
                 yield _named("attenuators", attenuators)
                 yield _named("power meters", meters)
-        case OpenHosts(hosts):
+        case steps.OpenHosts(hosts):
             yield _named("hosts", hosts)
-        case ProgramCircuits(circuits, adds):
+        case steps.ProgramCircuits(circuits, adds):
             yield _named("circuits", tuple(map(str, circuits)))
             yield from _lines_of_light(adds)
-        case VerifyPaths(ports):
+        case steps.VerifyPaths(ports):
             yield _named("ports", tuple(map(str, ports)))
-        case StartJob(_, _, hosts, spares, commands, asked):
+        case steps.StartJob(_, _, hosts, spares, commands, asked):
             yield "ranks: " + ", ".join(f"{r} on {host}" for r, host in enumerate(hosts))
             yield _named("spares", spares)
             for host, words in zip(hosts, commands, strict=False):
@@ -141,14 +137,14 @@ def _details(step: PlainStep) -> Iterator[str]:
                     yield f"on {host}: {shlex.join(words)}"
             for number, circuits in enumerate(asked[1:], start=1):
                 yield f"asked for by ranks, {number}: {', '.join(map(str, circuits))}"
-        case Restore(keep):
+        case steps.Restore(keep):
             end = "stay as the last trial leaves them" if keep else "go back to what was found"
             yield f"faults undone, ranks ended, addresses removed; circuits {end}"
         case _:
             assert_never(step)
 
 
-def _trials(trials: Sequence[RunTrial]) -> Iterator[Row]:
+def _trials(trials: Sequence[steps.RunTrial]) -> Iterator[Row]:
     yield "#", "variant", "fault", "of rank", "at step", "held"
     for trial in trials:
         yield str(trial.number), trial.arm, *_fault(trial.fault)
@@ -164,7 +160,7 @@ def _fences(fences: Sequence[Fences]) -> Iterator[Row]:
         yield ", ".join(one.hosts), *(", ".join(m) or "no fence is permitted" for m in means)
 
 
-def _fault(fault: FaultPlan | None) -> tuple[str, str, str, str]:
+def _fault(fault: steps.FaultPlan | None) -> tuple[str, str, str, str]:
     if fault is None:
         return "none", "", "", ""
     held = "until recovered" if fault.hold is None else f"{fault.hold:g} s"

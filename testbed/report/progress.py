@@ -1,4 +1,4 @@
-"""What a run is doing, told from its events so far; knows no screen and no clock of its own."""
+"""The progress of a run as a function of its events so far; no output, no clock of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Literal
 from testbed.errors import EXIT_BUSY
 from testbed.events import Event
 from testbed.report.wording import quantity, size
-from testbed.run.plan import Plan, RunTrial
+from testbed.run.planning.plan import Plan
+from testbed.run.planning.steps import RunTrial
 from testbed.schema.arm_names import short_names
 
 Tone = Literal["plain", "fault", "good", "bad"]
@@ -33,18 +34,18 @@ _RESPONSES: dict[str, tuple[str, Tone]] = {
     "ridden out": ("the job rode the fault out", "good"),
     "not known": ("whether the job rode the fault out is not known: too few steps before", "bad"),
 }
-"""What is said of a trial whose fault no policy repaired."""
+"""The line for a trial whose fault no policy repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something worth saying, in the log's seconds."""
+    """A line of progress, in the log's seconds."""
 
     t: float
     text: str
     tone: Tone = "plain"
     stays: bool = False
-    """Whether it stays on a terminal when the picture goes: what answers a person's signal."""
+    """Whether it stays on a terminal when the picture is removed: an answer to a signal."""
 
 
 class Progress:
@@ -66,7 +67,7 @@ class Progress:
         self.disturbed: list[tuple[float, float | None]] = []
         """From each fault to the first step of all ranks after it."""
         self.marks: dict[str, float] = {}
-        """What the recovery under way, or the last one, has reached."""
+        """The marks that the recovery under way, or the last one, has reached."""
         self._members: set[int] = set()
         self._generation = 0
         self._is_new_job = True
@@ -75,7 +76,7 @@ class Progress:
         self._finished: dict[tuple[int, int], set[int]] = {}
 
     def note(self, event: Event) -> Iterator[Line]:
-        """Take an event and yield what is worth saying about it."""
+        """Update the progress with an event and yield the lines that it is worth."""
         self._follow(event)
         match event.kind:
             case "step":
@@ -87,7 +88,7 @@ class Progress:
                 yield from self._said(event)
 
     def _follow(self, event: Event) -> None:
-        """Bring the state up to date, but for steps."""
+        """Update the state, but for steps."""
         self._reach(event)
         data = event.data
         match event.kind:
@@ -116,7 +117,7 @@ class Progress:
                 self._join(data["generation"], data["rank"])
 
     def _reach(self, event: Event) -> None:
-        """Keep the marks that an event reaches, as far as can be told while it happens."""
+        """Keep the marks that an event reaches, as far as they are known during the run."""
         if "t10" in self.marks:
             return
         if mark := _LAST.get(event.kind):
@@ -217,7 +218,7 @@ class Progress:
 
     @property
     def is_disturbed(self) -> bool:
-        """Tell whether a fault was injected that the job has not come back from."""
+        """Return whether a fault was injected that the job has not come back from."""
         return bool(self.disturbed) and self.disturbed[-1][1] is None
 
     @property
@@ -228,5 +229,5 @@ class Progress:
 
 
 def _answers_signal(event: Event) -> bool:
-    """Tell whether an event says what a signal does to the run."""
+    """Return whether an event is the answer to a signal."""
     return event.kind == "note" and event.subject in signal.Signals.__members__

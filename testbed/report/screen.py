@@ -34,7 +34,7 @@ _BESIDE = 14
 
 
 def picture(progress: Progress, lines: Sequence[Line], elapsed: float, width: int) -> Panel:
-    """Return the picture of a run at `elapsed` seconds, with the lines said last below it."""
+    """Return the picture of a run at `elapsed` seconds, with the latest lines below it."""
     inside = max(8, width - _EDGES)
     rows = [_where(progress), _rate(progress, elapsed, inside)]
     rows += [_circuits(progress), _recovery(progress)]

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.effect import BASELINE
+from testbed.analysis.fault_effect import BASELINE
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.report.wording import quantity, retries

@@ -1,4 +1,4 @@
-"""What every report says in the same words: labels, claims, and values with their units."""
+"""Wording shared by all reports: labels, claims, and values with their units."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.analysis.checks import CheckResult
-from testbed.analysis.meaning import METRICS
-from testbed.analysis.meaning import quantity as quantity
+from testbed.analysis.metric_definitions import METRICS
+from testbed.analysis.metric_definitions import quantity as quantity
 from testbed.units import SHARE, SIZE
 
 LABELS = {

@@ -1,4 +1,4 @@
-"""What joins hosts, made and proved: light, carrier and the identity of both ends."""
+"""Make circuits and verify them: light, carrier and the identity of both ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIGHT_LIMIT = 5.0
 """Seconds that light, carrier and identity may take beyond the switch's own settle time."""
 
 _GRACE = 1.0
-"""Seconds that an agent, which keeps the limit itself, gets to say that it is over."""
+"""Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
 
 _WORTH_ASKING = 0.01
 """Seconds that must be left for a question to be asked once more."""
@@ -26,13 +26,13 @@ _WORTH_ASKING = 0.01
 
 @dataclass(frozen=True, slots=True)
 class LinkVerdict:
-    """What both ends of one circuit found out about each other."""
+    """Whether one end of a circuit has identified the other."""
 
     circuit: Circuit
     good: bool
     detail: str
     is_answered: bool = True
-    """The agent that was to ask has said what came of it."""
+    """The agent that asked has reported an outcome."""
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -43,7 +43,7 @@ class LinkVerdict:
 def verify_links(
     bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
 ) -> list[LinkVerdict]:
-    """Make a change of circuits and ask, from both ends of each, who is at the other end.
+    """Make a change of circuits and have both ends of each identify the other end.
 
     The questions are asked before the change, so that the first light already carries them. One
     that expires while a change takes its time is asked again: the limit counts from its end.
@@ -62,24 +62,24 @@ def verify_links(
     def verdict(
         circuit: Circuit, near: HostPort, far: HostPort, answer: Future[Answer]
     ) -> LinkVerdict:
-        heard = _hear(circuit, near, answer, deadline, log)
-        while not heard.good and heard.is_answered and deadline.left > _WORTH_ASKING:
+        found = _verdict(circuit, near, answer, deadline, log)
+        while not found.good and found.is_answered and deadline.left > _WORTH_ASKING:
             answer = _ask(bench, near, far, deadline.left)
-            heard = _hear(circuit, near, answer, deadline, log)
-        return heard
+            found = _verdict(circuit, near, answer, deadline, log)
+        return found
 
     return [verdict(*one) for one in asked]
 
 
 def verify_paths(bench: Bench, ports: Iterable[HostPort], log: EventLog) -> None:
-    """Have every port on a packet switch ask every other who it is; raise LabError."""
+    """Have every port on a packet switch identify every other; raise LabError."""
     asked = [
         (near, far, _ask(bench, near, far, _LIGHT_LIMIT, direct=True))
         for near, far in permutations(sorted(ports), 2)
     ]
     deadline = Deadline.after(_LIGHT_LIMIT)
     for near, far, answer in asked:
-        verdict = _hear(Circuit.between(near, far), near, answer, deadline, log)
+        verdict = _verdict(Circuit.between(near, far), near, answer, deadline, log)
         if not verdict.good:
             raise LabError(
                 f"{near} does not reach {far} through the packet switch: {verdict.detail}",
@@ -95,7 +95,7 @@ def _ask(
     )
 
 
-def _hear(
+def _verdict(
     circuit: Circuit, near: HostPort, answer: Future[Answer], deadline: Deadline, log: EventLog
 ) -> LinkVerdict:
     try:
@@ -107,7 +107,7 @@ def _hear(
         log.append("link.good", str(circuit), host=near.host, mono=value["mono"])
         return LinkVerdict(circuit, True, "")
     seen = ", ".join(".".join(port) for port in value["seen"])
-    detail = f"{seen} answered" if seen else "nobody answered at its other end"
+    detail = f"{seen} answered" if seen else "no port answered at its other end"
     return LinkVerdict(circuit, False, detail)
 
 
@@ -132,5 +132,5 @@ def make_circuits(
         if not verdict.good:
             raise LabError(
                 f"{verdict.circuit} reads back but {verdict.detail}",
-                hint="check its fibres, and that nobody else moves this switch",
+                hint="check its fibres, and that no other program moves this switch",
             )

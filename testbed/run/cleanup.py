@@ -1,4 +1,4 @@
-"""What must be taken back, done last first, each with its own limit, whatever happens meanwhile."""
+"""The undo steps of a run, done last first, each with its own limit, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from testbed.clock import Deadline
 from testbed.errors import TestbedError, UnsafeError
 from testbed.record.log import EventLog
+from testbed.run.cancellable_wait import CancellableWait
 from testbed.run.inbox import Inbox, Interrupted
-from testbed.run.waiting import Waiting
 
 Action = Callable[[Deadline], None]
 
@@ -23,8 +23,8 @@ _UNDER_WAY = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Promise:
-    """One step, promised."""
+class CleanupStep:
+    """One undo, and the seconds that it may take."""
 
     what: str
     action: Action
@@ -37,29 +37,29 @@ class Cleanup:
     def __init__(self, inbox: Inbox, log: EventLog) -> None:
         self._inbox = inbox
         self._log = log
-        self._entries: list[Promise] = []
+        self._entries: list[CleanupStep] = []
         self._is_hurrying = False
-        self.waiting = Waiting()
-        """What a step waits for before it touches anything: the first signal ends that wait."""
+        self.wait = CancellableWait()
+        """What a step waits for before it changes anything; the first signal cancels it."""
         self.failures: list[str] = []
         """What could not be taken back, in words."""
 
-    def push(self, what: str, action: Action, limit: float) -> Promise:
-        """Promise a step before the act that makes it necessary."""
-        promise = Promise(what, action, limit)
-        self._entries.append(promise)
-        return promise
+    def push(self, what: str, action: Action, limit: float) -> CleanupStep:
+        """Add a step before the act that makes it necessary."""
+        step = CleanupStep(what, action, limit)
+        self._entries.append(step)
+        return step
 
-    def keep(self, promise: Promise) -> None:
+    def run_now(self, step: CleanupStep) -> None:
         """Do one step now instead of at the end; raise UnsafeError when it fails.
 
         A signal meanwhile does not cut it short; Interrupted is raised afterwards.
         """
         with self._inbox.unstoppable():
-            problem = self._recorded(promise)
-        self._entries.remove(promise)
+            problem = self._do_recorded(step)
+        self._entries.remove(step)
         if problem:
-            raise UnsafeError(f"{promise.what} failed: {problem}")
+            raise UnsafeError(f"{step.what} failed: {problem}")
         if self._inbox.signals:
             raise Interrupted(self._inbox.signals[0])
 
@@ -79,12 +79,12 @@ class Cleanup:
         self._heed_signals_from_before()
         while self._entries:
             entry = self._entries.pop()
-            self._recorded(entry)
+            self._do_recorded(entry)
             if len(self._inbox.signals) > 2:
                 self.failures += [f"{entry.what}: not done" for entry in reversed(self._entries)]
                 return
 
-    def _recorded(self, entry: Promise) -> str:
+    def _do_recorded(self, entry: CleanupStep) -> str:
         self._log.append("cleanup.begin", entry.what)
         problem = self._do(entry)
         self._log.append("cleanup.end", entry.what, verified=not problem, problem=problem)
@@ -92,7 +92,7 @@ class Cleanup:
             self.failures.append(f"{entry.what}: {problem}")
         return problem
 
-    def _do(self, entry: Promise) -> str:
+    def _do(self, entry: CleanupStep) -> str:
         """Do one step; return what went wrong, or an empty string."""
         limit = min(entry.limit, _HURRIED) if self._is_hurrying else entry.limit
         deadline = Deadline.after(limit)
@@ -103,7 +103,7 @@ class Cleanup:
             except Interrupted:
                 if len(self._inbox.signals) > 2:
                     return "left in the middle"
-                if self.waiting.give_up():
+                if self.wait.cancel():
                     name = signal.Signals(self._inbox.signals[-1]).name
                     return f"{name} ended the wait for it; nothing of it was touched"
                 if len(self._inbox.signals) == 2:
@@ -119,7 +119,7 @@ class Cleanup:
                 return ""
 
     def _heed_signals_from_before(self) -> None:
-        with suppress(Interrupted):  # nobody was told of it yet: this is where
+        with suppress(Interrupted):  # it was not said yet; it is now
             self._inbox.check()
         if self._inbox.signals:
             self._say_what_signals_do()
@@ -136,7 +136,7 @@ class Cleanup:
         """Return the seconds that the steps to come may take at most."""
         return sum(entry.limit for entry in self._entries)
 
-    def _say_what_signals_do(self, left: float = 0.0, now: Promise | None = None) -> None:
+    def _say_what_signals_do(self, left: float = 0.0, now: CleanupStep | None = None) -> None:
         """Say what is taken back, in how many seconds at most, and how that can be hurried.
 
         `now` is the step under way, which has `left` seconds.

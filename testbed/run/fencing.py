@@ -1,14 +1,14 @@
-"""Keeps a host that has failed from taking part, by the means that a policy chose and no others."""
+"""Fence hosts that have failed, by the means that a policy chose and no others."""
 
 from __future__ import annotations
 
 from testbed.bench.bench import Bench
 from testbed.bench.permission import FENCE
 from testbed.clock import Deadline
-from testbed.control.words import Fence, Fenced, FenceFailed
+from testbed.control.protocol import Fence, Fenced, FenceFailed
 from testbed.errors import TestbedError
 from testbed.record.log import EventLog
-from testbed.run.job import SLOT
+from testbed.run.running_job import SLOT
 
 _LIMIT = 10.0
 _AGENT_LIMIT = 5.0
@@ -16,28 +16,30 @@ _AGENT_LIMIT = 5.0
 
 
 class Fencing:
-    """The fences of one recovery."""
+    """The fenced hosts of one recovery, and how they are fenced."""
 
     def __init__(self, bench: Bench, log: EventLog) -> None:
         self._bench = bench
         self._log = log
         self.hosts: set[str] = set()
-        """Those that are fenced."""
+        """The hosts that are fenced."""
 
-    def put_up(self, fence: Fence) -> Fenced | FenceFailed:
-        """Fence a host; return when it is proved that it can no longer take part."""
+    def apply(self, fence: Fence) -> Fenced | FenceFailed:
+        """Fence a host; return once it is verified that it can no longer take part."""
         try:
-            said = self._put_up(fence, Deadline.after(_LIMIT))
+            evidence = self._apply(fence, Deadline.after(_LIMIT))
         except TestbedError as error:
             reason = f"{fence.means}: {error}"
             self._log.append("note", fence.host, text=f"it is not fenced by {reason}")
             return FenceFailed(fence.host, reason)
         self.hosts.add(fence.host)
-        self._log.append("recovery.fenced", fence.host, rank=fence.rank, by=fence.means, means=said)
+        self._log.append(
+            "recovery.fenced", fence.host, rank=fence.rank, by=fence.means, means=evidence
+        )
         return Fenced()
 
-    def _put_up(self, fence: Fence, deadline: Deadline) -> str:
-        """Do what the means say; return in words what proves it."""
+    def _apply(self, fence: Fence, deadline: Deadline) -> str:
+        """Fence a host by these means; return the evidence in words."""
         host, power = fence.host, self._bench.power
         match fence.means:
             case "none":
@@ -54,7 +56,7 @@ class Fencing:
                 return self._end_processes(host, deadline)
 
     def _isolate(self, host: str, deadline: Deadline) -> None:
-        """Take a host's circuits down; its agent, which ends its rank, ends with its line."""
+        """Take a host's circuits down; its agent ends its rank, and itself, with its connection."""
         self._bench.guard.fence(host, "network")
         fabric = self._bench.fabric
         left = frozenset(c for c in fabric.circuits if host not in {end.host for end in c.ends})

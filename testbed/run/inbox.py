@@ -16,17 +16,17 @@ from threading import TIMEOUT_MAX, Lock
 from typing import Any, TypeVar
 
 from testbed.clock import Deadline
-from testbed.control.words import Observation
+from testbed.control.protocol import Observation
 from testbed.errors import LabError, TestbedError
 
 _T = TypeVar("_T")
 _WORKERS = 16
 GRACE = 1.0
-"""Seconds that a worker gets to say that its deadline has passed."""
+"""Seconds that a worker gets to report that its deadline has passed."""
 
 
 class Interrupted(TestbedError):
-    """A person or the system asked the run to end; `number` is the signal."""
+    """A signal, `number`, asked the run to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -36,7 +36,7 @@ class Interrupted(TestbedError):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an agent said on its own account, and when it arrived here."""
+    """A report that an agent sent by itself, and when it arrived here."""
 
     host: str
     message: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.handler: Handler = lambda item: None
-        """Hears every item, in the run's own thread, while it waits."""
+        """Takes every item, in the run's own thread, while it waits."""
         self.signals: list[int] = []
         """The signals that have come."""
         self._raised = 0
@@ -68,7 +68,7 @@ class Inbox:
         self._put(Report(host, message, received))
 
     def observe(self, observation: Observation) -> None:
-        """Take what came of a command; any thread."""
+        """Take the outcome of a command; any thread."""
         self._put(observation)
 
     def interrupt(self, number: int) -> None:
@@ -80,6 +80,22 @@ class Inbox:
         """Let the wait under way, or the next one, end with a problem."""
         self._stop = problem
         self._put(None)
+
+    @contextmanager
+    def handled_by(self, handler: Handler) -> Iterator[None]:
+        """Have another handler take every item for as long as this lasts."""
+        before, self.handler = self.handler, handler
+        try:
+            yield
+        finally:
+            self.handler = before
+
+    def in_worker(self, what: str, action: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+        """Do something that blocks in a worker, handling items meanwhile; return its result.
+
+        A signal ends the wait at once, whatever the worker does. Errors are those of `result`.
+        """
+        return self.result(self.submit(lambda: action(deadline)), deadline, what)
 
     def submit(self, action: Callable[[], _T]) -> Future[_T]:
         """Do something that blocks in a worker thread; its end wakes the wait under way.
@@ -118,7 +134,7 @@ class Inbox:
         return (lambda deadline: not wait(busy, deadline.left).not_done) if busy else None
 
     def check(self) -> None:
-        """Raise Interrupted for a signal, or what `stop` was told, that was not raised yet."""
+        """Raise Interrupted for a signal, or what `stop` was given, that was not raised yet."""
         if self._raised < len(self.signals):
             self._raised += 1
             raise Interrupted(self.signals[self._raised - 1])
@@ -128,7 +144,7 @@ class Inbox:
 
     @contextmanager
     def unstoppable(self) -> Iterator[None]:
-        """Let what `stop` was told wait until this is over; signals are heard all the same."""
+        """Postpone what `stop` was given until this is over; signals still end waits."""
         self._is_stoppable = False
         try:
             yield
@@ -138,7 +154,7 @@ class Inbox:
     def wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
         """Handle items until a condition holds; tell whether it does.
 
-        Raise Interrupted when a signal comes first, or what `stop` was told. However many items
+        Raise Interrupted when a signal comes first, or what `stop` was given. However many items
         there are, neither the deadline nor a signal waits for them.
         """
         while not until():
@@ -154,7 +170,7 @@ class Inbox:
         return True
 
     def _put(self, item: Report | Observation | None) -> None:
-        """Add an item and wake whoever waits; may interrupt itself, as a signal's handler does."""
+        """Add an item and wake the waiting thread; may interrupt itself, in a signal's handler."""
         self._items.put(item)
         with suppress(RuntimeError):  # it is awake already
             self._asleep.release()
@@ -174,8 +190,8 @@ class Inbox:
     def result(self, future: Future[_T], deadline: Deadline, what: str) -> _T:
         """Return a worker's result, handling items meanwhile.
 
-        The worker keeps the deadline itself; it gets a second more to say so. Raise its error, or
-        LabError when it says nothing at all.
+        The worker keeps the deadline itself; it gets a second more to report that. Raise its error,
+        or LabError when it does not end at all.
         """
         if not self.wait(future.done, deadline.later(GRACE)):
             raise LabError(f"{what} did not end in time", hint="see events.jsonl for what it did")

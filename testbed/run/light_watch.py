@@ -1,13 +1,15 @@
-"""Looks at the light of receivers with a limit for as long as a run has them lit.
+"""Watch the light at receivers with a limit for as long as a run has circuits.
 
-A plan passes by what is known when it is made. A source may come on later, or grow stronger: it is
-looked at again and again, and what is too much for a receiver is taken away and ends the run.
+A plan is checked with the light that is known when it is made. A source may be switched on later,
+or grow stronger: it is measured again and again, and a circuit with too much light is taken down
+and ends the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Event, Thread
 
 from testbed.bench.fabric import Fabric
@@ -21,27 +23,24 @@ _LOOK_LIMIT = 0.5
 _DARKEN_LIMIT = 10.0
 
 
+@dataclass(eq=False)
 class LightWatch:
     """A watch over a fabric, from now until `end`; none where no receiver has a limit.
 
-    `stop` hears why the run must end.
+    `stop` is called with the reason for which the run must end.
     """
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        log: EventLog,
-        stop: Callable[[TestbedError], None],
-        each: float = EACH,
-    ) -> None:
-        self._fabric = fabric
-        self._log = log
-        self._stop = stop
-        self._each = each
+    fabric: Fabric
+    log: EventLog
+    stop: Callable[[TestbedError], None]
+    each: float = EACH
+    _is_blind: bool = False
+    _thread: Thread | None = None
+
+    def __post_init__(self) -> None:
+        """Begin to look, where there is a limit."""
         self._over = Event()
-        self._is_blind = False
-        self._thread: Thread | None = None
-        if fabric.has_limited:
+        if self.fabric.has_limited:
             self._thread = Thread(target=self._watch, name="light", daemon=True)
             self._thread.start()
 
@@ -59,31 +58,31 @@ class LightWatch:
                 self._is_blind = False
             except TestbedError as problem:
                 self._note(problem)
-            self._over.wait(self._each)
+            self._over.wait(self.each)
 
     def _note(self, problem: TestbedError) -> None:
         """Say that nothing could be measured, once until it can be again."""
         if not self._is_blind:
             text = f"the light of receivers with a limit cannot be measured: {problem}"
-            with suppress(TestbedError):  # a full disk is told by whoever must keep a record
-                self._log.append("note", "light", text=text)
+            with suppress(TestbedError):  # a full disk is reported by what must keep a record
+                self.log.append("note", "light", text=text)
         self._is_blind = True
 
     def _look(self) -> bool:
         """Look once; tell whether there was too much light, which ends the run."""
-        found = self._fabric.overloads(Deadline.after(_LOOK_LIMIT))
+        found = self.fabric.overloads(Deadline.after(_LOOK_LIMIT))
         if not found:
             return False
         taken = "its circuit was taken down"
         try:
-            found = self._fabric.darken_overloads(Deadline.after(_DARKEN_LIMIT))
+            found = self.fabric.darken_overloads(Deadline.after(_DARKEN_LIMIT))
         except TestbedError as error:
             taken = f"its circuit could not be taken down: {error}"
         if not found:  # the circuit had gone already
             return False
-        self._stop(LabError(f"{'; '.join(found.values())}; {taken}", hint=_SETTLES))
+        self.stop(LabError(f"{'; '.join(found.values())}; {taken}", hint=_SETTLES))
         for cross, text in found.items():
-            self._log.append("light.excess", str(cross), text=text)
+            self.log.append("light.excess", str(cross), text=text)
         return True
 
 

@@ -1,4 +1,4 @@
-"""What the ordinary programs of a job are given, have said, and came to."""
+"""The ordinary programs that a job's ranks run: their arguments, output and exit codes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.errors import LabError
-from testbed.jobs.words import ProgramJob, Reading, Said
+from testbed.jobs.contracts import ProgramJob, ProgramOutput, Reading
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox
 from testbed.schema import Host
-from testbed.schema.check import shown
 from testbed.schema.hosts import FabricKind
+from testbed.schema.validation import shown
 from testbed.secret import redacted
 
 _STREAMS = ("stdout", "stderr", "report")
-_LAST_WORDS = 200
+_LAST_ERROR = 200
 _READ_LIMIT = 60.0
 
 
 @dataclass(slots=True)
 class _Program:
-    """What one rank's program has said so far, and its exit code once it has ended."""
+    """One rank's program: its output so far, and its exit code once it has ended."""
 
     name: str
     said: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in _STREAMS})
@@ -35,10 +35,10 @@ class _Program:
         return "".join(self.said[stream])
 
     @property
-    def last_words(self) -> str:
+    def last_error(self) -> str:
         """Return the last line that it wrote to standard error."""
         lines = [line for line in self.text("stderr").splitlines() if line.strip()]
-        return f": {lines[-1].strip()[:_LAST_WORDS]}" if lines else ""
+        return f": {lines[-1].strip()[:_LAST_ERROR]}" if lines else ""
 
 
 class Programs:
@@ -79,8 +79,8 @@ class Programs:
             }
         return found
 
-    def hear(self, rank: int, said: Mapping[str, Any]) -> None:
-        """Take in what a rank says of its program; output is masked before anything keeps it."""
+    def handle(self, rank: int, said: Mapping[str, Any]) -> None:
+        """Take a rank's report of its program; output is masked before anything keeps it."""
         host, program = self._hosts[rank], self._programs[rank]
         match said["event"]:
             case "output":
@@ -95,25 +95,25 @@ class Programs:
                 self.failure = self.failure or self._end(host, program, said)
 
     def _end(self, host: str, program: _Program, said: Mapping[str, Any]) -> str:
-        """Keep what a program came to; return why it has failed, if it has."""
+        """Keep the outcome of a program; return why it has failed, if it has."""
         if report := redacted(program.text("report")):
             program.said["report"] = [report]
             self._bench.keep_output(host, "program.report", report + "\n")
         if "failed" in said:
             return f"{program.name} on {host} could not be started: {said['failed']}"
         if "code" not in said:
-            return f"{program.name} on {host} was lost: its keeper was ended by somebody"
+            return f"{program.name} on {host} was lost: its keeper process was killed"
         program.code = said["code"]
         if said["left"]:
             return f"{said['left']} processes of {program.name} on {host} survived SIGKILL"
         verdict = self._job.verdict(said["code"])
-        return f"{program.name} on {host} failed: {verdict}{program.last_words}" if verdict else ""
+        return f"{program.name} on {host} failed: {verdict}{program.last_error}" if verdict else ""
 
     def measure(self, inbox: Inbox, log: EventLog, deadline: Deadline) -> str:
-        """Write down what was measured; return why what was said cannot be read, if it cannot."""
-        future = inbox.submit(lambda: list(self.readings()))
+        """Record what was measured; return why the output cannot be read, if it cannot."""
+        limit = deadline.later(_READ_LIMIT)
         try:
-            found = inbox.result(future, deadline.later(_READ_LIMIT), "reading the output")
+            found = inbox.in_worker("reading the output", lambda _: list(self.readings()), limit)
         except LabError as error:
             return str(error)
         for one in found:
@@ -124,7 +124,7 @@ class Programs:
     def readings(self) -> Iterator[Reading]:
         """Yield what was measured; raise LabError when what was said cannot be read."""
         said = [
-            Said(self._hosts[rank], program.text("stdout"), program.text("report"))
+            ProgramOutput(self._hosts[rank], program.text("stdout"), program.text("report"))
             for rank, program in self._programs.items()
             if program.said["stdout"] or program.code is not None
         ]

@@ -1,31 +1,25 @@
-"""The receivers of a twin that too much light has destroyed: asked of the twin, never judged here.
+"""The receivers of a twin that too much light has destroyed, as the twin reports them.
 
-The twin knows what arrives at every receiver, whatever switches and plans say of it.
+The twin computes what arrives at every receiver, independently of switches and plans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from testbed.errors import LabError
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
+from testbed.run.twin_control import ReceiverReport
 from testbed.schema import Lab
-
-
-class ReceiverReport(Protocol):
-    """What a twin answers about its receivers."""
-
-    def destroyed(self) -> list[Mapping[str, Any]]:
-        """Return those that were destroyed: `port`, `dbm`, and `at`, a monotonic instant."""
 
 
 class Receivers:
     """The receivers of a lab as its twin has them; it is asked where one has a limit only."""
 
     def __init__(self, lab: Lab, twin: ReceiverReport | None, log: EventLog) -> None:
-        """Take the lab and its twin; None on hardware, of which nobody knows it."""
+        """Take the lab and its twin; None on hardware, which does not report it."""
         self._bears = {
             str(HostPort(name, key)): port.max_dbm
             for name, host in lab.hosts.items()

@@ -4,12 +4,12 @@
 
 Every error says `file:line:column`, what was found there, what was expected, and the nearest known
 name. Data is data: nothing in a file is ever executed, and nothing here opens an instrument. The
-only room that imports pydantic and PyYAML.
+only package that imports pydantic and PyYAML.
 """
 
-from testbed.schema.check import SchemaError
 from testbed.schema.circuits import CircuitList
 from testbed.schema.condition import Condition, Statistic
+from testbed.schema.exclusions import avoided, check_quarantine
 from testbed.schema.experiment import (
     MAX_TRIALS,
     Arm,
@@ -33,11 +33,12 @@ from testbed.schema.load import (
     load_lab,
     split_overrides,
 )
-from testbed.schema.quarantine import Quarantine, avoided, check_quarantine
-from testbed.schema.sides import has_one_side, inputs_of
+from testbed.schema.quarantine import Quarantine
 from testbed.schema.source import Source
-from testbed.schema.text import Outlet
+from testbed.schema.switch_ports import has_one_side, inputs_of
+from testbed.schema.text_types import Outlet
 from testbed.schema.twin import TUNABLE, TwinSettings
+from testbed.schema.validation import SchemaError
 
 __all__ = [
     "MAX_TRIALS",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Interface, IPv4Network
 
-from testbed.schema.check import Problem
 from testbed.schema.source import Source, Steps
+from testbed.schema.validation import Problem
 
 Addressed = tuple[Steps, IPv4Interface]
 """The address of a port, and where the file says it."""

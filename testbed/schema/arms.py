@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Any
 
-from testbed.schema.check import MAX_PROBLEMS, Problem, schema_error
 from testbed.schema.override import Override
 from testbed.schema.source import Source
-from testbed.schema.text import spelling
+from testbed.schema.text_types import spelling
+from testbed.schema.validation import MAX_PROBLEMS, Problem, schema_error
 
 ONLY = "only"
 """The arm of an experiment that compares nothing."""
@@ -35,7 +35,7 @@ what may be broken in it is not for an experiment to say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ArmDraft:
     """An arm before its experiment is checked."""
 
     name: str
@@ -45,7 +45,7 @@ class Draft:
 
 def drafts(
     source: Source, variants: Mapping[str, Mapping[str, Any]], matrix: Mapping[str, tuple[Any, ...]]
-) -> list[Draft]:
+) -> list[ArmDraft]:
     """Return the arms in the order of the file, none when it compares nothing; raise FileError."""
     if not variants and not matrix:
         return []
@@ -127,12 +127,12 @@ def _points(
         yield ",".join(f"{one.key}={_text(one.value)}" for one in point), point
 
 
-def _draft(common: Source, name: str, overrides: tuple[Override, ...]) -> Draft:
+def _draft(common: Source, name: str, overrides: tuple[Override, ...]) -> ArmDraft:
     lab = tuple(one for one in overrides if one.key.startswith("lab."))
     for override in overrides:
         if not override.key.startswith("lab."):
             common = override.applied(common)
-    return Draft(name, common, lab)
+    return ArmDraft(name, common, lab)
 
 
 def _text(value: Any) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from testbed.schema.check import Document
-from testbed.schema.text import Text
+from testbed.schema.text_types import Text
+from testbed.schema.validation import Document
 
 
 def _ends(text: str) -> tuple[str, str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import Field
 from pydantic_core import core_schema
 
-from testbed.schema.check import Checked, shown
-from testbed.schema.text import Text
+from testbed.schema.text_types import Text
+from testbed.schema.validation import StrictModel, shown
 from testbed.units import DIMENSIONS, Dimension
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def _amount(text: str) -> tuple[float, Dimension | None]:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{text!r} is no number and no quantity; write '1 s', '95 %' or '20'")
+        raise ValueError(
+            f"{text!r} is neither a number nor a quantity; write '1 s', '95 %' or '20'"
+        )
     return value, None
 
 
@@ -99,7 +101,7 @@ class Amount:
 Compared = Annotated[Condition, Text(Condition.parse, r"^(<=|>=|==|<|>)")]
 
 
-class Statistics(Checked):
+class Statistics(StrictModel):
     """The conditions on one metric of one arm: which of its statistics must satisfy what."""
 
     every: Compared | None = None

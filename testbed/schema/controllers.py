@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from testbed.plugins import kind
 from testbed.resource import Place, place
-from testbed.schema.check import Problem
 from testbed.schema.instruments import Instrument
 from testbed.schema.source import Steps
+from testbed.schema.validation import Problem
 
 
 def element_of(instrument: Instrument) -> str:

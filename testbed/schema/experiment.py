@@ -12,16 +12,16 @@ from pydantic import Field, PrivateAttr
 from testbed.errors import FileError
 from testbed.plugins import nearest
 from testbed.schema.arm_names import arms_by_name
-from testbed.schema.arms import ONLY, ArmKey, Draft, drafts
-from testbed.schema.changes import check_changes
-from testbed.schema.check import Checked, Document, Problem, SchemaError, schema_error
+from testbed.schema.arms import ONLY, ArmDraft, ArmKey, drafts
 from testbed.schema.condition import Condition, Statistic, Statistics
-from testbed.schema.kinds import Described, OfKind
 from testbed.schema.lab import Lab
+from testbed.schema.lab_overrides import check_changes
 from testbed.schema.override import Override
+from testbed.schema.plugin_entries import PluginEntry, PluginField
 from testbed.schema.source import Source
-from testbed.schema.text import Name, Sentence, Text, spelling
+from testbed.schema.text_types import Name, Sentence, Text, spelling
 from testbed.schema.twin import check_lasting
+from testbed.schema.validation import Document, Problem, SchemaError, StrictModel, schema_error
 from testbed.units import TIME, Seconds, Share
 
 
@@ -43,7 +43,7 @@ class Target:
             return cls("rank", rank=int(match[1]))
         match = re.fullmatch(r"([\w-]+)(?:\.([\w-]+))?", text, re.ASCII)
         if match is None:
-            raise ValueError(f"{text!r} is no target; write 'random', 'rank 2', 'h0' or 'h0.p1'")
+            raise ValueError(f"{text!r} is not a target; write 'random', 'rank 2', 'h0' or 'h0.p1'")
         host, port = match.groups()
         return cls("port", host=host, port=port) if port else cls("host", host=host)
 
@@ -52,14 +52,14 @@ class Target:
         return words.get(self.kind, f"{self.host}.{self.port}")
 
 
-class At(Checked):
+class At(StrictModel):
     """The moment of a fault, in the job's own terms."""
 
     step: Annotated[int, Field(ge=1)]
     """The step during which it fires."""
 
 
-class Job(Described):
+class Job(PluginEntry):
     """What runs on the hosts."""
 
     kind: str
@@ -67,7 +67,7 @@ class Job(Described):
     """Hosts of the lab in the order of their ranks, spares last; without it the planner chooses."""
 
 
-class Fault(Described):
+class Fault(PluginEntry):
     """What is broken on purpose."""
 
     kind: str
@@ -79,7 +79,7 @@ class Fault(Described):
     """How long it lasts; without it, until the end of the trial."""
 
 
-class Policy(Described):
+class Policy(PluginEntry):
     """What reacts to a failure."""
 
     kind: str
@@ -89,7 +89,7 @@ MAX_TRIALS = 10_000
 """Trials of one run, of all its arms together: those of a month."""
 
 
-class Needs(Checked):
+class Needs(StrictModel):
     """What the experiment asks of a lab."""
 
     hosts: Annotated[int, Field(ge=0)]
@@ -100,7 +100,7 @@ class Needs(Checked):
 Metric = Annotated[str, spelling(r"(.+\.)?[a-z][a-z0-9_]*", "a metric, as 'arm.recovery_time'")]
 
 
-class Limits(Checked):
+class Limits(StrictModel):
     """When to stop waiting."""
 
     trial: Annotated[Seconds, Field(gt=0)] = 60.0
@@ -148,9 +148,9 @@ class Experiment(Document):
     lab: Name | None = None
     """The lab to use when none is named on the command line."""
     needs: Needs
-    jobs: Annotated[Mapping[Name, Annotated[Job, OfKind("jobs")]], Field(min_length=1)]
-    faults: tuple[Annotated[Fault, OfKind("faults")], ...] = ()
-    policy: Annotated[Policy, OfKind("policies")] | None = None
+    jobs: Annotated[Mapping[Name, Annotated[Job, PluginField("jobs")]], Field(min_length=1)]
+    faults: tuple[Annotated[Fault, PluginField("faults")], ...] = ()
+    policy: Annotated[Policy, PluginField("policies")] | None = None
     variants: Mapping[Name, Mapping[ArmKey, Any]] = {}
     """By name, the fields that each variant sets, by dotted key."""
     matrix: Mapping[ArmKey, Annotated[tuple[Any, ...], Field(min_length=1)]] = {}
@@ -219,7 +219,9 @@ class Experiment(Document):
                 yield Problem(("faults", index), "it names no job, and there are several", hint)
             elif fault.job and fault.job not in self.jobs:
                 hint = nearest(fault.job, list(self.jobs))
-                yield Problem(("faults", index, "job"), f"{fault.job!r} is no job here", hint)
+                yield Problem(
+                    ("faults", index, "job"), f"{fault.job!r} is not a job of this experiment", hint
+                )
 
     def _check_problems(self) -> Iterator[Problem]:
         arms, names = [arm.name for arm in self.arms()], self.arm_names()
@@ -232,16 +234,23 @@ class Experiment(Document):
                 hint = f"write '{arms[0]}.{metric}'"
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
             if arm not in names:
-                yield Problem(("checks", key), f"{arm!r} is no arm here", nearest(arm, arms), True)
+                yield Problem(
+                    ("checks", key),
+                    f"{arm!r} is not an arm of this experiment",
+                    nearest(arm, arms),
+                    True,
+                )
             other = (statistics.same_as or "").rpartition(".")[0]
             if other not in names:
                 hint = nearest(other, arms)
-                yield Problem(("checks", key, "same_as"), f"{other!r} is no arm here", hint)
+                yield Problem(
+                    ("checks", key, "same_as"), f"{other!r} is not an arm of this experiment", hint
+                )
             if not statistics.conditions() and not other:
                 yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
 
 
-def _checked(drafted: list[Draft]) -> tuple[Arm, ...]:
+def _checked(drafted: list[ArmDraft]) -> tuple[Arm, ...]:
     check_lasting(draft.lab for draft in drafted)
     arms = []
     errors: dict[str, FileError] = {}

@@ -8,9 +8,7 @@ from typing import Literal, Self
 from pydantic import field_validator, model_validator
 
 from testbed.fabric.circuits import Fibres
-from testbed.schema.check import Checked, Problem, Problems
-from testbed.schema.permission import Fence
-from testbed.schema.text import (
+from testbed.schema.text_types import (
     Address,
     EnvName,
     EnvValue,
@@ -21,6 +19,7 @@ from testbed.schema.text import (
     RdmaDevice,
     SshTarget,
 )
+from testbed.schema.validation import Problem, Problems, StrictModel
 from testbed.secret import Secret, says_secret
 from testbed.units import PowerLevel
 
@@ -29,8 +28,12 @@ _SSH_PORT = "22"
 FabricKind = Literal["circuit", "packet"]
 """What joins hosts: circuits that switches make, or a packet switch that needs none."""
 
+Fence = Literal["power", "network", "process"]
+"""How a host that has failed is kept from taking part: its outlet is turned off, its circuits are
+taken down, or the processes of its rank are ended."""
 
-class Port(Checked):
+
+class Port(StrictModel):
     """A fabric port of a host: an interface, and its fibres or its place on a packet switch."""
 
     interface: Interface
@@ -72,7 +75,7 @@ class Port(Checked):
         return None if self.bidi is None else Fibres(self.bidi, self.bidi)
 
 
-class Host(Checked):
+class Host(StrictModel):
     """A GPU host: how it is reached, powered and connected."""
 
     ssh: SshTarget

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from testbed.schema.check import Checked
-from testbed.schema.kinds import Described
-from testbed.schema.text import Channel, LitPort, PortNumbers, Resource
+from testbed.schema.plugin_entries import PluginEntry
+from testbed.schema.text_types import Channel, LitPort, PortNumbers, Resource
+from testbed.schema.validation import StrictModel
 
 
-class Switch(Described):
+class Switch(PluginEntry):
     """An optical circuit switch and the driver that speaks to it."""
 
     driver: str
@@ -35,7 +35,7 @@ class Switch(Described):
         return self.ports - self.protected
 
 
-class PowerUnit(Described):
+class PowerUnit(PluginEntry):
     """A switched power unit and the driver that speaks to it."""
 
     driver: str
@@ -45,7 +45,7 @@ class PowerUnit(Described):
     """The serial number that must answer."""
 
 
-class Attenuator(Described):
+class Attenuator(PluginEntry):
     """A variable optical attenuator and the driver that speaks to it."""
 
     driver: str
@@ -57,7 +57,7 @@ class Attenuator(Described):
     """The serial number that must answer."""
 
 
-class PowerMeter(Described):
+class PowerMeter(PluginEntry):
     """An optical power meter and the driver that speaks to it."""
 
     driver: str
@@ -69,7 +69,7 @@ class PowerMeter(Described):
     """The serial number that must answer."""
 
 
-class PacketSwitch(Checked):
+class PacketSwitch(StrictModel):
     """An electrical packet switch, which nobody commands: all its ports reach each other."""
 
     ports: Annotated[frozenset[int], PortNumbers()]

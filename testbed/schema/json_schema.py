@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import DataclassSchema, DictSchema, ModelSchema, WithDefaultSchema
 
-from testbed.schema.check import Document
 from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
-from testbed.schema.groups import GROUP
+from testbed.schema.host_groups import GROUP
 from testbed.schema.lab import Lab
+from testbed.schema.validation import Document
 
 
 class _Closed(GenerateJsonSchema):

@@ -12,11 +12,10 @@ from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.plugins import nearest
 from testbed.schema.addresses import mask_problems
-from testbed.schema.changes import changed
-from testbed.schema.check import Checked, Document, Problem
 from testbed.schema.controllers import controller_problems, element_of
-from testbed.schema.groups import Defaults, expanded
-from testbed.schema.hosts import Host, Port
+from testbed.schema.driver_options import driver_problems
+from testbed.schema.host_groups import Defaults, expanded
+from testbed.schema.hosts import Fence, Host, Port
 from testbed.schema.instruments import (
     Attenuator,
     Instrument,
@@ -25,12 +24,13 @@ from testbed.schema.instruments import (
     PowerUnit,
     Switch,
 )
-from testbed.schema.kinds import OfKind
+from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
-from testbed.schema.permission import Fence, permission_problems, permitted_fences
+from testbed.schema.permission import permission_problems
+from testbed.schema.plugin_entries import PluginField
 from testbed.schema.quarantine import Quarantine, quarantine_problems
-from testbed.schema.reach import driver_problems
-from testbed.schema.sides import (
+from testbed.schema.source import Source, Steps
+from testbed.schema.switch_ports import (
     has_outlet,
     has_port,
     light_kept_problems,
@@ -38,12 +38,12 @@ from testbed.schema.sides import (
     side_of,
     side_problems,
 )
-from testbed.schema.source import Source, Steps
-from testbed.schema.text import Name, ServerUrl
+from testbed.schema.text_types import Name, ServerUrl
 from testbed.schema.twin import TwinSettings, sensitivity_problems
+from testbed.schema.validation import Document, Problem, StrictModel
 
 
-class SharedLeases(Checked):
+class SharedLeases(StrictModel):
     """Where leases are kept when several controllers share a lab; ignored on twins."""
 
     url: ServerUrl
@@ -62,15 +62,17 @@ class Lab(Document):
     defaults: Defaults = Field(default_factory=Defaults)
     """What hosts have that do not say otherwise."""
     switches: Annotated[
-        Mapping[Name, Annotated[Switch, OfKind("drivers", "driver", role="switch")]],
+        Mapping[Name, Annotated[Switch, PluginField("drivers", "driver", role="switch")]],
         Field(max_length=MAX_SWITCHES),
     ] = {}
     packet_switches: Mapping[Name, PacketSwitch] = {}
-    power: Mapping[Name, Annotated[PowerUnit, OfKind("drivers", "driver", role="power")]] = {}
+    power: Mapping[Name, Annotated[PowerUnit, PluginField("drivers", "driver", role="power")]] = {}
     attenuators: Mapping[
-        Name, Annotated[Attenuator, OfKind("drivers", "driver", role="attenuator")]
+        Name, Annotated[Attenuator, PluginField("drivers", "driver", role="attenuator")]
     ] = {}
-    meters: Mapping[Name, Annotated[PowerMeter, OfKind("drivers", "driver", role="meter")]] = {}
+    meters: Mapping[
+        Name, Annotated[PowerMeter, PluginField("drivers", "driver", role="meter")]
+    ] = {}
     quarantine: tuple[Quarantine, ...] = ()
     """What is set aside for a while."""
     allow: tuple[str, ...] = ()
@@ -145,13 +147,16 @@ class Lab(Document):
         return {name: host.ports_on("circuit") for name, host in self.hosts.items()}
 
     def permits(self, fault: str, host: str) -> bool:
-        """Tell whether a kind of fault may be injected on a host."""
+        """Return whether a kind of fault may be injected on a host."""
         narrowed = self.hosts[host].allow
         return fault in self.allow and (narrowed is None or fault in narrowed)
 
     def fences(self, host: str) -> tuple[Fence, ...]:
-        """Return the fences that a policy may use against a host."""
-        return permitted_fences(self, host)
+        """Return the fences that a policy may use against a host: permitted, and with the means."""
+        spec = self.hosts[host]
+        narrowed = self.fence if spec.fence is None else spec.fence
+        means = (one for one in self.fence if one != "power" or spec.power is not None)
+        return tuple(one for one in means if one in narrowed)
 
     def overridden(self, overrides: Iterable[Override]) -> Lab:
         """Return the lab with `lab.…` overrides applied; raise FileError at a wrong one."""
@@ -161,14 +166,13 @@ class Lab(Document):
         """Find what is wrong between the parts of the lab."""
         yield from self._instrument_problems()
         yield from self._fibre_problems()
-        yield from self._side_problems()
         yield from self._packet_problems()
         yield from self._light_problems()
         yield from resting_problems(self.light_limits())
         yield from self._address_problems()
         yield from self._power_problems()
-        yield from permission_problems(self)
-        yield from quarantine_problems(self)
+        yield from permission_problems(self.allow, self.fence, self.hosts)
+        yield from quarantine_problems(self.quarantine, self.hosts, self.switches)
         yield from self._twin_problems()
 
     def _instrument_problems(self) -> Iterator[Problem]:
@@ -200,23 +204,15 @@ class Lab(Document):
         yield from self._repeats(tapped, "is tapped twice")
 
     def _fibre_problems(self) -> Iterator[Problem]:
-        fibres = [
-            ((*steps, key), end)
-            for steps, port in self._ports_with_steps()
-            for key in ("tx", "rx", "bidi")
-            if (end := getattr(port, key)) is not None
-        ]
-        for steps, end in fibres:
-            yield from self._fibre_end_problems(steps, end)
-        yield from self._repeats(fibres, "is wired twice")
-
-    def _side_problems(self) -> Iterator[Problem]:
         ends = [
             ((*steps, key), end)
             for steps, port in self._ports_with_steps()
             for key in ("tx", "rx", "bidi")
             if (end := getattr(port, key)) is not None
         ]
+        for steps, end in ends:
+            yield from self._fibre_end_problems(steps, end)
+        yield from self._repeats(ends, "is wired twice")
         yield from side_problems(self.switches, ends)
         yield from light_kept_problems(self.switches, ends)
 
@@ -232,7 +228,7 @@ class Lab(Document):
                 yield Problem(steps, f"{end} is on no packet switch of this lab", hint)
             elif end.number not in self.packet_switches[end.switch].ports:
                 hint = f"add it to packet_switches.{end.switch}.ports"
-                yield Problem(steps, f"{end} is none of the packet switch's ports", hint)
+                yield Problem(steps, f"{end} is not one of the packet switch's ports", hint)
         yield from self._repeats(plugs, "is plugged in twice")
 
     def _fibre_end_problems(self, steps: Steps, end: SwitchPort) -> Iterator[Problem]:
@@ -244,7 +240,7 @@ class Lab(Document):
             hint = f"add it to switches.{end.switch}.ports"
             if not has_port(switch, end.number):
                 hint = f"a {switch.driver} of this size has no such port"
-            yield Problem(steps, f"{end} is none of the switch's ports", hint)
+            yield Problem(steps, f"{end} is not one of the switch's ports", hint)
         elif end.number in self.switches[end.switch].protected:
             hint = f"see switches.{end.switch}.protected"
             yield Problem(steps, f"{end} is protected and can never be touched", hint)
@@ -279,7 +275,9 @@ class Lab(Document):
         for name in self.twin.cards:
             if name not in self.switches:
                 hint = nearest(name, list(self.switches))
-                yield Problem(("twin", "cards", name), f"{name!r} is no switch here", hint, True)
+                yield Problem(
+                    ("twin", "cards", name), f"{name!r} is not a switch of this lab", hint, True
+                )
         if "sensitivity" in self.twin.model_fields_set:
             yield from sensitivity_problems(self.twin.sensitivity, self._ports_with_steps())
 

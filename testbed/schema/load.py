@@ -9,13 +9,13 @@ from pathlib import Path
 
 from testbed.errors import FileError, UsageError
 from testbed.files import read_file
-from testbed.schema.changes import changed
-from testbed.schema.check import shown
 from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
 from testbed.schema.lab import Lab
+from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
 from testbed.schema.source import Place, Source
+from testbed.schema.validation import shown
 from testbed.schema.yaml12 import parse, written
 
 MAX_BYTES = 2**20

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from testbed.errors import FileError
-from testbed.schema.check import shown
 from testbed.schema.source import Mark, Source, Steps
+from testbed.schema.validation import shown
 from testbed.schema.yaml12 import MAX_DEPTH, parse
 
 
@@ -55,7 +55,7 @@ class Override:
     def within(self, root: str) -> Override:
         """Return the override with `root` taken off the front of its key."""
         if not self.key.startswith(f"{root}."):
-            raise self._error(f"{self.key!r} is no key of a {root}", f"write {root}.{self.key}")
+            raise self._error(f"{self.key!r} is not a key of a {root}", f"write {root}.{self.key}")
         return replace(self, key=self.key.removeprefix(f"{root}."))
 
     def applied(self, source: Source) -> Source:
@@ -72,7 +72,7 @@ class Override:
         steps: Steps = ()
         rest = self.key.split(".")
         if not all(rest):
-            raise self._error(f"{self.key!r} is no dotted key", "write it as 'jobs.main.ranks'")
+            raise self._error(f"{self.key!r} is not a dotted key", "write it as 'jobs.main.ranks'")
         if len(rest) > MAX_DEPTH:
             raise self._error(f"{self.key!r} leads deeper than {MAX_DEPTH} levels")
         while True:

@@ -1,40 +1,27 @@
-"""What a lab file permits: faults, and the fences of hosts that a policy may use."""
+"""The faults that a lab file permits, and the fences of hosts that a policy may use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping
 
 from testbed.plugins import kinds, nearest
-from testbed.schema.check import Problem
-
-if TYPE_CHECKING:
-    from testbed.schema.lab import Lab
-
-Fence = Literal["power", "network", "process"]
-"""How a host that has failed is kept from taking part: its outlet is turned off, its circuits are
-taken down, or the processes of its rank are ended."""
+from testbed.schema.hosts import Fence, Host
+from testbed.schema.validation import Problem
 
 
-def permitted_fences(lab: Lab, host: str) -> tuple[Fence, ...]:
-    """Return the fences of a host that are permitted and that the lab has the means for."""
-    spec = lab.hosts[host]
-    narrowed = lab.fence if spec.fence is None else spec.fence
-    means = tuple(one for one in lab.fence if one in narrowed)
-    return tuple(one for one in means if one != "power" or spec.power is not None)
-
-
-def permission_problems(lab: Lab) -> Iterator[Problem]:
+def permission_problems(
+    allow: tuple[str, ...], fence: tuple[Fence, ...], hosts: Mapping[str, Host]
+) -> Iterator[Problem]:
     """Find faults that there are not, and hosts that permit what the lab does not."""
     faults = list(kinds("faults"))
-    for index, fault in enumerate(lab.allow):
+    for index, fault in enumerate(allow):
         if fault not in faults:
             hint = nearest(fault, faults)
             yield Problem(("allow", index), f"{fault!r} is not one of the faults", hint)
-    for name, host in lab.hosts.items():
+    for name, host in hosts.items():
         for key, wanted, permitted in (
-            ("allow", host.allow, lab.allow),
-            ("fence", host.fence, lab.fence),
+            ("allow", host.allow, allow),
+            ("fence", host.fence, fence),
         ):
             for index, one in enumerate(wanted or ()):
                 if one not in permitted:

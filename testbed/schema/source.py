@@ -53,10 +53,6 @@ class Source:
         """Return `file:line:column` of a value, or of the nearest value around it that is there."""
         return str(self.mark(steps).value)
 
-    def where_key(self, *steps: str | int) -> str:
-        """Return `file:line:column` of a value's key; as `where` otherwise."""
-        return str(self.mark(steps).key)
-
     def mark(self, steps: Steps) -> Mark:
         """Return where a value and its key are; falls back as `where` does."""
         while steps not in self.marks:

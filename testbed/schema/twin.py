@@ -8,18 +8,18 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from testbed.errors import FileError
-from testbed.schema.check import Checked, Problem, SchemaError
 from testbed.schema.hosts import Port
 from testbed.schema.override import Override
 from testbed.schema.source import Steps
-from testbed.schema.text import Name
+from testbed.schema.text_types import Name
+from testbed.schema.validation import Problem, SchemaError, StrictModel
 from testbed.units import POWER, BitRate, PowerLevel, Seconds, Share
 
 LAUNCH = 0.0
 """dBm that a port of a twin sends where the lab file does not say it."""
 
 
-class TwinSettings(Checked):
+class TwinSettings(StrictModel):
     """How the twin of this lab behaves; ignored on hardware."""
 
     settle: Seconds = 25e-3

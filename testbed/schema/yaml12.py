@@ -199,7 +199,7 @@ class _Builder:
         merged: dict[str, _Pair] = {}
         for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(part, yaml.MappingNode):
-                raise self._error(part, "'<<' merges mappings, and this is none")
+                raise self._error(part, "'<<' merges mappings, and this is not a mapping")
             for key, pair in self._pairs(part).items():
                 merged.setdefault(key, pair)
         return merged
@@ -219,7 +219,7 @@ class _Builder:
         except LookupError:
             raise self._unknown_tag(node) from None
         except ValueError as error:
-            raise self._error(node, f"{text[:40]!r} is no number, or too large a one") from error
+            raise self._error(node, f"{text[:40]!r} is not a number, or is too large") from error
 
     def _unknown_tag(self, node: yaml.Node) -> FileError:
         tag = node.tag.replace(_TAG, "!!")

@@ -1,10 +1,10 @@
 """The lab, simulated on one Linux machine: private namespaces, virtual hosts, circuits as packets.
 
-The room in the order of a start: `sandbox` (seen from outside), `launch` (the way in), `server`
-(the first process inside), `zygote` and `host` (virtual hosts), `light` (circuits as packets),
-`wire` (far ends on TCP and pseudo-terminals). What it does not model: bit errors, dispersion,
-polarisation, transceiver start-up beyond one link-up delay, and anything slower than its two
-cores.
+In the order of a start: `sandbox` (the twin seen from outside), `launch` (enters the namespaces),
+`server` (the first process inside), `zygote` and `host` (virtual hosts), `light` (circuits as
+packets), `far_end_tcp_pty` and `far_end_ssh` (far ends on their wires). Not modelled: bit errors,
+dispersion, polarisation, transceiver start-up beyond one link-up delay, and anything slower than
+the machine's processors.
 """
 
 NEW_TWIN = "new"

@@ -1,4 +1,4 @@
-"""Whether this machine can be a twin, each ability tried for real and then let go."""
+"""Check whether this machine can run a twin, by trying each ability in a child process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.bench.doctor import Finding
 from testbed.twin import namespaces
-from testbed.twin.net import Network, new_network_namespace
+from testbed.twin.netlink import Network, new_network_namespace
 
 _NAMESPACES = (
     "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1, "

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import asyncssh
 
-from testbed.twin import drift
+from testbed.twin import clock_rate
+from testbed.twin.layout import GATEWAY, MANAGEMENT_INTERFACE
 from testbed.twin.namespaces import keep_mounts_private, mount
-from testbed.twin.net import Network, token_bucket
-from testbed.twin.site import GATEWAY, MANAGEMENT_INTERFACE
+from testbed.twin.netlink import Network, token_bucket
 
 _KERNEL = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -66,7 +66,7 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
     mount("sysfs", "/sys", "sysfs")
     host_key = asyncssh.read_private_key(setup.host_key)  # from the /run that others share
     mount("tmpfs", "/run", "tmpfs", "mode=0755")  # emptied by every start, as on a real host
-    write_clock(Path(drift.DIRECTORY), setup.clock_drift)
+    write_clock(Path(clock_rate.DIRECTORY), setup.clock_drift)
     socket.sethostname(setup.name)
     channel.recv(16)
     try:
@@ -84,7 +84,7 @@ def run_host(setup: HostSetup, channel: socket.socket) -> int:
 def write_clock(place: Path, gain: int) -> None:
     """Let every Python that starts with `place` in PYTHONPATH have a clock of another rate."""
     place.mkdir()
-    start = f"{inspect.getsource(drift)}\n\nrun_at({gain})\n"
+    start = f"{inspect.getsource(clock_rate)}\n\nrun_at({gain})\n"
     place.joinpath("sitecustomize.py").write_text(start)
 
 
@@ -125,7 +125,7 @@ def _serve_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.sock
 
 
 async def _answer_ssh(setup: HostSetup, host_key: asyncssh.SSHKey, channel: socket.socket) -> None:
-    own = {"HOSTNAME": setup.name, "PYTHONPATH": drift.DIRECTORY}
+    own = {"HOSTNAME": setup.name, "PYTHONPATH": clock_rate.DIRECTORY}
     shell = Shell({"PATH": setup.path, "HOME": "/", "LANG": "C.UTF-8", **own})
     server = await asyncssh.listen(
         setup.address,

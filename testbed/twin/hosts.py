@@ -13,8 +13,8 @@ from typing import Protocol
 
 from testbed.errors import HostError
 from testbed.twin.host import HostSetup
-from testbed.twin.net import Network, open_namespace
-from testbed.twin.site import MANAGEMENT_INTERFACE, HostSite
+from testbed.twin.layout import MANAGEMENT_INTERFACE, HostLayout
+from testbed.twin.netlink import Network, open_namespace
 from testbed.twin.zygote import Zygote
 
 BRIDGE = "management"
@@ -22,9 +22,9 @@ _BOOT_LIMIT = 10.0
 
 
 class VirtualHost:
-    """One host: what is left of it while it has no power is its place on the network."""
+    """One host; without power only its place on the network remains."""
 
-    def __init__(self, site: HostSite, setup: HostSetup) -> None:
+    def __init__(self, site: HostLayout, setup: HostSetup) -> None:
         self.site = site
         self.setup = setup
         self.lock = Lock()
@@ -34,18 +34,18 @@ class VirtualHost:
 
     @property
     def on(self) -> bool:
-        """Tell whether the host has power."""
+        """Return whether the host has power."""
         return self.pid is not None
 
 
-class FarSide(Protocol):
-    """What a host's fabric ports lead to, as far as it follows the host's power."""
+class HostAttachment(Protocol):
+    """The far side of a host's fabric ports, which follows the host's power."""
 
     def host_is_on(self, host: str) -> None:
         """Join its ports, which must exist in the fabric namespace by now."""
 
     def host_goes_dark(self, host: str) -> None:
-        """Let no frame of it leave any more, from the return of this on."""
+        """Stop all of its frames before returning."""
 
     def host_is_gone(self, host: str) -> None:
         """Remove the links of a host without power."""
@@ -56,12 +56,12 @@ class VirtualHosts:
 
     def __init__(
         self,
-        sites: Mapping[str, HostSite],
-        setup: Callable[[HostSite], HostSetup],
+        sites: Mapping[str, HostLayout],
+        setup: Callable[[HostLayout], HostSetup],
         zygote: Zygote,
         management: Network,
         fabric: Network,
-        far_sides: Sequence[FarSide],
+        far_sides: Sequence[HostAttachment],
     ) -> None:
         self._hosts = {name: VirtualHost(site, setup(site)) for name, site in sites.items()}
         self._zygote = zygote
@@ -71,7 +71,7 @@ class VirtualHosts:
         self._boots = Lock()  # the zygote serves one at a time
 
     def is_on(self, name: str) -> bool:
-        """Tell whether a host has power."""
+        """Return whether a host has power."""
         return self._hosts[name].on
 
     def pid(self, name: str) -> int:

@@ -23,14 +23,14 @@ from testbed.fabric.circuits import SwitchPort
 from testbed.plugins import kind, nearest
 from testbed.resource import Place, Ssh, Tcp, place
 from testbed.schema import Lab, Switch, has_one_side, inputs_of
-from testbed.twin.budget import LightBudget
-from testbed.twin.cards import card_of, follow
+from testbed.twin.characterisation import card_of, follow
+from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.hosts import VirtualHosts
+from testbed.twin.layout import TwinLayout
 from testbed.twin.light import Light
+from testbed.twin.light_budget import LightBudget
 from testbed.twin.machine import instrument_key
-from testbed.twin.site import Site
-from testbed.twin.wire import serve_pty, serve_tcp
-from testbed.twin.wire_ssh import serve_ssh
 
 
 class Instruments:
@@ -98,7 +98,7 @@ class Instruments:
             raise ValueError(f"no instrument {name!r}; {nearest(name, list(self.far_ends))}")
         return self.far_ends[name]
 
-    def serve(self, site: Site, tls: ssl.SSLContext, client_key: str) -> None:
+    def serve(self, site: TwinLayout, tls: ssl.SSLContext, client_key: str) -> None:
         """Let every far end answer where the lab file says, until the twin ends.
 
         A serial line is as slow as its driver's option `baud` makes a real one. SSH lets in whoever

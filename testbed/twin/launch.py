@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from testbed.errors import EXIT_BUG, EXIT_LAB, EXIT_USAGE, TestbedError
-from testbed.twin import drift, machine, namespaces
-from testbed.twin.control import ask
+from testbed.twin import clock_rate, machine, namespaces
+from testbed.twin.control_socket import ask
 
 _MACHINE = (
     namespaces.NEWNET | namespaces.NEWNS | namespaces.NEWUTS | namespaces.NEWIPC | namespaces.NEWPID
@@ -94,7 +94,7 @@ def enter(server: int, host: str, directory: str, command: list[str]) -> int:
             os._exit(EXIT_USAGE)
         _go_into(hosts[host], "net", "uts", "ipc", "time", "pid", "mnt")
         os.chdir(directory)
-        os.environ["PYTHONPATH"] = drift.DIRECTORY
+        os.environ["PYTHONPATH"] = clock_rate.DIRECTORY
         os._exit(_in_child(lambda: _become(command)))
 
     return _in_child(inside)

@@ -20,7 +20,7 @@ from threading import RLock
 
 from testbed.bench.sites import Scheduler, never
 from testbed.fabric.circuits import HostPort, SwitchPort, Wiring
-from testbed.twin.net import Network
+from testbed.twin.netlink import Network
 
 _REMEMBERED = 100_000
 """Events of the light that are kept: those of some thousand trials."""
@@ -78,7 +78,7 @@ class Light:
         """Called, with no lock held, when a host has begun to send light."""
 
     def emits(self, host: str) -> bool:
-        """Tell whether a host sends light."""
+        """Return whether a host sends light."""
         return host in self._powered
 
     def delay_by(self, loss_of_signal: float, link_up: float) -> None:

@@ -1,4 +1,4 @@
-"""The private machine that a twin lives in: its devices, its names, its places for files."""
+"""The private machine of a twin: its devices, names and directories."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from testbed.record.locks import SHARED, make_shared
 from testbed.twin.namespaces import bind, mount
 
-ROOM = Path("/run/testbed")
-"""Everything of the twin that is a file, on a file system in memory."""
+RUNTIME_DIRECTORY = Path("/run/testbed")
+"""The files of the twin, on a file system in memory."""
 
-HOME = ROOM / "home"
+HOME = RUNTIME_DIRECTORY / "home"
 """The home directory of whoever runs in the twin: its SSH key, known hosts and nothing else."""
 
-SOCKET = ROOM / "twin.sock"
-CERTIFICATES = ROOM / "tls"
+SOCKET = RUNTIME_DIRECTORY / "twin.sock"
+CERTIFICATES = RUNTIME_DIRECTORY / "tls"
 TWIN_VARIABLE = "TESTBED_TWIN"
 """Set for processes inside a twin, to its name."""
 
@@ -25,7 +25,7 @@ IDENTITY_VARIABLE = "TESTBED_TWIN_IDENTITY"
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-def born(pid: int) -> str | None:
+def process_start(pid: int) -> str | None:
     """Return a process's start time in clock ticks since boot, or None when there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -38,12 +38,12 @@ def born(pid: int) -> str | None:
 def furnish(names: dict[str, str]) -> None:
     """Mount private /run, /dev, /etc/hosts and leases; real instruments are gone afterwards."""
     mount("tmpfs", "/run", "tmpfs", "mode=0755")
-    for directory in (ROOM, HOME, HOME / ".ssh", CERTIFICATES):
+    for directory in (RUNTIME_DIRECTORY, HOME, HOME / ".ssh", CERTIFICATES):
         directory.mkdir(mode=0o700)
     make_shared(SHARED)  # on the machine around us, where it stays: a mount must lie on something
     mount("tmpfs", SHARED, "tmpfs", "mode=1777")
-    _make_devices(ROOM / "dev")
-    hosts = ROOM / "hosts"
+    _make_devices(RUNTIME_DIRECTORY / "dev")
+    hosts = RUNTIME_DIRECTORY / "hosts"
     lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in names.items())]
     hosts.write_text("\n".join(lines) + "\n")
     bind(hosts, "/etc/hosts")
@@ -51,12 +51,12 @@ def furnish(names: dict[str, str]) -> None:
 
 def host_key(name: str) -> Path:
     """Return where the SSH key of a virtual host is."""
-    return ROOM / f"host-key-{name}"
+    return RUNTIME_DIRECTORY / f"host-key-{name}"
 
 
 def instrument_key(name: str) -> Path:
     """Return where the SSH key of an instrument is."""
-    return ROOM / f"instrument-key-{name}"
+    return RUNTIME_DIRECTORY / f"instrument-key-{name}"
 
 
 def _make_devices(root: Path) -> None:

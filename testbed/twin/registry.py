@@ -16,7 +16,7 @@ from testbed.errors import UsageError
 from testbed.files import parse_json, read_file
 from testbed.plugins import nearest
 from testbed.twin import NEW_TWIN
-from testbed.twin.machine import born
+from testbed.twin.machine import process_start
 from testbed.twin.sandbox import Sandbox, pid_space
 
 _LARGEST = 64 << 10
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RegisteredTwin:
     """A named twin: its processes, when the first of them started, and its lab file."""
 
     name: str
@@ -60,40 +60,44 @@ def check_name(name: str) -> None:
 
 
 def register(sandbox: Sandbox, lab_file: Path, lab: str) -> None:
-    """Remember a twin until it is taken down or dies."""
-    start = born(sandbox.launcher) or ""
+    """Write the file of a twin, which is valid until it is taken down or dies."""
+    start = process_start(sandbox.launcher) or ""
     file = str(lab_file.resolve())
-    twin = Standing(sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, pid_space())
+    twin = RegisteredTwin(
+        sandbox.name, sandbox.launcher, sandbox.server, start, file, lab, pid_space()
+    )
     path = _directory() / f"{twin.name}.json"
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(twin)))
     draft.rename(path)  # whoever lists twins meanwhile sees all of it or nothing
 
 
-def standing() -> Iterator[Standing]:
+def standing() -> Iterator[RegisteredTwin]:
     """Yield the twins that are up, as far as processes can be seen; forget those that died."""
     for path in sorted(_place().glob("*.json")):
         twin = _read(path)
         if twin is None or twin.space != pid_space():
             continue
-        if born(twin.launcher) == twin.born:
+        if process_start(twin.launcher) == twin.born:
             yield twin
         else:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Standing | None:
-    """Return what a file says of a twin; None when it is gone by now, or says nothing of one."""
+def _read(path: Path) -> RegisteredTwin | None:
+    """Return the twin that a file describes; None when it is gone or describes none."""
     try:
         told = parse_json(
             read_file(path, _LARGEST)
         )  # perhaps by another version, which says other things
-        return Standing(**{field.name: told.get(field.name, "") for field in fields(Standing)})
+        return RegisteredTwin(
+            **{field.name: told.get(field.name, "") for field in fields(RegisteredTwin)}
+        )
     except (OSError, ValueError, AttributeError):
         return None
 
 
-def find(name: str) -> Standing:
+def find(name: str) -> RegisteredTwin:
     """Return a twin that is up; raise UsageError when there is none of that name."""
     twins = {twin.name: twin for twin in standing()}
     if name not in twins:
@@ -111,7 +115,7 @@ def take_down(name: str) -> None:
 
 
 def log_file(name: str) -> Path:
-    """Return where a detached twin writes what goes wrong inside it."""
+    """Return the log file of a detached twin."""
     return _directory() / f"{name}.log"
 
 
@@ -128,7 +132,7 @@ def _place() -> Path:
         found = place.lstat()
         if found.st_uid != os.getuid() or not S_ISDIR(found.st_mode) or found.st_mode & 0o022:
             raise UsageError(
-                f"{place} is no directory that you alone may write to",
+                f"{place} is not a directory that only you may write to",
                 hint="remove it, or set XDG_RUNTIME_DIR to a directory of your own",
             )
     return place

@@ -1,4 +1,4 @@
-"""A transcript said again to a twin: does it answer as the box did?
+"""Replay a transcript to a twin, and compare its answers with those of the box.
 
 The far end hears the recorded bytes at the recorded times, on a clock that is moved by hand, and
 its answers are held against the recorded ones, except for what differs by nature: dates and light
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from testbed.record.transcript import Said
+from testbed.record.transcript import TranscriptRow
 from testbed.schema import Lab
 from testbed.twin.instruments import lone_switch
 from testbed.twin.replay_lines import open_line
@@ -37,7 +37,7 @@ _BEFORE = 60
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One exchange that went otherwise."""
+    """One exchange whose answers differ."""
 
     sent: str
     box: str
@@ -62,7 +62,7 @@ class Agreement:
 
     @property
     def whole(self) -> bool:
-        """Tell whether every exchange agreed."""
+        """Return whether every exchange agreed."""
         return self.first is None
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Agreement:
                 yield f"  {side:<4} {text!r}"
 
 
-def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[Said]) -> Agreement:
+def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[TranscriptRow]) -> Agreement:
     """Say a transcript of a switch to a fresh twin of it and compare the answers.
 
     Each line that was opened in the transcript is a fresh conversation, whose greeting counts.
@@ -102,7 +102,7 @@ def replay_to_far_end(lab: Lab, switch: str, rows: Sequence[Said]) -> Agreement:
     return agreement
 
 
-def _exchanges(rows: Sequence[Said]) -> Iterator[tuple[Said, bytes, float]]:
+def _exchanges(rows: Sequence[TranscriptRow]) -> Iterator[tuple[TranscriptRow, bytes, float]]:
     """Yield what begins an exchange, all that was answered, and when the next one begins.
 
     Something that was sent begins one, and so does a line that was opened.
@@ -115,7 +115,7 @@ def _exchanges(rows: Sequence[Said]) -> Iterator[tuple[Said, bytes, float]]:
         yield rows[index], b"".join(answers), until
 
 
-def _is_opening(row: Said) -> bool:
+def _is_opening(row: TranscriptRow) -> bool:
     return row.direction == "note" and row.data == _OPENED
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from testbed.clock import Deadline
 from testbed.errors import LabError, TestbedError, UsageError
-from testbed.record.leases import PROCESS_VARIABLE
-from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, born
+from testbed.record.claim_registry import PROCESS_VARIABLE
+from testbed.twin.machine import IDENTITY_VARIABLE, TWIN_VARIABLE, process_start
 from testbed.twin.namespaces import passing_on
 from testbed.twin.signals import ENDING
 
@@ -37,7 +37,7 @@ class Sandbox:
     @property
     def identity(self) -> str:
         """Return what this twin shares with no other, be it later and of the same name."""
-        start = str(born(self.launcher))
+        start = str(process_start(self.launcher))
         return "/".join([socket.gethostname(), _boot(), pid_space(), str(self.launcher), start])
 
     def run(self, command: Sequence[str], *, quiet: bool = False) -> int:
@@ -98,14 +98,14 @@ def _here() -> Path:
 
 
 def is_gone(identity: str) -> bool:
-    """Tell whether a twin is known to be over; False also where that cannot be seen from here."""
+    """Return whether a twin is known to be gone; False also where that is not visible."""
     try:
         node, boot, space, launcher, start = identity.split("/")
     except ValueError:
         return False
     if node != socket.gethostname():
         return False
-    return boot != _boot() or (space == pid_space() and born(int(launcher)) != start)
+    return boot != _boot() or (space == pid_space() and process_start(int(launcher)) != start)
 
 
 def pid_space() -> str:

@@ -22,16 +22,16 @@ from testbed.plugins import nearest
 from testbed.resource import Ssh, Tcp
 from testbed.schema import Lab
 from testbed.twin import keys, machine
-from testbed.twin.cards import settings_of
-from testbed.twin.control import ControlSocket
+from testbed.twin.characterisation import settings_of
+from testbed.twin.control_socket import ControlSocket
 from testbed.twin.host import HostSetup
 from testbed.twin.hosts import BRIDGE, VirtualHosts
 from testbed.twin.instruments import Instruments
+from testbed.twin.layout import GATEWAY, HostLayout, TwinLayout, lay_out
 from testbed.twin.light import Light
-from testbed.twin.net import Network, new_network_namespace
-from testbed.twin.packet import PacketSwitches
+from testbed.twin.netlink import Network, new_network_namespace
+from testbed.twin.packet_switches import PacketSwitches
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.site import GATEWAY, HostSite, Site, lay_out
 from testbed.twin.zygote import Zygote
 
 _END = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -66,7 +66,7 @@ class Twin:
         self.hosts.power_on_all()
 
     def tune(self, settings: Mapping[str, Any]) -> None:
-        """Let what happens from now on follow other settings, as `settings_of` names them."""
+        """Apply other settings from now on, as `settings_of` names them."""
         self.instruments.settle_in(settings["settle"])
         self.instruments.receivers_need(settings["sensitivity"])
         self.light.delay_by(settings["loss_of_signal"], settings["link_up"])
@@ -96,7 +96,7 @@ def serve(lab: Lab, name: str, ready: Callable[[], None]) -> int:
 
 
 def answer(twin: Twin, name: str, request: Mapping[str, Any]) -> Any:
-    """Answer one request at the twin's own door; ValueError refuses it."""
+    """Answer one request on the control socket; ValueError refuses it."""
     match request:
         case {"do": "describe"}:
             pids = {host: twin.hosts.pid(host) for host in twin.lab.hosts if twin.hosts.is_on(host)}
@@ -139,7 +139,7 @@ def _reap() -> None:
         sys.exit("the zygote died, so no host could start again")
 
 
-def _management_network(site: Site) -> Network:
+def _management_network(site: TwinLayout) -> Network:
     """Give the sandbox its loopback, the instruments' addresses and a way to every host."""
     network = Network()
     network.set_up("lo", True)
@@ -152,7 +152,7 @@ def _management_network(site: Site) -> Network:
     return network
 
 
-def _write_keys(site: Site) -> str:
+def _write_keys(site: TwinLayout) -> str:
     """Write every SSH server's key and the client's, and the client's list of known hosts."""
     home = machine.HOME / ".ssh"
     known = []
@@ -163,7 +163,7 @@ def _write_keys(site: Site) -> str:
     return keys.write_ssh_key(home / "id_ed25519")
 
 
-def _ssh_servers(site: Site) -> Iterator[tuple[str, int, Path]]:
+def _ssh_servers(site: TwinLayout) -> Iterator[tuple[str, int, Path]]:
     """Yield name, port and key file of everything that answers SSH."""
     for host in site.hosts.values():
         yield host.ssh_name, host.ssh_port, machine.host_key(host.name)
@@ -172,7 +172,7 @@ def _ssh_servers(site: Site) -> Iterator[tuple[str, int, Path]]:
             yield box.place.host, box.place.port, machine.instrument_key(box.name)
 
 
-def _host_setup(host: HostSite, site: Site, lab: Lab, client_key: str) -> HostSetup:
+def _host_setup(host: HostLayout, site: TwinLayout, lab: Lab, client_key: str) -> HostSetup:
     scripts = sysconfig.get_path("scripts")
     return HostSetup(
         name=host.name,
@@ -189,7 +189,7 @@ def _host_setup(host: HostSite, site: Site, lab: Lab, client_key: str) -> HostSe
     )
 
 
-def _server_tls(site: Site) -> ssl.SSLContext:
+def _server_tls(site: TwinLayout) -> ssl.SSLContext:
     places = [(i.address, i.place.host) for i in site.instruments if isinstance(i.place, Tcp)]
     names = {name for place in places for name in place}
     chain, key = keys.write_certificate(machine.CERTIFICATES, sorted(names))

@@ -24,7 +24,7 @@ from testbed.twin.namespaces import (
     die_with_parent,
     unshare,
 )
-from testbed.twin.net import keep_frames_in_order
+from testbed.twin.netlink import keep_frames_in_order
 
 
 class Zygote:

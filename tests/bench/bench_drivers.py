@@ -17,11 +17,11 @@ import pyvisa
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline, now
 from testbed.fabric.change import Change
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis import Polatis
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.polatis import Polatis
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 SETTLE = 0.025
 INPUTS = 128

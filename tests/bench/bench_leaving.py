@@ -11,7 +11,8 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from broken_rounds import Breaking
+
+from tests.unit.onhost.broken_rounds import Breaking
 
 MEDIAN, LAST = 2e-3, 20e-3
 """Seconds for one half of the survivors, and for 99 of a hundred."""

@@ -18,13 +18,12 @@ import pytest
 
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import to_json
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.lines import Lines
-from testbed.onhost.links import Links
-from testbed.onhost.parts import Program
-from testbed.onhost.ring import Ring
-from testbed.onhost.schedule import Group
-from testbed.onhost.sockets import prepare
+from testbed.onhost.communication.connections import NEXT, PREVIOUS, PeerConnections
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.group import Group
+from testbed.onhost.communication.rank_schedule import RankSchedule
+from testbed.onhost.communication.ring import Ring
+from testbed.onhost.communication.sockets import prepare
 
 RANKS = 4
 LIMIT = 1.5
@@ -88,9 +87,9 @@ def _take_turns(
     for line in (*lines.values(), *pair):
         prepare(line)
     leave = LeaveOrder()
-    group = Group(rank, RANKS, Lines(lines, 1, leave))
-    around = Ring(rank, RANKS, Links(*pair, 1, leave))
-    program, vector = Program.of(to_json(ring(RANKS)), rank), np.zeros(size // 4, np.float32)
+    group = Group(rank, RANKS, PeerConnections(lines, 1, leave))
+    around = Ring(rank, RANKS, PeerConnections({NEXT: pair[0], PREVIOUS: pair[1]}, 1, leave))
+    program, vector = RankSchedule.of(to_json(ring(RANKS)), rank), np.zeros(size // 4, np.float32)
     spans: tuple[list[Span], list[Span]] = ([], [])
     for _ in range(times):
         for found, run in zip(

@@ -11,12 +11,12 @@ from multiprocessing import get_context
 from statistics import mean, median, quantiles
 
 import pytest
-from random_racks import EIGHT_SLOTS, random_rack
 
 from testbed.rack.allocator import fragmented
 from testbed.rack.fleet import MIXES
 from testbed.rack.fleet_study import Admission, Bandwidth, Failures, case
 from testbed.rack.torus import Torus
+from tests.unit.rack.random_racks import EIGHT_SLOTS, random_rack
 
 STATES = 10_000
 P99_S = 0.05

@@ -1,7 +1,8 @@
 """Fixtures of the contract tests."""
 
 import pytest
-from scripted import Script
+
+from tests.contract.scripted import Script
 
 
 def pytest_addoption(parser):

@@ -47,9 +47,9 @@ def families(role: str) -> dict[str, Family]:
     found = {}
     for name, kind in kinds("drivers").items():
         if kind.role == role:
-            module = f"families.{name.replace('-', '_')}"
-            assert (Path(__file__).parent / f"{module.replace('.', '/')}.py").exists(), (
-                f"driver {name} has no tests/contract/{module.replace('.', '/')}.py"
+            module = name.replace("-", "_")
+            assert (Path(__file__).parent / "families" / f"{module}.py").exists(), (
+                f"driver {name} has no tests/contract/families/{module}.py"
             )
-            found[name] = import_module(module).FAMILY
+            found[name] = import_module(f"tests.contract.families.{module}").FAMILY
     return found

@@ -1,12 +1,11 @@
 """Attenuators and power meters on real wires, each with its far end and the light it acts on."""
 
-from family import WIRES
-
 from testbed.bench.sites import AttenuatorSite, MeterSite
 from testbed.clock import Deadline
 from testbed.plugins import kind, kinds
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
+from tests.contract.family import WIRES
 
 CLAIMED = ("visa-tcp", "tcp", "visa-serial", "serial")
 

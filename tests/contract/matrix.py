@@ -1,18 +1,18 @@
 """Every switch driver × wire × behaviour or fault, from the registry; and the page that shows it.
 
-`python tests/contract/matrix.py` rewrites docs/driver-matrix.md.
+`python -m tests.contract.matrix` rewrites docs/driver-matrix.md.
 """
 
 from functools import cache
 from pathlib import Path
 
 import pytest
-from family import Family, families
-from outcomes import EXPECTED
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.plugins import kind, kinds
+from tests.contract.family import Family, families
+from tests.contract.outcomes import EXPECTED
+from tests.contract.virtual_time import VirtualTime
 
 PAGE = Path(__file__).parents[2] / "docs" / "driver-matrix.md"
 FAMILIES = families("switch")
@@ -93,7 +93,7 @@ def page(behaviours):
         [
             "# Every driver, every wire, every fault",
             "",
-            "Generated from the registry by `python tests/contract/matrix.py`; "
+            "Generated from the registry by `python -m tests.contract.matrix`; "
             "a test keeps it current.",
             "Each cell is a test of `tests/contract/test_every_switch.py`: "
             "the driver against its far end, over real bytes.",
@@ -163,6 +163,6 @@ def _table(head, rows):
 
 
 if __name__ == "__main__":
-    from test_every_switch import BEHAVIOURS
+    from tests.contract.test_every_switch import BEHAVIOURS
 
     PAGE.write_text(page(BEHAVIOURS))

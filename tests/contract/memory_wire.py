@@ -6,7 +6,7 @@ lost. A cable has one conversation, whoever opens it: an old answer may still co
 
 from testbed.bench.sites import SshFarEnd
 from testbed.errors import LinkLost, Rejected
-from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.transports.base import BufferedTransport
 
 WIRE_SECONDS = 0.001
 """What every message takes on its way."""
@@ -63,7 +63,7 @@ class MemoryTransport(BufferedTransport):
         """End the line from the far side; what was said before still arrives."""
         self._is_hung_up = True
 
-    def _arriving(self, deadline):
+    def _receive_some(self, deadline):
         until = self._time.now() + deadline.left
         while not self._inbox:
             if self._is_hung_up:

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
-from rig import States, change, reach, soon
 
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
 from testbed.fabric.change import Change
+from tests.contract.rig import States, change, reach, soon
 
 SILENCE = 0.06
 """Seconds of patience with a switch that will not answer."""

@@ -9,16 +9,15 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from family import WIRES, Family
-
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.plugins import kind
+from testbed.twin.far_end_ssh import serve_ssh
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.keys import write_certificate, write_ssh_key
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
-from testbed.twin.wire_ssh import serve_ssh
+from tests.contract.family import WIRES, Family
 
 SETTLE = 0.003
 SERIAL = "S1"

@@ -2,7 +2,6 @@
 
 from testbed.errors import NoReply
 from testbed.plugins import kind
-from testbed_drivers.transport import after
 
 IDENTITY = (b"*IDN?\n", b"Polatis,I-OST-16x16-LU1-DMHNS,S1,6.5.2.18\n")
 NO_ERROR = b'0, "No error"\n'
@@ -33,7 +32,7 @@ class Conversation:
             raise NoReply("ocs", "did not answer in time")
         if isinstance(self._answer, Exception):
             raise self._answer
-        count = (after(end) if isinstance(end, bytes) else end)(self._answer)
+        count = _first_message(self._answer, end)
         message, self._answer = self._answer[:count], self._answer[count:] or None
         return message
 
@@ -54,6 +53,13 @@ class Conversation:
     @property
     def leftovers(self):
         return self._pairs
+
+
+def _first_message(data, end):
+    """Return how many bytes of an answer a driver takes, 0 for none."""
+    if not isinstance(end, bytes):
+        return end(data)
+    return data.find(end) + len(end) if end in data else 0
 
 
 class Script:

@@ -1,8 +1,8 @@
 """Scripted web services: a driver test is a list of requests and answers, and leftovers fail it."""
 
 from testbed.errors import NoReply
-from testbed_drivers.http_far_end import RequestReader, encoded
-from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.dialects.http_far_end import RequestReader, encoded
+from testbed_drivers.transports.base import BufferedTransport
 
 
 class Web:
@@ -56,7 +56,7 @@ class WebLine(BufferedTransport):
                 whole = isinstance(answer, bytes)
                 self._answers += answer if whole else encoded(answer, "application/json")
 
-    def _arriving(self, deadline):
+    def _receive_some(self, deadline):
         if not self._answers:
             raise NoReply(self._instrument, "did not answer in time")
         data, self._answers = self._answers, b""

@@ -3,10 +3,10 @@
 import contextlib
 
 import pytest
-from light_rig import Rig, claims, soon
 
 from testbed.clock import now
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
+from tests.contract.light_rig import Rig, claims, soon
 
 
 @pytest.fixture(params=claims("attenuator"), ids="-".join)

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from family import Family, families
-from rig import Rig, States, reach, soon
 
 from testbed.errors import InstrumentError, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
+from tests.contract.family import Family, families
+from tests.contract.rig import Rig, States, reach, soon
 
 BOTH_WAYS = [one for name, one in families("switch").items() if kind("drivers", name).reciprocal]
 

@@ -1,15 +1,15 @@
 """What the driver of a Calient asks its web service, and what it makes of every kind of answer."""
 
 import pytest
-from scripted_http import Web
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, measured
-from testbed_drivers.calient_rest import CalientRest
-from testbed_drivers.cards_rest import CalientRestOptions
-from testbed_drivers.http_far_end import Answer
+from testbed_drivers.dialects.http_far_end import Answer
+from testbed_drivers.switches.calient_rest import CalientRest
+from testbed_drivers.switches.descriptors.calient import CalientRestOptions
+from tests.contract.scripted_http import Web
 
 NAMES = ("1.1.1", "1.1.2", "1.1.3", "1.1.4")
 ABOUT = [

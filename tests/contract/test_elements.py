@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import part_of, whole_of
+from testbed.bench.lease_resources import part_of, whole_of
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, FileError, InstrumentError
@@ -14,12 +14,12 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_small import MziOptions, SantecOptions
-from testbed_drivers.mzi_far_end import MziFarEnd
-from testbed_drivers.santec_far_end import SantecFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.descriptors.selectors import MziOptions, SantecOptions
+from testbed_drivers.switches.mzi_far_end import MziFarEnd
+from testbed_drivers.switches.santec_far_end import SantecFarEnd
+from testbed_drivers.switches.switch import sides
 
 HOST = "h0: {{ssh: h0, ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: {tx}, rx: {rx}}}}}}}"
 LAB = """\
@@ -75,7 +75,7 @@ class Frame:
         self.lease = self.leases.take(wanted, "ours", self.run)
         self.bench.hold(self.lease)
         self.bench.open_instruments(names, [], soon())
-        self.bench.lease_what_answered()
+        self.bench.lease_reported_identities()
 
     def move(self, name, begin, end):
         removes, adds = (dict(a.items() - b.items()) for a, b in ((begin, end), (end, begin)))

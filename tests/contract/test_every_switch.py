@@ -6,14 +6,14 @@ come from the registry, faults from their far ends, and what must come of each f
 
 import threading
 
-import matrix
 import pytest
-from outcomes import EXPECTED
-from rig import Rig, States, reach, soon
 
 from testbed.errors import InstrumentError, LinkLost, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
+from tests.contract import matrix
+from tests.contract.outcomes import EXPECTED
+from tests.contract.rig import Rig, States, reach, soon
 
 
 @pytest.fixture
@@ -162,6 +162,6 @@ def test_there_is_no_hole():
 
 
 def test_the_page_of_the_matrix_is_current():
-    """Rewrite it with: python tests/contract/matrix.py"""
+    """Rewrite it with: python -m tests.contract.matrix"""
     print("\n" + matrix.page(BEHAVIOURS))
     assert matrix.PAGE.read_text() == matrix.page(BEHAVIOURS)

@@ -4,9 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import matrix
 import pytest
-from rig import Rig, reach, soon
+
+from tests.contract import matrix
+from tests.contract.rig import Rig, reach, soon
 
 SUITE = Path(__file__).with_name("test_on_hardware.py")
 LAB = """

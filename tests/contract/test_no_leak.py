@@ -9,10 +9,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from family import families
-from rig import Rig, soon
 
 from testbed.errors import InstrumentError, LinkLost
+from tests.contract.family import families
+from tests.contract.rig import Rig, soon
 
 FAMILIES = families("switch")
 BOXES = {

@@ -2,22 +2,22 @@
 
 Only ports that the lab file lists, protects not, and no fibre of the lab uses; only while they are
 dark; never a fault, never a verb that ends circuits of others. The driver is given no other port,
-so it refuses every other by itself. Afterwards the ports are dark again and all others as before.
+so it refuses every other by itself. PostRun the ports are dark again and all others as before.
 """
 
 import threading
 
 import pytest
-from rig import change, soon
 
-from testbed.bench.answered import Answered
-from testbed.bench.needs import whole_of
-from testbed.bench.probe import spare_ports
+from testbed.bench.conformance_probe import spare_ports
+from testbed.bench.lease_resources import whole_of
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.cli.leases import leases_of
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.plugins import kind
 from testbed.schema import load_lab
+from tests.contract.rig import change, soon
 
 pytestmark = pytest.mark.hardware
 
@@ -78,7 +78,7 @@ def spare(name, request):
     lease = leases_of(lab).take(whole_of(lab, name), "make test-lab")
     try:
         spare = Spare(lab, name)
-        answered = Answered(lab)
+        answered = ReportedIdentities(lab)
         answered.instrument(name, spare.identity)
         lease.widen(answered.resources(lease.resources))
         yield spare

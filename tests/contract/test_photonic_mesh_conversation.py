@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from scripted import Conversation
 
 from testbed.clock import Deadline
 from testbed.errors import (
@@ -18,7 +17,8 @@ from testbed.errors import (
 from testbed.fabric.change import Change, plan_change
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
-from testbed_drivers.mesh_line import written
+from testbed_drivers.switches.photonic_mesh import cells_line
+from tests.contract.scripted import Conversation
 
 GREETING = b"photonic mesh, serial S1, 38 cells\n"
 DONE = b"OK: 38 cells set\n"
@@ -61,7 +61,7 @@ class Mesh:
 
 
 def line_of(setting):
-    return written(dict(enumerate(setting))).encode() + b"\n"
+    return cells_line(dict(enumerate(setting))).encode() + b"\n"
 
 
 def setting_of(wanted, present=None):

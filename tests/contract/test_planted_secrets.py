@@ -9,23 +9,23 @@ import traceback
 from contextlib import ExitStack
 
 import pytest
-from rig import PLACES, soon
 
 from testbed.bench.bench import Bench
 from testbed.bench.sites import PowerSite, SwitchSite
 from testbed.cli.files import read
 from testbed.cli.record import open_record
 from testbed.errors import Rejected, TestbedError
-from testbed.jobs.program_cards import CommandOptions
+from testbed.jobs.program_descriptors import CommandOptions
 from testbed.jobs.programs import Command
 from testbed.plugins import kind
 from testbed.record.journal import Journal
 from testbed.report.plan_page import print_plan
+from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
 from testbed.run.programs import Programs
-from testbed.run.reports import record
 from testbed.secret import Secret
 from testbed.twin.scheduler import WallScheduler
+from tests.contract.rig import PLACES, soon
 
 USER = "operator"
 SWITCHES = {
@@ -217,8 +217,8 @@ def test_a_program_that_repeats_what_its_environment_holds_is_masked(
     end = {"event": "program.end", "mono": 2.0, "code": 1, "left": 0, "left_out": 0}
     for said in (begin, complaint, end):
         record(Report("h0", {"event": "rank", "said": said}, 1.0), 0, bench._log)
-        programs.hear(0, said)
-    bench._hear("h0", {"event": "log", "line": f"KeyError: {planted.token!r}"}, 1.0)
+        programs.handle(0, said)
+    bench._on_event("h0", {"event": "log", "line": f"KeyError: {planted.token!r}"}, 1.0)
     assert [e.data["argv"] for e in heard if e.kind == "program.begin"] == [
         ["run", "--at=https://***"]
     ]

@@ -1,12 +1,12 @@
 """What the Polatis driver says, word by word, and what it makes of every kind of answer."""
 
 import pytest
-from scripted import DRAINED, GREETING, IDENTITY, NO_ERROR, OPENING
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
+from tests.contract.scripted import DRAINED, GREETING, IDENTITY, NO_ERROR, OPENING
 
 SUB_ADD = b":OXC:SWIT:CONN:SUB (@1,2),(@17,18);:OXC:SWIT:CONN:ADD (@1,2),(@18,17);:SYST:ERR?\n"
 MOVE = Change({1: 17, 2: 18}, {1: 18, 2: 17})

@@ -1,18 +1,18 @@
 """What the driver of a Polatis asks its web service, and what it makes of every kind of answer."""
 
 import pytest
-from scripted_http import Web
 
-from testbed.bench.rows import rows_of
+from testbed.bench.cross_connect_rows import read_rows
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.schema import load_lab
 from testbed.secret import Secret
-from testbed_drivers.cards_rest import PolatisRestconfOptions
-from testbed_drivers.http_far_end import Answer
-from testbed_drivers.polatis_restconf import PolatisRestconf
+from testbed_drivers.dialects.http_far_end import Answer
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
+from testbed_drivers.switches.polatis_restconf import PolatisRestconf
+from tests.contract.scripted_http import Web
 
 DATA = "/api/data/optical-switch:"
 ABOUT = {
@@ -272,7 +272,7 @@ class TestNonsense:
             Answer(200, {"optical-switch:port-config": {"port": rows}}),
         )
         driver = opened(web, shows({1: 5}), shows({1: 5}), table)
-        (row,) = rows_of(load_lab(tmp_path / "lab.yaml"), "ocs", driver, soon())
+        (row,) = read_rows(load_lab(tmp_path / "lab.yaml"), "ocs", driver, soon())
         assert row.state.startswith("xxx") and len(row.state) < 100
 
 

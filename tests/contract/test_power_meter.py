@@ -3,11 +3,11 @@
 import contextlib
 
 import pytest
-from light_rig import Rig, claims, soon
 
 from testbed.clock import now
 from testbed.errors import InstrumentError, NoReply, UsageError
 from testbed.fabric.reading import DARK
+from tests.contract.light_rig import Rig, claims, soon
 
 
 @pytest.fixture(params=claims("meter"), ids="-".join)

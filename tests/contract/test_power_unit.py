@@ -20,11 +20,11 @@ from testbed.bench.sites import PowerSite
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_rest import HttpOptions
-from testbed_drivers.redfish import Redfish, RedfishHost
-from testbed_drivers.redfish_far_end import RedfishFarEnd, RedfishHostFarEnd
+from testbed_drivers.dialects.options import HttpOptions
+from testbed_drivers.power.redfish import Redfish, RedfishHost
+from testbed_drivers.power.redfish_far_end import RedfishFarEnd, RedfishHostFarEnd
 
 UNITS = {
     "redfish": (Redfish, RedfishFarEnd, "outlet", "Twin PDU"),

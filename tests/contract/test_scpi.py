@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from testbed.clock import Deadline
 from testbed.errors import UsageError
-from testbed_drivers.polatis import DENIED
-from testbed_drivers.scpi import Scpi
+from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.polatis import DENIED
 
 SPELLINGS = [
     "*RST",
@@ -34,9 +34,9 @@ def scpi():
 @pytest.mark.parametrize("line", SPELLINGS)
 def test_a_denied_command_is_refused_before_a_line_is_opened(scpi, line):
     with pytest.raises(UsageError, match="is never sent"):
-        scpi.do([line], Deadline.after(1))
+        scpi.execute([line], Deadline.after(1))
     with pytest.raises(UsageError, match="is never sent"):
-        scpi.ask(line, str, Deadline.after(1))
+        scpi.query(line, str, Deadline.after(1))
 
 
 @given(st.lists(st.sampled_from(["*CLS", "OXC:SWIT:SIZE?", ":SYST:ERR?", "", " "])), st.data())
@@ -47,4 +47,4 @@ def test_a_denied_command_is_found_anywhere_in_a_line(before, data):
     orders = [order if order.startswith((":", "*")) else f":{order}" for order in orders]
     scpi = Scpi("ocs", pytest.fail, print, ends=(b"\n", b"\n"), denied=DENIED, serial=None)
     with pytest.raises(UsageError, match="is never sent"):
-        scpi.do(orders, Deadline.after(1))
+        scpi.execute(orders, Deadline.after(1))

@@ -1,11 +1,11 @@
 """What the drivers of small switches say, word by word, and what they make of the answers."""
 
 import pytest
-from scripted import DRAINED, NO_ERROR
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
+from tests.contract.scripted import DRAINED, NO_ERROR
 
 DICON = (b"ID?\r", b"\nDiCon,MEMS-1x4,S1,1.0\r\n")
 DICON_OPENING = [DICON, DICON, (b"CF?\r", b"\n1,4\r\n")]
@@ -138,7 +138,7 @@ class TestDiconMxs:
     @pytest.mark.parametrize("order", ["WEN 1", "wen 1", "*RST", ":STAT?;WEN 1"])
     def test_what_wears_out_or_ends_circuits_is_never_sent(self, mxs, order):
         with pytest.raises(UsageError, match="is never sent"):
-            mxs._scpi.do([order], soon())
+            mxs._scpi.execute([order], soon())
 
 
 class TestSantec:

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.clock import Deadline
 from testbed.errors import Garbled, LinkLost, NoReply, Rejected
-from testbed_drivers.session import Session
+from testbed_drivers.dialects.session import Session
 
 
 class Line:

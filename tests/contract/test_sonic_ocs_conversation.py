@@ -5,7 +5,7 @@ import pytest
 from testbed.clock import Deadline
 from testbed.errors import Garbled, InstrumentError, NoReply, Rejected, UsageError
 from testbed.fabric.change import Change
-from testbed_drivers.sonic_text import CIRCUIT_COLUMNS, STATUS_COLUMNS, table
+from testbed_drivers.switches.sonic_ocs_far_end import CIRCUIT_COLUMNS, STATUS_COLUMNS, table
 
 VERSION = """
 SONiC Software Version: SONiC.202511.7

@@ -11,10 +11,11 @@ import socket
 import subprocess
 import warnings
 
-import matrix
 import pytest
 import pyvisa
-from rig import Rig, soon
+
+from tests.contract import matrix
+from tests.contract.rig import Rig, soon
 
 CONNECTED = "(@1,2),(@71,72)"
 

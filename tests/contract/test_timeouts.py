@@ -1,13 +1,13 @@
 """Every phase of an exchange has a limit of its own, which the lab file may raise."""
 
 import pytest
-from scripted import DRAINED, GREETING, IDENTITY, OPENING, Conversation, Script
-from virtual_time import VirtualDeadline, VirtualTime
 
-from testbed.bench.opening import opening_seconds
+from testbed.bench.instrument_factory import opening_seconds
 from testbed.errors import NoReply
 from testbed.fabric.change import Change
 from testbed.schema import load_lab
+from tests.contract.scripted import DRAINED, GREETING, IDENTITY, OPENING, Conversation, Script
+from tests.contract.virtual_time import VirtualDeadline, VirtualTime
 
 LAB = """\
 lab: slow

@@ -14,8 +14,8 @@ from testbed.errors import (
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.secret import Secret
-from testbed_drivers.tl1 import Tl1
-from testbed_drivers.tl1_syntax import Request
+from testbed_drivers.dialects.tl1 import Tl1
+from testbed_drivers.dialects.tl1_syntax import Request
 
 HEADER = b"\r\n\n   OCS-A 26-11-21 08:30:01\r\n"
 ALARM = HEADER + b'A  57 REPT EVT EQPT\r\n   "1.1.1>2.1.1:LOS,TC;"\r\n;'
@@ -442,21 +442,21 @@ def test_what_would_end_circuits_of_others_is_never_sent(script, request_):
         lambda way, data: None,
         user="lab",
         password=None,
-        introduction=[],
+        identity_query=[],
         who=lambda answers: pytest.fail("nobody is asked"),
         serial=None,
     )
     script.lines.clear()
     with pytest.raises(UsageError, match="is never sent"):
-        tl1.do([request_], soon())
+        tl1.execute([request_], soon())
     with pytest.raises(UsageError, match="is never sent"):
-        tl1.ask([request_], len, soon())
+        tl1.query([request_], len, soon())
 
 
 KIND, INVENTORY = b"Polatis,VST-16x16-LU1-DMHNS,OCS,6.5.2.18", b"OCS:PN=1,SN=S1,HW=2"
 
 
-def introduction(tag):
+def identity_query(tag):
     asked = b"RTRV-NETYPE:::%d:;RTRV-INV::OCS:%d:;" % (tag, tag + 1)
     return asked, done(tag, KIND) + done(tag + 1, INVENTORY)
 
@@ -464,7 +464,7 @@ def introduction(tag):
 def polatis_of(script, account, *asked, **options):
     """Open a switch of 16 × 16 ports, which is asked for its monitors."""
     size = b"RTRV-EQPT::SYSTEM:6:::PARAMETER=SIZE;", done(6, b"SYSTEM:SIZE=16x16")
-    opening = [(LOGIN % 1, done(1, b"lab:lab,1")), introduction(2), introduction(4), size]
+    opening = [(LOGIN % 1, done(1, b"lab:lab,1")), identity_query(2), identity_query(4), size]
     return opened(script, script.driver("polatis-tl1", **account, **options), *opening, *asked)
 
 
@@ -560,7 +560,7 @@ class TestPolatis:
         line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
         script.line(
             (LOGIN % 10, done(10)),
-            introduction(11),
+            identity_query(11),
             (b"RTRV-PORT-POWER::1&17:13:;", done(13, b"1:-1", b"17:-2")),
         )
         assert switch.power([1, 17], soon()) == {1: measured(-1.0), 17: measured(-2.0)}

@@ -9,18 +9,17 @@ import inspect
 import random
 from collections import Counter
 
-import matrix
-import outcomes
 import pytest
-from memory_wire import MemoryWire
-from rig import Rig, States
-from virtual_time import VirtualDeadline, VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError
 from testbed.fabric.change import after, plan_change
 from testbed.plugins import kind
+from tests.contract import matrix, outcomes
+from tests.contract.memory_wire import MemoryWire
+from tests.contract.rig import Rig, States
+from tests.contract.virtual_time import VirtualDeadline, VirtualTime
 
 OF_THE_BOX = {
     name for name, expected in outcomes.EXPECTED.items() if expected.check in outcomes.BOX

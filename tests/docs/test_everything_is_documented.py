@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from testbed.analysis.metrics import METRICS
-from testbed.cli.app import VERBS, app
+from testbed.cli.app import COMMANDS, app
 from testbed.events import KINDS
 from testbed.plugins import kinds
 from testbed.schema.json_schema import json_schema
@@ -20,12 +20,13 @@ ROOT = Path(__file__).parents[2]
 FORMATS = (ROOT / "docs" / "file-formats.md").read_text()
 README = (ROOT / "README.md").read_text()
 DRIVERS = (ROOT / "drivers" / "README.md").read_text()
+PLUGINS = (ROOT / "docs" / "plugins.md").read_text()
 
 
 def _commands() -> dict[str, Any]:
     verbs: Any = get_command(app)
-    top = {name: verbs.get_command(None, name) for name in VERBS}
-    assert set(top) == set(get_command(app).commands), "a module registers what VERBS lacks"  # type: ignore[attr-defined]
+    top = {name: verbs.get_command(None, name) for name in COMMANDS}
+    assert set(top) == set(get_command(app).commands), "a module registers what COMMANDS lacks"  # type: ignore[attr-defined]
     inner = top["twin"].commands
     return {**top, **{f"twin {name}": command for name, command in inner.items()}}
 
@@ -42,7 +43,7 @@ def test_every_command_has_help_with_an_example_and_is_in_a_page() -> None:
 
 @pytest.mark.parametrize("group", ["drivers", "faults", "jobs", "policies"])
 def test_every_kind_and_its_options_are_documented(group: str) -> None:
-    pages = (DRIVERS,) if group == "drivers" else (FORMATS, README)
+    pages = (DRIVERS if group == "drivers" else FORMATS, PLUGINS)
     options = FORMATS + DRIVERS if group == "drivers" else FORMATS
     for name, kind in kinds(group).items():
         for page in pages:
@@ -90,10 +91,19 @@ def test_every_experiment_states_its_question_and_is_in_the_readme() -> None:
         assert f"experiments/{path.name}" in README, path.name
 
 
-def test_the_map_of_rooms_is_the_tree() -> None:
-    rooms = {path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()}
-    shown = set(re.findall(r"\b([a-z]+)/", README[README.index("A map of the rooms") :]))
-    assert rooms <= shown
+def test_the_experiment_explained_line_by_line_is_the_file() -> None:
+    text = (ROOT / "experiments" / "lumion.yaml").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    page = (ROOT / "docs" / "first-experiment.md").read_text()
+    assert "```yaml\n" + "\n".join(lines) + "\n```" in page
+
+
+def test_the_map_of_packages_is_the_tree() -> None:
+    packages = {
+        path.name for path in (ROOT / "testbed").iterdir() if (path / "__init__.py").exists()
+    }
+    shown = set(re.findall(r"\b([a-z]+)/", README[README.index("A map of the packages") :]))
+    assert packages <= shown
 
 
 def test_every_test_that_the_table_of_lessons_names_is_there() -> None:

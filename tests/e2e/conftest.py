@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from commandline import COMMAND, ROOT, CommandLine
+
+from tests.e2e.commandline import COMMAND, ROOT, CommandLine
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ from testbed.analysis.steps import finished_steps, rank_count
 from testbed.events import Event
 from testbed.record.log import read_events
 from testbed.schema import load_lab, split_overrides
-from testbed.twin.site import lay_out
+from testbed.twin.layout import lay_out
 
 _ROUNDING = 1e-7
 """Seconds; a clock that has shown days has no finer digits."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.onhost.processes import MARK
+from testbed.onhost.agent.processes import MARK
 from testbed.twin import machine, registry
 
 

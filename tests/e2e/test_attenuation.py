@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 HERE = Path(__file__).parent
 LAB = str(HERE / "attenuation" / "lab.yaml")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import COMMAND, ROOT, CommandLine
+
+from tests.e2e.commandline import COMMAND, ROOT, CommandLine
 
 LAB = Path(__file__).parent / "bidi" / "lab.yaml"
 EXPERIMENT = LAB.with_name("experiment.yaml")

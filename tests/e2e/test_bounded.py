@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandline import COMMAND, ROOT, CommandLine, Finished, Started
-from private_spaces import can_be_private
-from standing import StandingTwin
-from test_killed_elsewhere import ONE, recover
+
+from tests.contract.private_spaces import can_be_private
+from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Finished, Started
+from tests.e2e.standing import StandingTwin
+from tests.e2e.test_killed_elsewhere import ONE, recover
 
 pytestmark = pytest.mark.timeout(300)
 

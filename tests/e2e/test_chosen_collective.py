@@ -6,7 +6,8 @@ import json
 from collections import defaultdict
 
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 EXPERIMENT = """\
 experiment: chosen

@@ -6,7 +6,8 @@ import statistics
 
 import numpy as np
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1500)]
 

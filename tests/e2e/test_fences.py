@@ -18,8 +18,9 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, SMALL_MODEL, CommandLine, Started
-from standing import StandingTwin
+
+from tests.e2e.commandline import ROOT, SMALL_MODEL, CommandLine, Started
+from tests.e2e.standing import StandingTwin
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ROOT, SMALL_MODEL, CommandLine, Finished
 
-from testbed.run.dead_runs import owing_runs
+from testbed.run.crash_recovery.crashed_runs import runs_to_recover
+from tests.e2e.commandline import ROOT, SMALL_MODEL, CommandLine, Finished
 
 HERE = Path(__file__).parent / "inside"
 KILLED = 128 + signal.SIGKILL
@@ -130,7 +130,7 @@ def lab(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     assert found.declared["circuits"] == {"ocs": []} and not found.declared["leases"]
     assert not any(host["processes"] for host in found.declared["hosts"].values())
     yield found
-    assert not list(owing_runs(found.line.results))
+    assert not list(runs_to_recover(found.line.results))
     assert found.changes() == []
     print(f"{found.kills} kills, each followed by a recover that left all as declared")
 

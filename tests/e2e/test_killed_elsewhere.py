@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine, Finished, Started
-from standing import StandingTwin
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine, Finished, Started
+from tests.e2e.standing import StandingTwin
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine, Started
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine, Started
 
 pytestmark = pytest.mark.alone
 

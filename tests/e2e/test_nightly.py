@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import ROOT
+
+from tests.e2e.commandline import ROOT
 
 SLEEPS = """\
 experiment: sleeps
@@ -54,10 +55,10 @@ WRONG = """
 _right = Ring.all_reduce
 
 
-def _wrong(self: Ring, vector: Vector) -> int:
-    sent = _right(self, vector)
+def _wrong(self: Ring, vector: Vector) -> ScheduleRecord:
+    record = _right(self, vector)
     vector[len(vector) // 2] += 1
-    return sent
+    return record
 
 
 Ring.all_reduce = _wrong
@@ -115,7 +116,7 @@ def test_a_value_that_is_wrong_turns_a_night_red_by_the_name_of_its_trial(place:
     code = place / "code"
     for part in ("testbed", "drivers"):
         shutil.copytree(ROOT / part, code / part, ignore=shutil.ignore_patterns("__pycache__"))
-    with (code / "testbed" / "onhost" / "ring.py").open("a") as ring:
+    with (code / "testbed" / "onhost" / "communication" / "ring.py").open("a") as ring:
         ring.write(WRONG)
     found, facts = night(place, code)
     assert found == 1

@@ -7,8 +7,9 @@ import signal
 import time
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine
-from footprint import assert_as, footprint
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
+from tests.e2e.footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone
 

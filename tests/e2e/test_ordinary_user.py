@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from commandline import COMMAND, ROOT, SMALL_MODEL
+
+from tests.e2e.commandline import COMMAND, ROOT, SMALL_MODEL
 
 NOBODY = 65534
 

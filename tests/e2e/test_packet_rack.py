@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 EXPERIMENT = """\
 experiment: late

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 LINGERING = """\
 experiment: lingering

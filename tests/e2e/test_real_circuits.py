@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine, Started
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine, Started
 
 INSIDE = Path(__file__).parent / "inside"
 QUIET = ["-S", "variants={only-one: {}}", "-S", "checks={}", "-S", "faults=[]", "-S", "policy=null"]

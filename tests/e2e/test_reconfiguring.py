@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 EXPERIMENT = """\
 experiment: move

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine
-from known_truth import assert_marks_hold
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
+from tests.e2e.known_truth import assert_marks_hold
 
 FAULTS = ("power-cut", "rank-kill", "rank-freeze", "dark-circuit")
 

@@ -16,8 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from commandline import COMMAND, ROOT, CommandLine, Started
-from standing import StandingTwin
+
+from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Started
+from tests.e2e.standing import StandingTwin
 
 HERE = Path(__file__).parent
 LAB = str(HERE / "attenuation" / "lab.yaml")

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from commandline import CommandLine
+
+from tests.e2e.commandline import CommandLine
 
 pytestmark = pytest.mark.alone  # a busy machine is not as fast as before for long
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, CommandLine
+
+from tests.e2e.commandline import ROOT, CommandLine
 
 SHIPPED = ROOT / "experiments" / "stragglar-scaling.yaml"
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import COMMAND, ROOT, CommandLine, Finished, Started
+
+from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Finished, Started
 
 SMALL = ["-S", "jobs.main.sizes=[4 KiB]", "-S", "needs.hosts=2", "-S", "jobs.main.ranks=2"]
 

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commandline import COMMAND, ROOT, SMALL_MODEL, CommandLine, Finished, Started
-from footprint import assert_as, footprint
+
+from tests.e2e.commandline import COMMAND, ROOT, SMALL_MODEL, CommandLine, Finished, Started
+from tests.e2e.footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone
 

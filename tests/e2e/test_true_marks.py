@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine
-from known_truth import assert_marks_hold
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
+from tests.e2e.known_truth import assert_marks_hold
 
 TRIALS = 50
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from commandline import SMALL_MODEL, CommandLine
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
 
 EXPERIMENT = """
 experiment: two-manners
@@ -45,7 +45,7 @@ def test_a_job_recovers_through_it_and_the_far_end_says_what_it_did(
 def test_hardware_is_not_told_to_misbehave(testbed: CommandLine) -> None:
     done = testbed.start("run", "experiments/unpleasant-switch.yaml").finish()
     assert done.code == 2
-    assert "hardware misbehaves by itself only; run it with --twin" in done.err
+    assert "switch-* faults require a twin; run it with --twin" in done.err
 
 
 def _lines(testbed: CommandLine, name: str) -> list[dict]:

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from commandline import SMALL_MODEL, CommandLine
-
 from testbed.bench.host import PATIENCE
 from testbed.errors import EXIT_UNSAFE
+from tests.e2e.commandline import SMALL_MODEL, CommandLine
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from commandline import SMALL_MODEL, CommandLine, Finished
-from standing import StandingTwin
+
+from tests.e2e.commandline import SMALL_MODEL, CommandLine, Finished
+from tests.e2e.standing import StandingTwin
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 QUICK = ["-S", "limits.trial=20 s"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commandline import ROOT, CommandLine
+
+from tests.e2e.commandline import ROOT, CommandLine
 
 RACK = (ROOT / "configs" / "rack.yaml").read_text()
 

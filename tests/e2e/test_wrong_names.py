@@ -5,10 +5,10 @@ import os
 import subprocess
 
 import pytest
-from commandline import COMMAND
 
 from testbed.errors import UsageError
 from testbed.twin import registry
+from tests.e2e.commandline import COMMAND
 
 
 @pytest.mark.parametrize(

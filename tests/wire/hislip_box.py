@@ -1,10 +1,10 @@
 """An instrument behind HiSLIP (IVI-6.1), by hand: messages with an end, and a device clear."""
 
-import socket
 import struct
-import threading
 from contextlib import suppress
 from functools import partial
+
+from tests.wire.listener import Listener
 
 _HEADER = struct.Struct("!2sBBIQ")
 INITIALIZE, DATA, DATA_END, CLEARED, CLEAR_KNOWN = 0, 6, 7, 8, 9
@@ -19,25 +19,9 @@ class HislipBox:
         self.heard = []
         """Messages as `(type, bytes)`, and `"clear"`."""
         self._answer = answer
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._lines = []
-        port = self._listener.getsockname()[1]
-        self.resource = f"TCPIP::127.0.0.1::hislip0,{port}::INSTR"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self):
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for line in self._lines:
-            line.close()
-
-    def _accept(self):
-        with suppress(OSError):
-            while True:
-                line, _ = self._listener.accept()
-                self._lines.append(line)
-                threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+        self._listener = Listener(self._serve)
+        self.resource = f"TCPIP::127.0.0.1::hislip0,{self._listener.port}::INSTR"
+        self.close = self._listener.close
 
     def _serve(self, line):
         with suppress(OSError, struct.error), line:

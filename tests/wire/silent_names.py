@@ -15,7 +15,7 @@ import pyvisa
 from testbed.bench import ssh
 from testbed.clock import Deadline
 from testbed.errors import TestbedError
-from testbed_drivers.transport import dial_for
+from testbed_drivers.transports.base import dial_for
 
 NAME = "switch.example"
 

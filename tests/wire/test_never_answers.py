@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from private_spaces import can_be_private
 
 from testbed.bench import ssh
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import HostTimeout, NoReply
 from testbed.schema import load_lab
+from tests.contract.private_spaces import can_be_private
 
 PRIVATE = ["unshare", "--user", "--map-root-user", "--net", "--mount"]
 LAB = """

@@ -13,9 +13,9 @@ from testbed.bench.contracts import EXIT_MARK
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, LinkLost, NoReply, Rejected, UsageError
 from testbed.secret import Secret
+from testbed.twin.far_end_ssh import serve_ssh
 from testbed.twin.keys import write_ssh_key
-from testbed.twin.wire_ssh import serve_ssh
-from testbed_drivers import transport_ssh
+from testbed_drivers.transports import ssh
 
 ANSWERS = {
     "hello": b"hello\n\0000\n",
@@ -94,9 +94,7 @@ def soon():
 
 def dial(wire, user="lab@", password=None, deadline=None):
     resource = f"ssh://{user}127.0.0.1:{wire.port}"
-    return transport_ssh.dial(
-        "ocs", resource, baud=0, deadline=deadline or soon(), password=password
-    )
+    return ssh.dial("ocs", resource, baud=0, deadline=deadline or soon(), password=password)
 
 
 def answer(data):
@@ -172,16 +170,14 @@ def test_a_closed_port_is_a_lost_link(wire):
 
 def test_a_resource_that_is_no_ssh_server_is_refused():
     with pytest.raises(UsageError, match="no SSH server"):
-        transport_ssh.dial("ocs", "tcp://127.0.0.1:22", baud=0, deadline=soon())
+        ssh.dial("ocs", "tcp://127.0.0.1:22", baud=0, deadline=soon())
 
 
 def test_a_server_that_says_nothing_ends_at_the_deadline(home):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         deadline = Deadline.after(0.1)
         with pytest.raises(NoReply, match="in time"):
-            transport_ssh.dial(
-                "ocs", f"ssh://127.0.0.1:{silent.getsockname()[1]}", baud=0, deadline=deadline
-            )
+            ssh.dial("ocs", f"ssh://127.0.0.1:{silent.getsockname()[1]}", baud=0, deadline=deadline)
     assert now() < deadline.at + 10, "it hung"
 
 

@@ -16,9 +16,10 @@ from pyvisa_py.highlevel import PyVisaLibrary
 
 from testbed.clock import Deadline, now
 from testbed.errors import BusyError, LinkLost, NoReply, UsageError
-from testbed_drivers import transport_serial, transport_tcp, transport_visa
-from testbed_drivers.cards_small import DiconOptions
-from testbed_drivers.transport import dial_for, is_serial, not_opened
+from testbed_drivers.switches.descriptors.selectors import DiconOptions
+from testbed_drivers.transports import serial_port, tcp
+from testbed_drivers.transports import visa as transport_visa
+from testbed_drivers.transports.base import dial_for, is_serial, open_error
 
 
 class Peer:
@@ -87,7 +88,7 @@ def terminal():
     terminal.close()
 
 
-SERIAL = {"visa": transport_visa.dial, "serial": transport_serial.dial}
+SERIAL = {"visa": transport_visa.dial, "serial": serial_port.dial}
 
 
 @pytest.fixture(params=SERIAL)
@@ -120,7 +121,7 @@ class TestVisaSocket:
         below = visa._resource.visalib.sessions[visa._resource.session].interface
         assert below.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
-    @pytest.mark.parametrize("dial", [transport_visa.dial, transport_tcp.dial])
+    @pytest.mark.parametrize("dial", [transport_visa.dial, tcp.dial])
     def test_a_peer_that_went_away_without_a_word_is_missed_within_a_minute(self, dial):
         with Peer() as peer:
             line = dial("ocs", peer.resource, baud=0, deadline=soon())
@@ -250,7 +251,7 @@ class TestSerialLine:
 
     def test_a_device_without_permission_names_the_group_to_join(self):
         error = PermissionError(errno.EACCES, "could not open port")
-        told = not_opened("ocs", "/dev/ttyUSB0", error)
+        told = open_error("ocs", "/dev/ttyUSB0", error)
         assert isinstance(told, LinkLost)
         assert str(told).startswith("ocs: opening /dev/ttyUSB0 failed: Permission denied; join")
         assert "dialout" in told.hint
@@ -301,9 +302,9 @@ class TestChoice:
         [
             ("TCPIP::192.0.2.10::5025::SOCKET", "", transport_visa.dial),
             ("ASRL/dev/ttyUSB0::INSTR", "", transport_visa.dial),
-            ("/dev/ttyUSB0", "", transport_serial.dial),
+            ("/dev/ttyUSB0", "", serial_port.dial),
             ("/dev/ttyUSB0", "visa", transport_visa.dial),
-            ("ASRL/dev/ttyUSB0::INSTR", "serial", transport_serial.dial),
+            ("ASRL/dev/ttyUSB0::INSTR", "serial", serial_port.dial),
         ],
     )
     def test_a_resource_takes_the_transport_it_is_written_for(self, resource, transport, dial):

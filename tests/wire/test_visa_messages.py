@@ -4,11 +4,11 @@ import threading
 import time
 
 import pytest
-from hislip_box import DATA, DATA_END, HislipBox
 
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, NoReply
-from testbed_drivers import transport_visa
+from testbed_drivers.transports import visa
+from tests.wire.hislip_box import DATA, DATA_END, HislipBox
 
 
 def soon():
@@ -23,7 +23,7 @@ def opened():
     def open_box(answer):
         box = HislipBox(answer)
         made.append(box)
-        made.append(transport_visa.dial("ocs", box.resource, baud=0, deadline=soon()))
+        made.append(visa.dial("ocs", box.resource, baud=0, deadline=soon()))
         return box, made[-1]
 
     yield open_box

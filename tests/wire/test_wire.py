@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 from testbed.clock import now
+from testbed.twin.far_end_tcp_pty import serve_pty, serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty, serve_tcp
 
 
 class Echo:
@@ -94,6 +94,8 @@ def test_an_answer_to_a_client_that_left_is_dropped(tcp, echo):
     send, _ = echo.clients[0]
     for _ in range(3):
         send(b"late")
+    with connected(tcp) as client:
+        assert said(client, b"b") == b"2:b"
 
 
 def test_a_client_that_does_not_speak_tls_bothers_nobody(echo):

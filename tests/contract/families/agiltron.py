@@ -1,6 +1,6 @@
 """Agiltron FF 1×8."""
 
-from family import Family
+from tests.contract.family import Family
 
 FAMILY = Family(
     "agiltron",

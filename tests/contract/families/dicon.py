@@ -1,6 +1,6 @@
 """DiCon 1×N module."""
 
-from family import Family
+from tests.contract.family import Family
 
 FAMILY = Family(
     "dicon",

@@ -1,6 +1,6 @@
 """DiCon MXS-9100."""
 
-from family import Family
+from tests.contract.family import Family
 
 FAMILY = Family(
     "dicon-mxs",

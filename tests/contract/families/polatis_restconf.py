@@ -1,6 +1,6 @@
 """Polatis over RESTCONF."""
 
-from family import Family
+from tests.contract.family import Family
 
 FAMILY = Family(
     "polatis-restconf",

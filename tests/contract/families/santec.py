@@ -1,6 +1,6 @@
 """One module of a Santec OSX or SX1."""
 
-from family import Family
+from tests.contract.family import Family
 
 FAMILY = Family(
     "santec",

@@ -1,6 +1,6 @@
 """Thorlabs OSW22."""
 
-from family import Family
+from tests.contract.family import Family
 
 FAMILY = Family(
     "thorlabs",

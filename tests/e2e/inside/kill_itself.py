@@ -19,14 +19,14 @@ import testbed.cli
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.host import BenchHost
 from testbed.record.journal import Journal
-from testbed_drivers.redfish import Redfish
+from testbed_drivers.power.redfish import Redfish
 
 WHEN, NUMBER, ARGUMENTS = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 ACTS = (
     (BenchHost, "__init__"),
     (BenchHost, "set_up_network"),
     (BenchHost, "start_rank"),
-    (BenchHost, "leave"),
+    (BenchHost, "clean_up"),
     (Crossbar, "command"),
     (Redfish, "_order"),
 )

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.clock import Deadline
 from testbed.record.journal import Journal
 from testbed.record.leases import Leases

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline, now
 from testbed.fabric.change import Change
 from testbed.schema import load_lab
-from testbed.twin.control import ask
+from testbed.twin.control_socket import ask
 
 SEEN = "h1.p0"
 """The port at the other end of h0.p1, whose fibre runs through channel 1 of the attenuator."""

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from testbed.bench import ssh
-from testbed.bench.bench import side_by_side
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
+from testbed.bench.parallel import run_parallel
 from testbed.clock import Deadline
 from testbed.errors import HostError
 from testbed.record.leases import Leases
 from testbed.schema import load_lab
-from testbed.twin.control import ask
+from testbed.twin.control_socket import ask
 
 LOOK = """
 PATH=$PATH:/usr/sbin:/sbin
@@ -75,9 +75,9 @@ state = {
         name: units[outlet.unit].is_on(outlet.outlet, Deadline.after(10))
         for name, outlet in fed.items()
     },
-    "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "over"],
+    "leases": [str(f.claim.holder) for f in Leases().find() if f.standing != "ended"],
     "promises": sorted(str(path) for path in Path("/run").glob("testbed-agents-*/*")),
-    "hosts": side_by_side(look, list(lab.hosts)),
+    "hosts": run_parallel(look, list(lab.hosts)),
     "settings": ask({"do": "tuning"}),
     "powered": sorted(ask({"do": "describe"})["hosts"]),
 }

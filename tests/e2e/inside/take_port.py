@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.bench.needs import part_of
+from testbed.bench.lease_resources import part_of
 from testbed.record.leases import Leases
 from testbed.schema import load_lab
 

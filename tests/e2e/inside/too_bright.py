@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.schema import load_lab
-from testbed.twin.control import ask
+from testbed.twin.control_socket import ask
 
 HERE, RESULTS = Path("tests/e2e/bright"), Path(sys.argv[1])
 LAB = str(HERE / "lab.yaml")

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.metrics import METRICS, meaning, metrics
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition
@@ -274,7 +274,7 @@ def test_a_check_knows_nothing_of_the_checks_beside_it(order):
 
 def test_no_metric_is_without_a_direction_and_nobody_guesses_one():
     with pytest.raises(TypeError, match="better"):
-        Meaning("s", what="how long it took")
+        MetricDefinition("s", what="how long it took")
     for name in [*METRICS, "time_4kib", "algbw_1mib", "busbw_16mib"]:
         assert meaning(name).better in ("lower", "higher", "neither"), name
     times = {name for name in METRICS if meaning(name).unit == "s"}

@@ -1,11 +1,11 @@
 """Collectives written by hand, whose times are known by arithmetic."""
 
 import pytest
-from logs_by_hand import Log
 
 from testbed.analysis.clocks import Clocks
 from testbed.analysis.metrics import meaning
 from testbed.analysis.trial import analyse_trial
+from tests.unit.analysis.logs_by_hand import Log
 
 
 class Collectives(Log):

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from logs_by_hand import Log, recovery
+
+from tests.unit.analysis.logs_by_hand import Log, recovery
 
 AT = {
     "t0": 0.0,

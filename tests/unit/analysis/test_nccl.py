@@ -8,19 +8,19 @@ import re
 from dataclasses import replace
 
 import pytest
-from nccl_outputs import DAMAGES, FORMS, PROGRAM, cut, miscopy, read, text_of
 
 from testbed.analysis.nccl import (
     COLLECTIVES,
     Figures,
-    Judge,
     Printed,
+    RowChecker,
     UnreadableOutput,
     collective_of,
     flavour_of,
 )
 from testbed.analysis.nccl_files import read_output
 from testbed.analysis.nccl_table import read_table
+from tests.unit.analysis.nccl_outputs import DAMAGES, FORMS, PROGRAM, cut, miscopy, read, text_of
 
 WHOLE = {
     "nccl-blank-half.txt": ("nccl", "sendrecv", 2, 5, True),
@@ -144,11 +144,11 @@ def test_the_traps_of_json_are_known():
     [
         ("nccl-plain.txt", "33554432     float", "33554433     float", "33554433 elements"),
         ("nccl-plain.txt", "33554432     float", "33554432    double", "elements of double are"),
-        ("nccl-plain.txt", "33554432     float", "33554432    floaty", "no type of nccl-tests"),
+        ("nccl-plain.txt", "33554432     float", "33554432    floaty", "not a type of nccl-tests"),
         ("nccl-v3.json", '"version":3', '"version":4', "version 4 is not known"),
         ("nccl-v3.json", '"size":1048576,', '"size":1048576,"size":1,', "its first row"),
         ("nccl-v3.json", '"size":1048576', '"size":1048572', "row 1: 262144 elements"),
-        ("nccl-v3.json", '"nccl_version":23007', '"nccl_version"23007', "none of nccl-tests"),
+        ("nccl-v3.json", '"nccl_version":23007', '"nccl_version"23007', "not that of nccl-tests"),
     ],
 )
 def test_what_contradicts_itself_is_refused_and_the_place_named(form, old, new, complaint):
@@ -225,7 +225,7 @@ def test_the_flavour_is_in_the_banner_or_the_help_and_not_in_the_name():
     ],
 )
 def test_busbw_is_algbw_times_the_factor_of_the_collective(collective, ranks, factor):
-    judge = Judge(collective, ranks)
+    judge = RowChecker(collective, ranks)
     size, time = 1 << 30, 10_000.0
     algbw = size / 1e3 / time
 

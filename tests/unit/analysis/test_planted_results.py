@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.limits import misfit
-from testbed.analysis.meaning import METRICS, Meaning
+from testbed.analysis.limit_dimensions import dimension_mismatch
+from testbed.analysis.metric_definitions import METRICS, MetricDefinition
 from testbed.analysis.metrics import metrics
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition
@@ -36,10 +36,10 @@ FACTORS |= {"%": 1.0, "": 1.0}
 
 MEANINGS = [
     *METRICS.items(),
-    ("sent_ring_7mib", Meaning("B", "lower", "")),
-    ("level", Meaning("dBm", "higher", "")),
-    ("attenuation", Meaning("dB", "neither", "")),
-    ("hits", Meaning("%", "higher", "")),
+    ("sent_ring_7mib", MetricDefinition("B", "lower", "")),
+    ("level", MetricDefinition("dBm", "higher", "")),
+    ("attenuation", MetricDefinition("dB", "neither", "")),
+    ("hits", MetricDefinition("%", "higher", "")),
 ]
 
 
@@ -82,7 +82,7 @@ def planted(chance: random.Random) -> Planted:
     chance.shuffle(values)
     trials = [
         TrialResult(n, "only", True, None, "", {metric: value}, {}, None, None, None, {},
-                    meanings={metric: meaning})
+                    metric_definitions={metric: meaning})
         for n, value in enumerate(values)
     ]  # fmt: skip
     return Planted(Check("only", metric, statistic, condition), trials, holds)
@@ -94,7 +94,7 @@ def test_a_thousand_planted_results_have_the_right_verdict():
         one = planted(chance)
         found = evaluate(one.check, one.trials, metrics(one.trials))
         assert found.verdict == ("passed" if one.holds else "failed"), (number, one, found)
-        assert found.unit == one.trials[0].meanings[one.check.metric].unit
+        assert found.unit == one.trials[0].metric_definitions[one.check.metric].unit
         assert ("not " + found.limit in found.reason) != one.holds
         sides[one.holds] += 1
         seen.add((found.unit, one.check.statistic))
@@ -106,14 +106,16 @@ def test_a_thousand_planted_results_have_the_right_verdict():
 @pytest.mark.parametrize("other", UNITS)
 def test_a_result_is_held_against_no_limit_of_another_dimension(unit, other):
     """Also in a file of before, which `report` reads without a plan being made of it."""
-    meaning = Meaning(unit, "lower", "")
+    meaning = MetricDefinition(unit, "lower", "")
     trial = TrialResult(0, "only", True, None, "", {"it": 1e-12}, {}, None, None, None, {},
-                        meanings={"it": meaning})  # fmt: skip
+                        metric_definitions={"it": meaning})  # fmt: skip
     condition = Condition.parse(f"< 25 {UNITS[other][-1]}".rstrip())
     found = evaluate(Check("only", "it", "every", condition), [trial], metrics([trial]))
     assert found.verdict == ("passed" if unit == other else "unknown")
-    assert found.reason == (misfit("it", meaning, "every", condition) or "1 of 1 trials")
-    assert bool(misfit("it", meaning, "every", condition)) == (unit != other)
+    assert found.reason == (
+        dimension_mismatch("it", meaning, "every", condition) or "1 of 1 trials"
+    )
+    assert bool(dimension_mismatch("it", meaning, "every", condition)) == (unit != other)
 
 
 @pytest.mark.parametrize("text", ["7 %", "29 %", "0.1 %", "99.99 %"])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from logs_by_hand import Log
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.meaning import Meaning
+from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.metrics import meaning, metrics
 from testbed.analysis.summary import summarise
 from testbed.events import Event
 from testbed.report.wording import check_value
 from testbed.schema import load_experiment
+from tests.unit.analysis.logs_by_hand import Log
 
 EXPERIMENT = """\
 experiment: command
@@ -56,7 +56,7 @@ def test_a_reading_is_a_metric_with_the_meaning_that_the_file_gave_it():
     trial = program(3).trial()
     assert trial.values == {"rate": 3e6}  # and no digest: nobody knows a program's state
     (metric,) = metrics([trial]).values()
-    assert (metric.values, metric.meaning) == ((3e6,), Meaning("bit/s", "higher", ""))
+    assert (metric.values, metric.meaning) == ((3e6,), MetricDefinition("bit/s", "higher", ""))
 
 
 def test_a_check_of_a_programs_own_metric_is_shown_in_its_unit(experiment):

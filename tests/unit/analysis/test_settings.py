@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.analysis.meaning import meaning
+from testbed.analysis.metric_definitions import meaning
 from testbed.analysis.metrics import Metric
 from testbed.analysis.settings import flags, profiles_of, settings_of
 from testbed.events import Event

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from logs_by_hand import Log, recovery
 
 from testbed.analysis.metrics import METRICS, meaning, metrics
 from testbed.analysis.summary import summarise
 from testbed.events import Event
 from testbed.record.log import read_events
 from testbed.schema import load_experiment
+from tests.unit.analysis.logs_by_hand import Log, recovery
 
 RECORDED = Path(__file__).parent / "data" / "faults.jsonl"
 """Three trials on a twin: a killed rank, a dark circuit, a frozen rank; all recovered."""

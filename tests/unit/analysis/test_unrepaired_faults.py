@@ -4,7 +4,8 @@ import random
 from itertools import accumulate, pairwise
 
 import pytest
-from logs_by_hand import Log, recovery
+
+from tests.unit.analysis.logs_by_hand import Log, recovery
 
 ZERO = 3.45
 """When every fault here is injected: half-way into the step that ends at 3.5 s."""

@@ -1,7 +1,8 @@
 """Agents that end with the test."""
 
 import pytest
-from agent_on_pipes import Agent
+
+from tests.unit.bench.agent_on_pipes import Agent
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from testbed.record.lease_rules import Resource
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis import Polatis
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.polatis import Polatis
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 INPUTS = 16
 
@@ -61,7 +61,9 @@ class Rack:
 
     def held_by_others(self, switch, ports):
         """Say which ports somebody else has leased."""
-        parts = {resource.part for resource in self.lease.of_others() if resource.box == switch}
+        parts = {
+            resource.part for resource in self.lease.held_by_others() if resource.box == switch
+        }
         return frozenset(port for port in ports if str(port) in parts)
 
     def _connect(self, name):

@@ -2,15 +2,14 @@
 
 import re
 
-from memory_wire import MemoryWire
-from virtual_time import VirtualDeadline
-
 from testbed.bench.crossbar import Crossbar
 from testbed.bench.sites import SwitchSite
 from testbed.bench.verification import WallTime
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis import Polatis
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.polatis import Polatis
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from tests.contract.memory_wire import MemoryWire
+from tests.contract.virtual_time import VirtualDeadline
 
 SIDE = 6
 INGRESS = tuple(range(1, SIDE + 1))

@@ -11,10 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from agent_on_pipes import configuration, watched
 
 from testbed.errors import HostError
-from testbed.onhost.processes import MARK, born
+from testbed.onhost.agent.processes import MARK, start_time
+from tests.unit.bench.agent_on_pipes import configuration, watched
 
 
 def test_a_greeted_agent_says_who_it_is(agents):
@@ -207,13 +207,13 @@ def test_an_agent_ends_what_a_launcher_on_another_host_has_started_for_its_run(a
     agent.hello(run="run-of-mpi")
     other.hello(run="another-run-of-mpi")
     there = other.start_rank()
-    mine = f"another-run-of-mpi/h9/{os.getpid()}-{born(os.getpid())}"
+    mine = f"another-run-of-mpi/h9/{os.getpid()}-{start_time(os.getpid())}"
     with marked("run-of-mpi/h9/7-1") as ended, marked(mine) as mine_ended:
         assert agent.ask("bye") == {"left": []}
         assert ended()
         assert other.ask("bye") == {"left": []}
         assert not mine_ended(0), "its own agent is here and lives"
-    assert born(there) is None
+    assert start_time(there) is None
 
 
 def test_an_agent_whose_line_ends_ends_its_ranks_and_itself(agent):

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from agent_on_pipes import watched
-from private_spaces import can_be_private
 
 from testbed.errors import HostError
-from testbed.onhost import processes
+from testbed.onhost.agent import processes
+from tests.contract.private_spaces import can_be_private
+from tests.unit.bench.agent_on_pipes import watched
 
 PEERS = {f"10.9.0.{n}": f"02:00:00:00:0{n // 100}:{n % 100:02}" for n in range(100, 200)}
 PRIVATE = "unshare --user --map-root-user --net --mount sh -c"
@@ -304,8 +304,8 @@ def test_an_undo_that_is_not_known_is_kept_and_refuses_the_host(host, agent_of):
 
 def test_a_process_is_known_by_its_start_not_only_by_its_number():
     with subprocess.Popen(["sleep", "600"]) as process:
-        start = processes.born(process.pid)
+        start = processes.start_time(process.pid)
         assert processes.end_process(process.pid, "1", 0.0)
-        assert processes.born(process.pid) == start
+        assert processes.start_time(process.pid) == start
         assert processes.end_process(process.pid, start, 5.0)
-        assert processes.born(process.pid) is None
+        assert processes.start_time(process.pid) is None

@@ -8,9 +8,9 @@ import sys
 import time
 
 import pytest
-from agent_on_pipes import soon
 
 from testbed.errors import HostError
+from tests.unit.bench.agent_on_pipes import soon
 
 PRIVATE = "unshare --user --map-root-user --net --mount"
 LAY_CABLE = (

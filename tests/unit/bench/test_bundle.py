@@ -33,7 +33,12 @@ def test_it_holds_the_sources_of_the_host_side_and_nothing_else():
     with zipfile.ZipFile(io.BytesIO(bundle())) as archive:
         names = archive.namelist()
         assert archive.testzip() is None
-    assert {"__main__.py", "onhost/agent.py", "onhost/rank.py", "onhost/frames.py"} <= set(names)
+    assert {
+        "__main__.py",
+        "onhost/agent/server.py",
+        "onhost/jobs/rank.py",
+        "onhost/frames.py",
+    } <= set(names)
     assert all(name == "__main__.py" or name.startswith("onhost/") for name in names)
     assert all(name.endswith(".py") for name in names)
 

@@ -7,7 +7,6 @@ import subprocess
 import time
 
 import pytest
-from agent_on_pipes import soon
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from testbed.bench.clocks import QUESTIONS, measure_offset
 from testbed.bench.link import Answer
 from testbed.clock import Deadline, now
 from testbed.errors import HostTimeout
+from tests.unit.bench.agent_on_pipes import soon
 
 AHEAD = 1000
 delays = st.floats(0, 0.05)

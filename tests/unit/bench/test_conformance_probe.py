@@ -4,20 +4,20 @@ from contextlib import closing
 
 import pytest
 
-from testbed.bench.probe import Probe
+from testbed.bench.conformance_probe import Probe
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, UsageError
 from testbed.fabric.change import Change
 from testbed.record.journal import Journal, open_entries
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.cards_small import DiconMxsOptions
-from testbed_drivers.dicon_mxs import DiconMxs
-from testbed_drivers.dicon_mxs_far_end import DiconMxsFarEnd
-from testbed_drivers.polatis import Polatis
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
+from testbed_drivers.switches.dicon_mxs import DiconMxs
+from testbed_drivers.switches.dicon_mxs_far_end import DiconMxsFarEnd
+from testbed_drivers.switches.polatis import Polatis
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 PORTS = frozenset(range(1, 17))
 

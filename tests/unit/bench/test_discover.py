@@ -14,8 +14,8 @@ from testbed.bench import discover as module
 from testbed.bench.discover import discover, serial_devices
 from testbed.bench.sites import MeterSite
 from testbed.plugins import kind, kinds
+from testbed.twin.far_end_tcp_pty import serve_pty
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_pty
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_nobody_is_found_where_nothing_listens_and_that_is_said() -> None:
     asking, nobody = said
     assert asking.startswith("asking 127.0.0.1 as calient-rest, polatis, polatis-restconf")
     assert "polatis-tl1" not in asking, "it would have to log in first"
-    assert nobody == "nobody at 127.0.0.1 answered"
+    assert nobody == "no instrument answered at 127.0.0.1"
 
 
 def test_a_meter_on_a_serial_line_is_found_as_the_lab_file_would_name_it() -> None:

@@ -6,10 +6,10 @@ from testbed.bench.doctor import examine
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.device import spans
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.polatis_far_end import PolatisFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: bench
@@ -51,14 +51,16 @@ def test_a_host_that_does_not_answer_does_not_hide_a_switch_that_does(examined):
 def test_a_switch_without_a_serial_number_of_its_own_is_said_to_be_known_by_its_address(examined):
     found = examined("tx: ocs.1, rx: ocs.9", serial="123456")["ocs"]
     assert found.good
-    assert "; without a serial number of its own, it is leased by its address alone;" in found.text
+    assert (
+        "; it has no serial number of its own, so it is leased by its address alone;" in found.text
+    )
 
 
 @pytest.mark.parametrize(
     ("fibres", "words"),
     [
         ("tx: ocs.9, rx: ocs.10", "h0.p0 sends into ocs.9, but light enters this switch at 1-8"),
-        ("tx: ocs.1, rx: ocs.2", "h0.p0 hears from ocs.2, but light leaves this switch at 9-16"),
+        ("tx: ocs.1, rx: ocs.2", "h0.p0 receives from ocs.2, but light leaves this switch at 9-16"),
     ],
 )
 def test_a_fibre_on_a_port_that_the_switch_does_not_have_so_is_found(examined, fibres, words):

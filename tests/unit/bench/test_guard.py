@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.bench.needs import host_of, needs, part_of, whole_of
+from testbed.bench.lease_resources import host_of, needs, part_of, whole_of
 from testbed.bench.permission import FENCE, Guard
 from testbed.errors import BusyError, UsageError
 from testbed.record.lease_store import FileStore

@@ -4,8 +4,6 @@ import socket
 import sys
 
 import pytest
-from agent_on_pipes import soon
-from private_spaces import can_be_private
 
 from testbed.bench import ssh
 from testbed.bench.host import BenchHost
@@ -13,11 +11,13 @@ from testbed.bench.ssh import _hops
 from testbed.clock import Deadline
 from testbed.errors import HostError, HostTimeout
 from testbed.schema import load_lab
+from tests.contract.private_spaces import can_be_private
+from tests.unit.bench.agent_on_pipes import soon
 
 PRIVATE = ["unshare", "--user", "--map-root-user", "--mount"]
 PLANT = """
 import json, os, subprocess, sys
-from testbed.onhost import journal
+from testbed.onhost.agent import journal
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
 os.mkdir("/run/testbed-agents-0", 0o700)
 header = {"run": "run-1", "host": "h0", "pid": 1, "born": "1", "kernel": journal._kernel()}
@@ -60,7 +60,7 @@ def test_a_host_that_is_only_looked_at_runs_nothing(spec):
     host = BenchHost("h0", spec, lambda *_: None, soon())
     with pytest.raises(HostError, match="to look only"):
         host.start_rank(0, soon())
-    host.leave(soon())
+    host.clean_up(soon())
 
 
 def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatch):
@@ -119,6 +119,6 @@ def test_a_host_on_which_something_stays_of_a_dead_agent_is_not_used(spec, tmp_p
     haunted = instead_of_python(spec, tmp_path, command)
     looking = BenchHost("h0", haunted, lambda *_: None, soon())
     assert [found["promised"] for found in looking.facts["leftovers"]] == [["from the future"]]
-    looking.leave(soon())
+    looking.clean_up(soon())
     with pytest.raises(HostError, match=r"cannot be taken back: .*'from the future'"):
         BenchHost("h0", haunted, lambda *_: None, soon(), "run-2")

@@ -2,18 +2,18 @@
 
 import pytest
 
-from testbed.bench.byhand import switch_by_hand
-from testbed.bench.ends import parse_ends
+from testbed.bench.endpoints import parse_endpoints
+from testbed.bench.manual_switch import open_manual_switch
 from testbed.bench.sites import SwitchSite
 from testbed.errors import LabError
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.calient_rest_far_end import CalientRestFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.calient_rest_far_end import CalientRestFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: web
@@ -46,10 +46,10 @@ class Rig:
         file = self._directory / "lab.yaml"
         file.write_text(LAB.format(port=self._wire.port, launch=launch))
         lab, leases = load_lab(str(file)), Leases(FileStore(self._directory / "leases.sqlite"))
-        with switch_by_hand(lab, "ocs", leases, force=False) as box:
+        with open_manual_switch(lab, "ocs", leases, force=False) as box:
             try:
                 run = RunDirectory.create(self._directory, "switch")
-                box.connect(parse_ends(lab, "ocs", ["1", "10"]), run)
+                box.connect(parse_endpoints(lab, "ocs", ["1", "10"]), run)
             finally:
                 self.rows = box.rows()
 

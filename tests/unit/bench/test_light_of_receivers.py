@@ -4,13 +4,13 @@ import threading
 from time import sleep
 
 import pytest
-from optical_rig import Rack, soon
 
 from testbed.clock import now
 from testbed.errors import LabError
 from testbed.fabric.circuits import Circuit, CrossConnect
 from testbed.fabric.light import LightLimits
 from testbed.run.light_watch import LightWatch
+from tests.unit.bench.optical_rig import Rack, soon
 
 ONE, OTHER = Circuit.parse("h0.p1", "h1.p0"), Circuit.parse("h1.p1", "h2.p0")
 CROSSED, OTHER_CROSSED = {2: 19, 3: 18}, {4: 21, 5: 20}

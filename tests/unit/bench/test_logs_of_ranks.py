@@ -1,16 +1,16 @@
 """What ranks write to standard error: kept beside the record, not in it."""
 
 import pytest
-from agent_on_pipes import Ears, configuration, soon
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.record.journal import Journal
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from tests.unit.bench.agent_on_pipes import Ears, configuration, soon
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def complain(bench, ears, count):
     """Start a rank that cannot do its job, and wait for its end."""
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
-    host.tell(0, {"do": "configure"} | configuration() | {"job": {"kind": "nonsense"}})
+    host.send_to_rank(0, {"do": "configure"} | configuration() | {"job": {"kind": "nonsense"}})
     ears.wait_for("exit", count)
 
 
@@ -65,7 +65,7 @@ def test_a_secret_in_a_line_is_masked(bench, ears, run):
     host = bench.hosts["h0"]
     host.start_rank(0, soon())
     nonsense = {"kind": "A_TOKEN=planted"}
-    host.tell(0, {"do": "configure"} | configuration() | {"job": nonsense})
+    host.send_to_rank(0, {"do": "configure"} | configuration() | {"job": nonsense})
     ears.wait_for("exit", 1)
     log = (run.path / "logs" / "h0" / "ranks.log").read_text()
     assert "planted" not in log and "A_TOKEN=***" in log

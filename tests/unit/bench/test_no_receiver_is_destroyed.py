@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from without_a_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 
-from testbed.bench.moves import Move, move_all
+from testbed.bench.multi_switch_change import PlannedChange, change_all
 from testbed.errors import TestbedError
 from testbed.fabric.light import LightLimits
 from testbed.fabric.reading import NOT_CONNECTED, Light, measured
+from tests.unit.bench.driver_without_line import CAN, EGRESS, INGRESS, SETTLE_MAX, WithoutALine
 
 KINDS = ("measures", "measures", "measures", "in circuits", "none")
 MANY = 5_000
@@ -92,7 +92,7 @@ def play(lab, acts):
             box.toggle(act)
             continue
         try:
-            move_all([Move(crossbar, *crossbar.plan(act, box.soon()))], box.soon())
+            change_all([PlannedChange(crossbar, *crossbar.plan(act, box.soon()))], box.soon())
         except TestbedError as error:
             assert "bears" in str(error), error
         box.time.advance(SETTLE_MAX)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.bench.probe import probed_sides, spare_ports
+from testbed.bench.conformance_probe import probed_sides, spare_ports
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities
 from testbed.schema import load_lab

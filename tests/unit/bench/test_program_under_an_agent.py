@@ -6,7 +6,8 @@ import signal
 import sys
 
 import pytest
-from agent_on_pipes import LOOPBACK, watched
+
+from tests.unit.bench.agent_on_pipes import LOOPBACK, watched
 
 SPAWNS = """
 import os, subprocess, time

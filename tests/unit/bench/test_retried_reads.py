@@ -11,9 +11,9 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 LAB = """\
 lab: small

@@ -8,18 +8,25 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
-from without_a_line import CAN, EGRESS, INGRESS, SETTLE, SETTLE_MAX, WithoutALine
 
-from testbed.bench.moves import Move, move_all
+from testbed.bench.multi_switch_change import PlannedChange, change_all
 from testbed.bench.verification import MARGIN
 from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
 from testbed.fabric.light import LightLimits
-from testbed_drivers.armed_faults import Armed
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from tests.unit.bench.driver_without_line import (
+    CAN,
+    EGRESS,
+    INGRESS,
+    SETTLE,
+    SETTLE_MAX,
+    WithoutALine,
+)
 
 
 def change(switch, crossbar, wanted):
-    move = Move(crossbar, *crossbar.plan(wanted, switch.soon()))
-    (moved,) = move_all([move], switch.soon())
+    move = PlannedChange(crossbar, *crossbar.plan(wanted, switch.soon()))
+    (moved,) = change_all([move], switch.soon())
     return moved.verified
 
 
@@ -34,7 +41,7 @@ def crossbar(switch):
 
 
 def arm(switch, name, **scope):
-    switch.faults.arm(Armed(name, **scope))
+    switch.faults.arm(ArmedFault(name, **scope))
 
 
 def test_a_change_is_over_when_the_mirrors_stand_still_and_not_much_later(switch, crossbar):
@@ -89,8 +96,8 @@ def test_light_that_stays_although_its_circuit_is_gone_is_found(switch, crossbar
 
 
 def test_light_that_stays_after_the_way_back_is_not_called_rolled_back(switch, crossbar):
-    move = Move(crossbar, *crossbar.plan({1: 5}, switch.soon()))
-    move_all([move], switch.soon())
+    move = PlannedChange(crossbar, *crossbar.plan({1: 5}, switch.soon()))
+    change_all([move], switch.soon())
     arm(switch, "lie", port=1)
     with pytest.raises(UnsafeError, match=r"was brought back, but .* port 5 still gets light"):
         crossbar.roll_back(move.change, KeyboardInterrupt())
@@ -171,7 +178,7 @@ def test_light_that_turns_out_too_strong_is_taken_away_again_and_not_tried_twice
     with pytest.raises(
         LabError, match=r"bears -3 dBm and 2\.. dBm leave; .* rolled back; correct `launch`"
     ) as found:
-        move_all([Move(crossbar, *wanted)], switch.soon())
+        change_all([PlannedChange(crossbar, *wanted)], switch.soon())
     assert not isinstance(found.value, InstrumentError), "those are tried once more in a recovery"
     assert switch.box.commanded == {}
 

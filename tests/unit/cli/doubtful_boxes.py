@@ -23,9 +23,9 @@ from testbed.cli import run as command_line
 from testbed.plugins import kind
 from testbed.record import lease_store, locks
 from testbed.record.journal import open_entries
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.switch import sides
 
 SIDE = 8
 MINE, OTHERS = range(1, 6), range(6, SIDE + 1)
@@ -86,7 +86,7 @@ class DoubtfulBox:
         kind_ = kind("drivers", self.language.driver)
         options = kind_.options(**self._options(directory))
         self.far_end = kind("far_ends", kind_.far_end).load()(site, options)
-        self.box = self.far_end._box
+        self.box = self.far_end._switch
         self.lit = {}
         self._reads = []
         self._listen_to_reads()

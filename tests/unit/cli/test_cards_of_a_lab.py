@@ -12,8 +12,11 @@ RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
 @pytest.mark.parametrize(
     ("card", "words"),
     [
-        ("pieso", "pieso is no card: there is none of that name; did you mean 'piezo'?"),
-        ("nowhere.json", "nowhere.json is no card: there is none of that name"),
+        (
+            "pieso",
+            "pieso is not a characterisation card: none has that name; did you mean 'piezo'?",
+        ),
+        ("nowhere.json", "nowhere.json is not a characterisation card: none has that name"),
     ],
 )
 @pytest.mark.parametrize(

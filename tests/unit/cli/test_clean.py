@@ -3,11 +3,10 @@
 import json
 import os
 
-import records
-
 from testbed.cli import run as command_line
 from testbed.record.journal import Journal
 from testbed.record.rundir import runs
+from tests.unit.cli import records
 
 
 def clean(results, *options):

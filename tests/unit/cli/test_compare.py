@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import testbed.twin.cards
+import testbed.twin.characterisation
 from testbed.cli import run as command_line
 from testbed.schema import load
 
-CARDS = Path(testbed.twin.cards.__file__).parent
+CARDS = Path(testbed.twin.characterisation.__file__).parent
 PIEZO, MESH = str(CARDS / "piezo.json"), str(CARDS / "pic.json")
 
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import records
+
+from tests.unit.cli import records
 
 ROOT = Path(__file__).parents[3]
 

@@ -62,4 +62,4 @@ def test_json_without_places_lists_devices_and_succeeds(line, capsys):
 @pytest.mark.parametrize("path", ["/dev/no-such-line", "/etc/hostname"])
 def test_a_path_that_is_no_serial_device_is_refused(line, path, capsys):
     assert testbed.cli.run(["discover", path]) == 2
-    assert f"{path} is no serial device of this machine" in capsys.readouterr().err
+    assert f"{path} is not a serial device of this machine" in capsys.readouterr().err

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from doubtful_boxes import CHARACTERS, LANGUAGES, DoubtfulBox
 
-from testbed.bench import following
+from testbed.bench import read_back_lag
 from testbed.record import lease_store, locks
+from tests.unit.cli.doubtful_boxes import CHARACTERS, LANGUAGES, DoubtfulBox
 
 SCALE = 0.04
 """Of full time, every day."""
@@ -22,7 +22,7 @@ AT_ONCE = 14
 @pytest.fixture
 def faster(monkeypatch, tmp_path):
     """Let boxes be late by tenths of seconds, and be supposed to be so."""
-    monkeypatch.setattr(following, "LONGEST_LAG", following.LONGEST_LAG * SCALE)
+    monkeypatch.setattr(read_back_lag, "LONGEST_LAG", read_back_lag.LONGEST_LAG * SCALE)
     for module in (locks, lease_store):  # what is owed for a moment is nobody else's affair
         monkeypatch.setattr(module, "SHARED", tmp_path / "shared")
 

@@ -5,10 +5,10 @@ import io
 import sys
 
 import pytest
-import records
 
 from testbed.cli import run as command_line
 from testbed.cli.exporting import COLUMNS
+from tests.unit.cli import records
 
 TRIALS = [
     {

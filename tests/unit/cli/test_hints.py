@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from testbed.cli.app import app, with_bare_options
-from testbed.commands import forget, stand, typed
+from testbed.commands import clear_context, set_context, typed
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [*(ROOT / "testbed").rglob("*.py"), *(ROOT / "drivers").rglob("*.py")]
@@ -95,9 +95,9 @@ def parse(command: str) -> typer.Context:
 
 @pytest.fixture(params=[{"lab": "rack"}, {"twin": "mine"}, {"lab": "rack", "twin": "new"}], ids=str)
 def place(request):
-    stand(**request.param)
+    set_context(**request.param)
     yield request.param
-    forget()
+    clear_context()
 
 
 def test_every_hint_can_be_typed_as_it_stands(place):
@@ -130,9 +130,9 @@ def test_every_example_of_a_help_page_can_be_typed_as_it_stands(example):
 
 
 def test_a_command_names_what_the_command_line_was_told():
-    stand(lab="my lab.yaml", twin="new", results="other")
+    set_context(lab="my lab.yaml", twin="new", results="other")
     assert typed("switch", "ocs", "show") == "testbed switch ocs show --lab 'my lab.yaml' --twin"
     assert typed("doctor", "--wiring") == "testbed doctor 'my lab.yaml' --wiring --twin"
     assert typed("list", "runs") == "testbed list runs --results other"
-    forget()
+    clear_context()
     assert typed("who") == "testbed who"

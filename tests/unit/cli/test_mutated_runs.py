@@ -11,14 +11,23 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from mutated_runs import EXPERIMENT, PRECIOUS, RUN, SCRIPTS, Base, Mutator, contents, removed
 
 import testbed.cli
 from testbed.analysis.summary import summarise
-from testbed.cli.streams import Words
+from testbed.cli.standard_streams import StandardStream
 from testbed.events import Event
 from testbed.record.rundir import RunDirectory, runs
 from testbed.schema import load_experiment
+from tests.unit.cli.mutated_runs import (
+    EXPERIMENT,
+    PRECIOUS,
+    RUN,
+    SCRIPTS,
+    Base,
+    Mutator,
+    contents,
+    removed,
+)
 
 SEED = 12
 CODES = {0, 1, 2, 3, 4, 5, 6, 130, 143}
@@ -61,7 +70,7 @@ def typed(monkeypatch, *words):
     written = [io.BytesIO(), io.BytesIO()]
     with monkeypatch.context() as streams:
         for name, stream in zip(("stdout", "stderr"), written, strict=True):
-            streams.setattr(sys, name, Words(stream, "utf-8", "backslashreplace"))
+            streams.setattr(sys, name, StandardStream(stream, "utf-8", "backslashreplace"))
         code = testbed.cli.run([str(word) for word in words])
         said = []
         for name, stream in zip(("stdout", "stderr"), written, strict=True):

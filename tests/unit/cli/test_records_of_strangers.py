@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import testbed.cli
-from testbed.cli.record import telling_damage
+from testbed.cli.record import report_damage
 from testbed.errors import UsageError
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
@@ -213,7 +213,7 @@ def fail_as_asserted():
     ],
 )
 def test_only_what_values_do_to_our_code_is_told_as_damage(run, fail, is_damage):
-    with pytest.raises(Exception) as raised, telling_damage(run):
+    with pytest.raises(Exception) as raised, report_damage(run):
         fail()
     assert isinstance(raised.value, UsageError) is is_damage
     if is_damage:

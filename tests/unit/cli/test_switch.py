@@ -11,11 +11,11 @@ import pytest
 from testbed.bench.sites import SwitchSite
 from testbed.cli import run as command_line
 from testbed.secret import Secret
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_rest import PolatisRestconfOptions
-from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
+from testbed_drivers.switches.polatis_restconf_far_end import PolatisRestconfFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: web
@@ -126,7 +126,7 @@ def test_a_plan_names_the_host_ports_that_it_joins_and_parts(box, tmp_path):
 
 def test_a_port_outside_of_the_lab_is_told_before_the_switch_is_called(box):
     box.far_end.fault("refuse")
-    assert "port 17 is none of those" in box.say("connect", "1", "17", code=2).err
+    assert "port 17 is not one of those" in box.say("connect", "1", "17", code=2).err
 
 
 def test_whoever_watches_sees_what_others_do_and_outlasts_a_silent_switch(box):

@@ -7,11 +7,11 @@ import pytest
 
 from testbed.bench.sites import SwitchSite
 from testbed.cli import run as command_line
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
-from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: mesh

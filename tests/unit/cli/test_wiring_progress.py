@@ -4,8 +4,8 @@ import threading
 
 from testbed.cli.wiring import _Screen
 from testbed.fabric.circuits import HostPort
+from testbed.fabric.fibre_search import PortFinding
 from testbed.record.log import EventLog
-from testbed.run.fibre_search import PortFinding
 
 
 def test_only_a_circuit_that_was_lit_is_shown_and_the_next_one_replaces_it(tmp_path, capsys):
@@ -25,7 +25,7 @@ def test_a_finding_waits_for_its_reader_and_the_check_does_not(full_pipe, monkey
     reader, stream = full_pipe
     monkeypatch.setattr("sys.stdout", stream)
     screen = _Screen()
-    screen.tell(PortFinding(HostPort("h0", "p0"), "found", "as the lab file says"))
+    screen.show(PortFinding(HostPort("h0", "p0"), "found", "as the lab file says"))
     end = threading.Thread(target=screen.catch_up)
     end.start()
     assert reader.readline().lstrip("-") == "ok   h0.p0: as the lab file says\n"

@@ -53,20 +53,6 @@ def test_a_rank_alone_has_nothing_to_do(make: object) -> None:
     assert make(1).rounds == ()  # type: ignore[operator]
 
 
-def test_what_a_rank_does_is_its_sends_and_receives() -> None:
-    steps = reduce_scatter(3).steps_of(1)
-    assert steps == (
-        (Send(1, 2, 0, "reduce"), Send(0, 1, 2, "reduce")),
-        (Send(1, 2, 2, "reduce"), Send(0, 1, 1, "reduce")),
-    )
-
-
-def test_a_rank_that_pauses_in_a_round_has_nothing_there() -> None:
-    rounds = (Round.of([Send(0, 1, 0, "copy")]), Round.of([Send(1, 2, 0, "copy")]))
-    schedule = Schedule("line", "chain", 3, 1, rounds)
-    assert schedule.steps_of(0) == ((Send(0, 1, 0, "copy"), None), (None, None))
-
-
 def test_rounds_before_the_straggler_are_early() -> None:
     rounds = (Round.of([Send(0, 1, 0, "reduce")]), Round.of([Send(1, 2, 0, "reduce")]))
     assert Schedule("s", "all-reduce", 3, 1, rounds, straggler=2).early == 1

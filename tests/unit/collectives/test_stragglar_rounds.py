@@ -9,12 +9,12 @@ import re
 from pathlib import Path
 
 import pytest
-from authors import AUTHORS
 
 from testbed.collectives.schedule import to_json
 from testbed.collectives.stragglar import stragglar
 from testbed.collectives.stragglar_even import TRIES, fewest_rounds
 from testbed.collectives.verify import verify
+from tests.unit.collectives.authors import AUTHORS
 
 PAGE = Path(__file__).parents[3] / "docs" / "stragglar-rounds.md"
 EVEN = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import oracle
 import pytest
 
 from testbed.collectives.broadcasts import broadcast, chain
@@ -15,6 +14,7 @@ from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import Round, Schedule, Send
 from testbed.collectives.stragglar import direct, stragglar
 from testbed.collectives.verify import Problem, Trouble, problems, verify
+from tests.unit.collectives import oracle
 
 WASTE: set[Trouble] = {"redundant", "unused", "double"}
 SMALL = [

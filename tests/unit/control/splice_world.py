@@ -7,9 +7,8 @@ the rank that its host is when it is heard.
 
 from collections import deque
 
-from testbed.control.cards import SpliceOptions
-from testbed.control.splice import Splice
-from testbed.control.words import (
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     CommandFailed,
@@ -32,6 +31,7 @@ from testbed.control.words import (
     SpareReady,
     StepDone,
 )
+from testbed.control.splice import Splice
 from testbed.fabric.topology import ring
 
 

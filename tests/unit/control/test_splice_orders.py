@@ -6,10 +6,10 @@ What must never happen is asserted in the world itself, at each command.
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from splice_world import World
 
-from testbed.control.words import Fence, GiveUp, Join, SetCircuits
+from testbed.control.protocol import Fence, GiveUp, Join, SetCircuits
 from testbed.fabric.topology import ring
+from tests.unit.control.splice_world import World
 
 committed = st.fixed_dictionaries({f"h{n}": st.integers(7, 8) for n in range(6)})
 FAULTS = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed_drivers.calient_ports import PortNames
+from testbed_drivers.switches.calient_ports import PortNames
 
 BIGGEST = PortNames.first(320)
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from testbed.bench.sites import never
 from testbed.clock import now
-from testbed_drivers.far_end import FarEnd
-from testbed_drivers.http_far_end import Answer, HttpSession, RequestReader
+from testbed_drivers.dialects.armed_faults import ArmedFaults
+from testbed_drivers.dialects.client_connection import ClientConnection
+from testbed_drivers.dialects.http_far_end import Answer, HttpSession, RequestReader
 
 GET = b"GET /redfish/v1 HTTP/1.1\r\nHost: pdu\r\nAccept: */*\r\n\r\n"
 POST = b'POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: pdu\r\n\r\n{"a": 12}'
@@ -83,7 +84,7 @@ def test_a_target_is_a_path_and_a_query():
 
 def wire(said):
     """Return a client's way back without faults, written into a list."""
-    return FarEnd({}, WallClock(), seed=0).wire(said.append, never)
+    return ClientConnection(said.append, never, b"", ArmedFaults({}, 0), WallClock(), 0)
 
 
 class WallClock:

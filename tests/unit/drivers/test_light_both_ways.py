@@ -1,11 +1,11 @@
 """Switch far ends at sites whose fibres carry light both ways, on a clock moved by hand."""
 
 import pytest
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.025
 

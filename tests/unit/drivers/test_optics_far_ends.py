@@ -1,11 +1,11 @@
 """Attenuator and power meter far ends as state machines, on a clock that only moves when told."""
 
 import pytest
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import AttenuatorSite, MeterSite
-from testbed_drivers.keysight_voa_far_end import BLOCKED, KeysightVoaFarEnd
-from testbed_drivers.power_meters_far_end import KeysightMeterFarEnd, ThorlabsMeterFarEnd
+from testbed_drivers.light.keysight_voa_far_end import BLOCKED, KeysightVoaFarEnd
+from testbed_drivers.light.power_meters_far_end import KeysightMeterFarEnd, ThorlabsMeterFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 
 class Voa:

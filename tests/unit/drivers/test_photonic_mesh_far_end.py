@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.mesh import Gate, hexagonal
 from testbed.fabric.mesh_routes import route
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
-from testbed_drivers.mesh_line import read, written
-from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.photonic_mesh import cells_line
+from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd, cells_of
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.01
 MESH = hexagonal(3, 3)
@@ -41,7 +41,7 @@ class Box:
         return b"".join(said).decode(), bool(ends)
 
     def set(self, gates):
-        return self.say(written(gates).encode() + b"\n")
+        return self.say(cells_line(gates).encode() + b"\n")
 
     def make(self, wanted):
         """Set every cell for some circuits, and let them settle."""
@@ -175,9 +175,9 @@ def test_a_site_with_more_ports_than_the_mesh_is_refused():
 
 @given(st.dictionaries(st.integers(0, 999), st.sampled_from(list(Gate))))
 def test_what_is_written_is_read_back(gates):
-    assert read(written(gates)) == gates
+    assert cells_of(cells_line(gates)) == gates
 
 
 @pytest.mark.parametrize("line", ["[]", "[(1,'x'),]", ' [ ( 1 , "=" ) , ] ', "[(1, 'x',)]"])
 def test_lists_as_python_writes_them_are_read(line):
-    assert len(read(line)) == line.count("1")
+    assert len(cells_of(line)) == line.count("1")

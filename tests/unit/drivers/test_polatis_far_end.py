@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.cards import PolatisOptions
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.025
 

@@ -4,13 +4,14 @@ import base64
 import json
 
 import pytest
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.secret import Secret
-from testbed_drivers.calient_rest_far_end import CalientRestFarEnd
-from testbed_drivers.cards_rest import CalientRestOptions, PolatisRestconfOptions
-from testbed_drivers.polatis_restconf_far_end import PolatisRestconfFarEnd
+from testbed_drivers.switches.calient_rest_far_end import CalientRestFarEnd
+from testbed_drivers.switches.descriptors.calient import CalientRestOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
+from testbed_drivers.switches.polatis_restconf_far_end import PolatisRestconfFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.025
 PAIRS = "/api/data/optical-switch:cross-connects"

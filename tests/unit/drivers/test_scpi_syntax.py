@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed_drivers.scpi_syntax import commands, error_reply, pattern, port_list, port_lists
+from testbed_drivers.dialects.scpi_syntax import (
+    commands,
+    error_reply,
+    pattern,
+    port_list,
+    port_lists,
+)
 
 
 def headers(line):

@@ -5,21 +5,21 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
-from testbed_drivers.agiltron_far_end import AgiltronFarEnd
-from testbed_drivers.cards_small import (
+from testbed_drivers.switches.agiltron_far_end import AgiltronFarEnd
+from testbed_drivers.switches.descriptors.selectors import (
     AgiltronOptions,
     DiconMxsOptions,
     SantecOptions,
     ThorlabsOptions,
 )
-from testbed_drivers.dicon_far_end import DiconFarEnd
-from testbed_drivers.dicon_mxs_far_end import DiconMxsFarEnd
-from testbed_drivers.mzi_far_end import EXTINCTION, MziFarEnd, share
-from testbed_drivers.santec_far_end import SantecFarEnd
-from testbed_drivers.thorlabs_far_end import ThorlabsFarEnd
+from testbed_drivers.switches.dicon_far_end import DiconFarEnd
+from testbed_drivers.switches.dicon_mxs_far_end import DiconMxsFarEnd
+from testbed_drivers.switches.mzi_far_end import EXTINCTION, MziFarEnd, share
+from testbed_drivers.switches.santec_far_end import SantecFarEnd
+from testbed_drivers.switches.thorlabs_far_end import ThorlabsFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.01
 BAR = {1: 3, 2: 4}

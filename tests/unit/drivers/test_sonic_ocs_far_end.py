@@ -3,22 +3,24 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SshFarEnd, SwitchSite
 from testbed.secret import Secret
-from testbed_drivers.cards_ssh import SonicOcsOptions
-from testbed_drivers.sonic_ocs_far_end import SonicOcsFarEnd
-from testbed_drivers.sonic_text import (
+from testbed_drivers.switches.descriptors.sonic_ocs import SonicOcsOptions
+from testbed_drivers.switches.sonic_ocs_far_end import (
     CIRCUIT_COLUMNS,
     STATUS_COLUMNS,
+    SonicOcsFarEnd,
+    table,
+)
+from testbed_drivers.switches.sonic_text import (
     circuit_id,
     circuit_statuses,
     configured_circuits,
     facts,
     port_counts,
-    table,
 )
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.1
 

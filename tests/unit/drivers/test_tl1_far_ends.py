@@ -3,15 +3,16 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.secret import Secret
-from testbed_drivers.calient_far_end import CalientFarEnd
-from testbed_drivers.cards_tl1 import CalientOptions, PolatisTl1Options
-from testbed_drivers.polatis_tl1_far_end import PolatisTl1FarEnd
-from testbed_drivers.tl1_far_end import ROWS_PER_BLOCK
-from testbed_drivers.tl1_syntax import Acknowledgement, Alarm, message, message_end
+from testbed_drivers.dialects.tl1_far_end import ROWS_PER_BLOCK
+from testbed_drivers.dialects.tl1_syntax import Acknowledgement, Alarm, message, message_end
+from testbed_drivers.switches.calient_far_end import CalientFarEnd
+from testbed_drivers.switches.descriptors.calient import CalientOptions
+from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
+from testbed_drivers.switches.polatis_tl1_far_end import PolatisTl1FarEnd
+from tests.contract.virtual_time import VirtualTime
 
 SETTLE = 0.025
 

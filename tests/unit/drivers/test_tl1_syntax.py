@@ -6,21 +6,19 @@ from hypothesis import strategies as st
 
 from testbed.clock import Deadline
 from testbed.errors import LinkLost, NoReply
-from testbed_drivers.tl1_line import Tl1Line
-from testbed_drivers.tl1_syntax import (
+from testbed_drivers.dialects.tl1_commands import Command, command, command_end, unlisted
+from testbed_drivers.dialects.tl1_line import Tl1Line
+from testbed_drivers.dialects.tl1_syntax import (
     Acknowledgement,
     Alarm,
     Reply,
     Request,
-    command,
-    command_end,
     keyed,
     listed,
     message,
     message_end,
-    unlisted,
 )
-from testbed_drivers.transport import BufferedTransport
+from testbed_drivers.transports.base import BufferedTransport
 
 HEADER = "\r\n\n   OCS-A 26-11-21 08:30:01\r\n"
 
@@ -117,12 +115,12 @@ def test_a_command_that_was_sent_is_understood(request, tag):
     data = request.text(str(tag)).encode()
     assert command_end(data + b"RTRV-NE;") == len(data)
     received = command(b"\r\n" + data)
-    assert (received.target, received.ctag, received.request) == ("", str(tag), request)
+    assert received == Command(request.verb, "", request.aid, str(tag), request.blocks)
 
 
 def test_a_command_may_leave_out_what_is_at_its_end():
-    assert command(b"rtrv-ne;").request == Request("RTRV-NE")
-    assert command(b'ENT-X:OCS:"a:b;c":5;').request.aid == '"a:b;c"'
+    assert command(b"rtrv-ne;") == Command("RTRV-NE")
+    assert command(b'ENT-X:OCS:"a:b;c":5;').aid == '"a:b;c"'
 
 
 @given(st.lists(st.integers(0, 99_999), min_size=1, max_size=5))
@@ -160,7 +158,7 @@ class Pieces(BufferedTransport):
     def close(self):
         """There is nothing to close."""
 
-    def _arriving(self, deadline):
+    def _receive_some(self, deadline):
         if deadline.passed:
             raise self._no_reply()
         if not self._pieces:

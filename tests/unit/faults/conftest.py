@@ -1,7 +1,8 @@
 """A small lab to break something in."""
 
 import pytest
-from small_lab import SmallLab
+
+from tests.unit.faults.small_lab import SmallLab
 
 
 @pytest.fixture(scope="session")

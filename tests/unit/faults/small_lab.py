@@ -5,11 +5,11 @@ from pathlib import Path
 
 from testbed.bench.bench import Bench
 from testbed.bench.host import BenchHost
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline
 from testbed.fabric.topology import ring
-from testbed.faults.words import Victim
+from testbed.faults.contracts import Victim
 from testbed.plugins import kind
 from testbed.record.journal import Journal, open_entries
 from testbed.record.lease_store import FileStore
@@ -17,11 +17,11 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
-from testbed_drivers.polatis_far_end import PolatisFarEnd
-from testbed_drivers.redfish_far_end import RedfishFarEnd
+from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.power.redfish_far_end import RedfishFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 HOSTS = ("h0", "h1", "h2", "h3")
 HOST = """\
@@ -123,14 +123,14 @@ class SmallLab:
         self.switch.clear()
         self.unit.clear()
         self.bench.hosts["h1"] = self._agent
-        self.bench.power.give_all(soon())
+        self.bench.power.restore_all(soon())
         self.bench.attenuation.restore_all(soon())
         self.bench.fabric.change(self.ring, "job", soon())
         self._reports.clear()
         if self.process() != "runs":
             self._agent.end_rank(0, soon())
             self.pid = self._agent.start_rank(0, soon())
-            self._agent.tell(0, CONFIGURE, grace=10.0)
+            self._agent.send_to_rank(0, CONFIGURE, grace=10.0)
             self.hear(lambda message: message.get("said", {}).get("event") == "ready")
 
     def hear(self, wanted):
@@ -169,7 +169,7 @@ class SmallLab:
         return [entry["undo"] for entry in open_entries(self._journal_path)]
 
     def close(self):
-        self._agent.leave(soon())
+        self._agent.clean_up(soon())
         self.bench.hosts.clear()
         self.bench.fabric.restore(soon())
         self.bench.close_instruments()

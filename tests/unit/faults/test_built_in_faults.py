@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
-from small_lab import soon
 
-from testbed.bench.host import Stopped
+from testbed.bench.host import SignalTimes
 from testbed.clock import Deadline
 from testbed.errors import HostError, InstrumentError, UnsafeError
 from testbed.fabric.circuits import Circuit, matching
-from testbed.faults.cards import StragglerOptions
-from testbed.faults.words import Victim
+from testbed.faults.contracts import Victim
+from testbed.faults.descriptors import StragglerOptions
+from tests.unit.faults.small_lab import soon
 
 TO_SUCCESSOR = Circuit.parse("h1.p1", "h2.p0")
 FROM_PREDECESSOR = Circuit.parse("h0.p1", "h1.p0")
@@ -32,7 +32,7 @@ def test_a_victim_knows_its_circuits_and_its_neighbours(lab):
     assert lab.victim.neighbours == {"h0", "h2"}
 
 
-def test_a_lone_rank_has_neither():
+def test_a_lone_rank_has_no_circuits_and_no_neighbours():
     alone = Victim(0, "h0", 0, frozenset())
     assert alone.own_circuits == alone.neighbours == frozenset()
 
@@ -159,7 +159,7 @@ def test_a_killed_rank_is_proved_by_another_process_on_its_host(lab):
 @pytest.mark.parametrize(("kind", "state"), [("rank-kill", "Z"), ("rank-freeze", "T")])
 def test_what_an_injector_only_claims_has_no_witness(lab, kind, state, monkeypatch):
     """An agent that says that its signal has worked, and has sent none."""
-    claimed = lambda *_, **__: Stopped(1.0, 2.0, state)  # noqa: E731
+    claimed = lambda *_, **__: SignalTimes(1.0, 2.0, state)  # noqa: E731
     monkeypatch.setattr(lab.bench.hosts["h1"], "signal_rank", claimed)
     said = lab.fault(kind).inject(lab.bench, lab.victim, soon())
     assert said.note.endswith(f"then state {state}")
@@ -226,7 +226,7 @@ def test_nothing_else_proves_that_a_rank_is_frozen(lab, host, message):
     assert lab.fault("rank-freeze").receipt(lab.victim, host, message) == ""
 
 
-def test_a_frozen_rank_that_was_fenced_needs_no_thaw(lab):
+def test_a_frozen_rank_that_was_fenced_needs_no_undo(lab):
     fault = lab.fault("rank-freeze")
     fault.inject(lab.bench, lab.victim, soon())
     lab.bench.hosts["h1"].end_rank(0, soon())
@@ -234,13 +234,15 @@ def test_a_frozen_rank_that_was_fenced_needs_no_thaw(lab):
     assert lab.process() == "gone"
 
 
-def test_a_frozen_rank_on_a_host_that_was_given_up_needs_no_thaw(lab):
+def test_a_frozen_rank_on_a_dropped_host_needs_no_undo(lab):
     fault = lab.fault("rank-freeze")
+    fault.inject(lab.bench, lab.victim, soon())
     del lab.bench.hosts["h1"]
     fault.undo(lab.bench, lab.victim, soon())
+    assert lab.process() == "stopped", "nobody is asked to thaw it"
 
 
-def test_the_promise_of_a_freeze_says_whom_to_thaw(lab):
+def test_the_promise_of_a_freeze_names_the_rank_to_continue(lab):
     promise = lab.fault("rank-freeze").promise(lab.bench, lab.victim)
     assert (promise.kind, promise.arguments) == ("rank-stopped", {"host": "h1", "slot": 0})
 
@@ -274,7 +276,7 @@ def test_a_straggler_is_believed_of_a_rank_that_waited_for_it(lab, host, waits, 
     assert receipt(lab.victim, host, carrier("p0")) == ""
 
 
-def test_a_straggler_that_nobody_had_to_wait_for_is_seen_by_who_came_before_it(lab):
+def test_a_straggler_without_waiting_ranks_is_witnessed_by_an_earlier_arrival(lab):
     receipt = lab.fault("straggler", delay=0.25).receipt
 
     def arrive(host, step, at):
@@ -299,7 +301,7 @@ def test_a_freeze_cycle_stops_the_rank_again_and_again_until_undone(lab):
     assert lab.process() == "runs"
 
 
-def test_a_rank_that_is_ended_while_it_stands_still_is_gone(lab):
+def test_a_stopped_rank_can_be_ended(lab):
     fault = lab.fault("straggler", how="freeze-cycle", share=0.1, period=5.0)
     fault.inject(lab.bench, lab.victim, soon())
     lab.bench.hosts["h1"].end_rank(0, soon())

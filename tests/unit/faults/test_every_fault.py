@@ -1,10 +1,10 @@
 """What every fault must do that the lab itself injects, on real lines to real far ends."""
 
 import pytest
-from small_lab import soon
 
 from testbed.clock import now
 from testbed.plugins import kinds
+from tests.unit.faults.small_lab import soon
 
 FAULTS = [name for name, kind in kinds("faults").items() if kind.role != "far-end"]
 FINAL = {"rank-kill"}

@@ -5,8 +5,8 @@ import pytest
 from testbed.analysis.metrics import meaning
 from testbed.collectives.cost import Links
 from testbed.jobs.collective import Collective
-from testbed.jobs.collective_cards import CollectiveOptions
-from testbed.jobs.words import Predicting, Repointing
+from testbed.jobs.collective_descriptors import CollectiveOptions
+from testbed.jobs.contracts import CircuitRequestingJob, PredictableJob
 
 MIB = 1 << 20
 SMALL, LARGE = MIB // 4, 16 * MIB
@@ -20,7 +20,7 @@ def job(**changes):
 
 def test_the_ring_is_where_every_collective_begins_and_it_needs_no_other_circuits():
     found = job(algorithms=("ring",))
-    assert isinstance(found, Predicting) and isinstance(found, Repointing)
+    assert isinstance(found, PredictableJob) and isinstance(found, CircuitRequestingJob)
     assert len(found.circuits) == 1
     told = found.for_rank()["options"]
     assert told["circuits"]["tour"] == [] and told["choices"] == {}

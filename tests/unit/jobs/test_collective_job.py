@@ -7,8 +7,8 @@ from testbed.collectives.cost import Links
 from testbed.collectives.schedule import from_json
 from testbed.collectives.verify import verify
 from testbed.jobs.collective import Collective
-from testbed.jobs.collective_cards import CollectiveOptions
-from testbed.jobs.words import Predicting
+from testbed.jobs.collective_descriptors import CollectiveOptions
+from testbed.jobs.contracts import PredictableJob
 
 MIB = 1 << 20
 TWIN = Links(1e-3, 8 / 100e6)
@@ -33,7 +33,7 @@ def test_ranks_are_told_schedules_that_are_right():
     ("delay", "speedup"), [(0.0, 0.82), (0.25, 1.01), (0.5, 1.21), (1.0, 1.16), (2.0, 1.10)]
 )
 def test_the_model_expects_the_figures_of_the_paper(delay, speedup):
-    assert isinstance(job(), Predicting)
+    assert isinstance(job(), PredictableJob)
     expected = job().predict(TWIN, {7: delay} if delay else {})
     assert expected["speedup"] == pytest.approx(speedup, abs=0.006)
     assert all(meaning(metric) for metric in expected)
@@ -51,14 +51,14 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
     ("changes", "error"),
     [
         ({"ranks": 1}, "ranks must be at least 2"),
-        ({"ranks": 7}, "stragglar pairs its ranks, so 7 is no number of them"),
+        ({"ranks": 7}, "stragglar pairs its ranks, so their number must be even, not 7"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"sizes": ()}, "sizes must name at least one"),
-        ({"sizes": (6,)}, "6 bytes are no whole number of float32"),
+        ({"sizes": (6,)}, "6 bytes are not a whole number of float32"),
         ({"sizes": (4096, 4096)}, "4 KiB is listed twice"),
         ({"algorithms": ("ring", "ring")}, "ring is listed twice"),
         ({"executor": "gloo", "algorithms": ("nccl",)}, "in one library at a time"),
-        ({"straggler": 8}, "rank 8 is none of the 8 ranks"),
+        ({"straggler": 8}, "rank 8 is not one of the 8 ranks"),
     ],
 )
 def test_what_cannot_be_run_is_refused(changes, error):
@@ -79,7 +79,7 @@ def test_what_a_library_does_by_itself_has_no_schedule_and_no_prediction():
     assert not [name for name in mixed.predict(TWIN, {}) if "gloo" in name]
 
 
-def test_without_a_library_nobody_needs_torch():
+def test_without_a_library_torch_is_not_needed():
     assert job().for_rank()["options"]["library"] is None
     through = job(executor="gloo").for_rank()["options"]
     assert through["library"] == "gloo" and through["through_library"]

@@ -8,9 +8,9 @@ import pytest
 
 from testbed.collectives.cost import Links
 from testbed.errors import FileError
-from testbed.jobs.builtin import AllReduce, Train
-from testbed.jobs.cards import AllReduceOptions, TrainOptions
-from testbed.jobs.words import Stepping
+from testbed.jobs.contracts import StepJob
+from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
+from testbed.jobs.training import AllReduce, Train
 from testbed.plugins import kinds
 from testbed.schema import load_experiment
 
@@ -34,7 +34,7 @@ def test_every_built_in_job_is_tried_here():
 
 def test_what_a_rank_is_told_is_plain_data_that_its_program_takes(job):
     told = json.loads(json.dumps(job.for_rank()))
-    program = import_module(f"testbed.onhost.{told['kind']}")
+    program = import_module(f"testbed.onhost.jobs.{told['kind']}")
     assert program.Job(told["options"], 7, job.ranks).state.step == 0
 
 
@@ -55,12 +55,12 @@ def test_a_job_says_how_many_hosts_it_wants(job):
 def test_a_ring_needs_its_neighbours_only_and_ranks_of_a_schedule_all_others():
     def told(collective, straggler=None):
         job = Train(TrainOptions(ranks=4, collective=collective, straggler=straggler))
-        program = import_module("testbed.onhost.train").Job(job.for_rank()["options"], 7, 4)
-        return job.topology, program.meets, job.for_rank()["options"].get("schedule")
+        program = import_module("testbed.onhost.jobs.train").Job(job.for_rank()["options"], 7, 4)
+        return job.topology, program.connects_to, job.for_rank()["options"].get("schedule")
 
     assert told("ring") == ("ring", "neighbours", None)
-    topology, meets, schedule = told("stragglar", 2)
-    assert (topology, meets) == ("all", "everybody")
+    topology, connects_to, schedule = told("stragglar", 2)
+    assert (topology, connects_to) == ("all", "everybody")
     assert (schedule["name"], schedule["straggler"]) == ("stragglar", 2)
 
 
@@ -78,7 +78,7 @@ def test_an_allreduce_ends_by_itself():
 
 def test_the_default_model_has_as_much_state_as_its_card_says():
     told = Train(TrainOptions(ranks=2)).for_rank()
-    state = import_module("testbed.onhost.train").Job(told["options"], 7, 2).state
+    state = import_module("testbed.onhost.jobs.train").Job(told["options"], 7, 2).state
     assert f"{len(state.outgoing()) / 2**20:.1f} MiB" == "16.3 MiB"
     assert "16.3 MiB" in TrainOptions.__doc__
 
@@ -94,19 +94,22 @@ def test_the_default_model_has_as_much_state_as_its_card_says():
         ({"batch": 0}, "batch must be at least 1"),
         ({"sequence": 0}, "sequence must be at least 1"),
         ({"steps": 0}, "steps must be at least 1"),
-        ({"learning_rate": 0.0}, "a learning_rate of 0 teaches nothing"),
-        ({"learning_rate": -1e-3}, "a learning_rate of -0.001 teaches nothing"),
-        ({"learning_rate": float("nan")}, "a learning_rate of nan teaches nothing"),
-        ({"learning_rate": float("inf")}, "a learning_rate of inf teaches nothing"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0 and finite, not 0"),
+        ({"learning_rate": -1e-3}, "learning_rate must be above 0 and finite, not -0.001"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0 and finite, not nan"),
+        ({"learning_rate": float("inf")}, "learning_rate must be above 0 and finite, not inf"),
         ({"dim": 100, "heads": 3}, "dim 100 is not divisible by 3 heads"),
         ({"dim": 6, "heads": 2}, "an even number of dimensions per head"),
-        ({"ranks": 1, "collective": "rhd"}, "rhd is between ranks, and there is but one"),
-        ({"ranks": 3, "collective": "stragglar"}, "stragglar pairs its ranks, so 3 is no number"),
+        ({"ranks": 1, "collective": "rhd"}, "rhd takes two ranks or more, and there is only one"),
+        (
+            {"ranks": 3, "collective": "stragglar"},
+            "stragglar pairs its ranks, so their number must be even, not 3",
+        ),
         ({"straggler": 1}, "ring takes no straggler; direct and stragglar do"),
-        ({"collective": "direct", "straggler": 2}, "rank 2 is none of the 2 ranks"),
+        ({"collective": "direct", "straggler": 2}, "rank 2 is not one of the 2 ranks"),
     ],
 )
-def test_what_no_model_can_be_is_refused(options, complaint):
+def test_impossible_models_are_refused(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         TrainOptions(**{"ranks": 2} | options)
 
@@ -116,8 +119,8 @@ def test_what_no_model_can_be_is_refused(options, complaint):
     [
         ({"ranks": 0}, "ranks must be at least 1"),
         ({"sizes": ()}, "sizes must name at least one"),
-        ({"sizes": (4096, 6)}, "6 bytes are no whole number of float32"),
-        ({"sizes": (0,)}, "0 bytes are no whole number of float32"),
+        ({"sizes": (4096, 6)}, "6 bytes are not a whole number of float32"),
+        ({"sizes": (0,)}, "0 bytes are not a whole number of float32"),
         ({"sizes": (4096, 8192, 4096)}, "4 KiB is listed twice"),
         ({"iterations": 0}, "iterations must be at least 1"),
         ({"warmup": -1}, "warmup must be at least 0"),
@@ -144,7 +147,7 @@ def test_what_a_straggler_costs_a_step_depends_on_what_goes_on_without_it():
 
     def slower(collective, delay):
         job = Train(TrainOptions(ranks=8, collective=collective))
-        assert isinstance(job, Stepping)
+        assert isinstance(job, StepJob)
         return job.predict_steps(links, {7: delay}, 2.0, state)["straggling_step_time"] - 2.0
 
     assert slower("ring", 0.3) == pytest.approx(0.3)

@@ -9,16 +9,16 @@ import pytest
 
 from testbed.errors import FileError, LabError
 from testbed.jobs import patterns
+from testbed.jobs.contracts import ProgramJob, ProgramOutput
 from testbed.jobs.nccl_programs import NcclTests
-from testbed.jobs.program_cards import (
+from testbed.jobs.program_descriptors import (
     CommandOptions,
     NcclTestsOptions,
     Pattern,
     TorchrunOptions,
 )
 from testbed.jobs.programs import Command, Torchrun
-from testbed.jobs.words import ProgramJob, Said
-from testbed.onhost.processes import MARK
+from testbed.onhost.agent.processes import MARK
 from testbed.plugins import kinds
 from testbed.schema import load_experiment, load_lab
 from testbed.secret import Secret, redacted
@@ -47,7 +47,7 @@ def output(name):
 
 def read(job, *texts):
     """Return what a job read, by metric."""
-    said = [Said(f"h{number}", text) for number, text in enumerate(texts)]
+    said = [ProgramOutput(f"h{number}", text) for number, text in enumerate(texts)]
     return {reading.metric: reading for reading in job.readings(said)}
 
 
@@ -196,13 +196,13 @@ def test_a_pattern_that_finds_nothing_measures_nothing():
 
 
 @pytest.mark.parametrize("text", ["= five", "= nan", "= 1e999", "= ", "= 0x10", "= 1_0"])
-def test_what_is_no_number_is_refused(text):
-    with pytest.raises(LabError, match=r"metric 'x' caught .* no number"):
+def test_a_pattern_that_catches_text_is_refused(text):
+    with pytest.raises(LabError, match=r"metric 'x' caught .* not a number"):
         read(command(x=Pattern("= (.*)", "1", "lower")), text + "\n")
 
 
-def test_a_group_that_took_no_part_is_no_number():
-    with pytest.raises(LabError, match="no number"):
+def test_a_group_that_did_not_match_is_refused():
+    with pytest.raises(LabError, match="not a number"):
         read(command(x=Pattern("=( [0-9]+)?", "1", "lower")), "=\n")
 
 
@@ -222,14 +222,14 @@ def test_giant_output_is_read():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"pattern": "("}, "is no regular expression"),
+        ({"pattern": "("}, "is not a regular expression"),
         ({"pattern": "at [0-9]+"}, "has 0 groups"),
         ({"pattern": "(a)(b)"}, "has 2 groups"),
         ({"pattern": "(" + "a" * 600 + ")"}, "too long"),
-        ({"unit": "Mbits"}, "'Mbits' is no unit; did you mean 'Mbit/s'"),
+        ({"unit": "Mbits"}, "'Mbits' is not a unit; did you mean 'Mbit/s'"),
     ],
 )
-def test_what_is_no_pattern_is_refused(change, complaint):
+def test_an_invalid_pattern_is_refused(change, complaint):
     with pytest.raises(ValueError, match=re.escape(complaint)):
         Pattern(**{"pattern": "(a)", "unit": "s", "better": "lower"} | change)
 
@@ -262,7 +262,7 @@ def test_the_slowest_host_counts_where_each_has_its_own():
 
 
 def test_a_report_is_read_instead_of_the_table():
-    said = [Said("h0", "", output("nccl-v3.json"))]
+    said = [ProgramOutput("h0", "", output("nccl-v3.json"))]
     found = {one.metric for one in nccl(report="json").readings(said)}
     assert {"busbw_1mib", "busbw_64mib_in_place"} <= found
 
@@ -274,12 +274,12 @@ def test_what_was_whole_before_a_program_was_killed_is_measured():
     }
 
 
-def test_wrong_values_are_no_measurement():
+def test_wrong_values_are_not_a_measurement():
     with pytest.raises(LabError, match="2500000 values were wrong"):
         read(nccl(program="broadcast_perf"), output("nccl-exponents.txt"))
 
 
-def test_what_is_no_output_of_nccl_tests_is_refused():
+def test_output_of_other_programs_is_refused():
     with pytest.raises(LabError, match="it has no table"):
         read(nccl(), "all_reduce_perf: command not found\n")
 
@@ -287,7 +287,7 @@ def test_what_is_no_output_of_nccl_tests_is_refused():
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"program": "iperf3"}, "'iperf3' is no program of nccl-tests"),
+        ({"program": "iperf3"}, "'iperf3' is not a program of nccl-tests"),
         ({"program": "all_reduce_prof"}, "did you mean 'all_reduce_perf'"),
         ({"gpus": 0}, "gpus must be at least 1"),
         ({"iterations": 0}, "iterations must be at least 1"),
@@ -324,7 +324,7 @@ jobs:
         ("better: higher", "better: higher, worse: 1", r"e\.yaml:10:.*worse"),
         ("better: higher", "better: faster", r"e\.yaml:10:60: .*unknown word 'faster'"),
         ('["true"]', "[]", r"e\.yaml:6:.*no program to run"),
-        ("rate:", "Rate:", r"e\.yaml:6:.*'Rate' is no name of a metric"),
+        ("rate:", "Rate:", r"e\.yaml:6:.*'Rate' is not a name for a metric"),
         ("kind: command", "kind: command\n    gpus: 8", r"e\.yaml:7:.*gpus"),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_report_keeps_no_secret_of_its_environment():
 
 
 def read_rows(text):
-    return list(nccl(report="json").readings([Said("h0", "", text)]))
+    return list(nccl(report="json").readings([ProgramOutput("h0", "", text)]))
 
 
 def test_a_report_cut_off_anywhere_in_its_environment_keeps_no_secret():

@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from nights import Nights
+
+from tests.unit.nightly.nights import Nights
 
 
 @pytest.fixture

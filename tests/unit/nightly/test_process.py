@@ -6,9 +6,8 @@ import os
 import signal
 import threading
 
-from nights import ROOT
-
 from testbed.nightly.process import conduct
+from tests.unit.nightly.nights import ROOT
 
 LAB = ["--lab", str(ROOT / "configs" / "rack.yaml")]
 LONG = ["run", str(ROOT / "experiments" / "stragglar-scaling.yaml"), *LAB]

@@ -1,7 +1,7 @@
 """A slowdown counts when a second run shows it, too."""
 
 from testbed.nightly.baseline import Slower
-from testbed.nightly.speed import Speed
+from testbed.nightly.speed import SpeedComparison
 
 COMPARED = {"warm.recovery_time": 0.001, "warm.detection": 0.001, "cold.recovery_time": 0.001}
 
@@ -10,7 +10,9 @@ def slower(arm, metric):
     return Slower(arm, metric, "s", (0.6, 0.7), (0.4, 0.5))
 
 
-FIRST = Speed(COMPARED, (slower("warm", "recovery_time"), slower("cold", "recovery_time")))
+FIRST = SpeedComparison(
+    COMPARED, (slower("warm", "recovery_time"), slower("cold", "recovery_time"))
+)
 
 
 def fates(speed, is_sure=True):
@@ -18,7 +20,9 @@ def fates(speed, is_sure=True):
 
 
 def test_only_what_is_slower_twice_fails():
-    second = Speed(COMPARED, (slower("warm", "recovery_time"), slower("warm", "detection")))
+    second = SpeedComparison(
+        COMPARED, (slower("warm", "recovery_time"), slower("warm", "detection"))
+    )
     (case, _) = second.also_in(FIRST).cases(is_sure=True)
     assert fates(second.also_in(FIRST)) == {"warm": "failure", "cold": "passed"}
     assert case.reason == "recovery_time is slower: 600–700 ms, before 400–500 ms"
@@ -30,4 +34,4 @@ def test_what_is_not_sure_yet_fails_nothing_and_says_what_was_seen():
 
 
 def test_an_arm_without_baselines_has_no_case():
-    assert fates(Speed({}, ())) == {}
+    assert fates(SpeedComparison({}, ())) == {}

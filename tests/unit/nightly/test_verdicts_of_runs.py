@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from nights import ROOT
 
-from testbed.nightly.order import Task
 from testbed.nightly.pairs import find_pairs
 from testbed.nightly.process import Ended
+from testbed.nightly.task_order import Task
 from testbed.nightly.verdict import Result, judge
+from tests.unit.nightly.nights import ROOT
 
 PAIRS = {pair.key: pair for pair in find_pairs(ROOT / "experiments", ROOT / "configs")[0]}
 FULL = Task(PAIRS["lumion", "rack"], 10, True, "", 60.0, "same")

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rank_driver import PATIENCE, Gang, RankProcess
-
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.schedule import to_json
-from testbed.onhost.parts import Program
+from testbed.onhost.communication.rank_schedule import RankSchedule
+from tests.unit.onhost.rank_driver import PATIENCE, Gang, RankProcess
 
 SIZE = 4 << 20
 STEPS = 3
@@ -53,7 +52,7 @@ class Breaking:
         chance, gang, step = self._random, self.gang, self._step
         algorithm = ALGORITHMS[step % len(ALGORITHMS)]
         rank = chance.randrange(len(gang.members))
-        sends = Program.of(self._schedules[algorithm], rank).sends
+        sends = RankSchedule.of(self._schedules[algorithm], rank).sends
         number, fate = chance.choice(sends).round, chance.choice(["SIGKILL", "SIGSTOP"])
         doom = ["--round", str(number), "--share", str(chance.random()), "--fate", fate]
         doomed = gang.start([DOOMED, *doom])

@@ -5,7 +5,8 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from rank_driver import Gang
+
+from tests.unit.onhost.rank_driver import Gang
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A rank that does all that a rank does until a round of its first collective, and is gone then.
 
-Run in the place of `testbed.onhost.rank`. By its own hand it is killed, or stops without dying, in
-the middle of the message that it sends in that round; from outside nobody could aim so well.
+Run in the place of `testbed.onhost.jobs.rank`. It kills or stops itself in the middle of the
+message that it sends in that round; no process outside could choose the moment so exactly.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ import argparse
 import os
 import signal
 import socket
-from collections.abc import Sequence
 from importlib import import_module
 
-from testbed.onhost.control import Control
-from testbed.onhost.layout import MAGIC, OPENING
-from testbed.onhost.lines import Lines
-from testbed.onhost.meeting import Seat, meet_everybody
-from testbed.onhost.schedule import Group
-from testbed.onhost.sockets import Port, listen
+from testbed.onhost.communication.connections import Peer, PeerConnections
+from testbed.onhost.communication.control import Control
+from testbed.onhost.communication.group import Group
+from testbed.onhost.communication.handshake import connect_all
+from testbed.onhost.communication.layout import DATA, OPENING
+from testbed.onhost.communication.rank_identity import RankIdentity
+from testbed.onhost.communication.sockets import Port, listen
 
 
-class DoomedLines(Lines):
-    """Lines on which a share of the message of one round goes out, and nothing after it."""
+class DoomedConnections(PeerConnections):
+    """Connections on which a share of the message of one round goes out, and nothing after it."""
 
     def doom(self, number: int, share: float, fate: int) -> None:
         self._round, self._share, self._fate = number, share, fate
         self._left: int | None = None
 
-    def send(self, rank: int, pieces: Sequence[memoryview | bytes]) -> int:
-        if self._left is None and bytes(pieces[0][:4]) == MAGIC:
+    def send(self, peer: Peer, *pieces: memoryview | bytes) -> int:
+        if self._left is None and bytes(pieces[0][:4]) == DATA:
             opening = OPENING.unpack(pieces[0])
             if opening[4] == self._round:
                 self._left = round(self._share * (OPENING.size + opening[-1]))
         if self._left is None:
-            return super().send(rank, pieces)
+            return super().send(peer, *pieces)
         if not self._left:
             os.kill(os.getpid(), self._fate)
         whole = b"".join(pieces)
-        sent = super().send(rank, [whole[: self._left]])
+        sent = super().send(peer, whole[: self._left])
         self._left -= sent
         return sent
 
@@ -52,7 +52,7 @@ def main() -> None:
     given = parser.parse_args()
     control = Control(socket.socket(fileno=given.control))
     told = control.next()
-    program = import_module(f"testbed.onhost.{told['job']['kind']}")
+    program = import_module(f"testbed.onhost.jobs.{told['job']['kind']}")
     job = program.Job(told["job"]["options"], told["seed"], told["ranks"])
     port = Port(**told["to_next"])
     listener = listen(port)
@@ -63,11 +63,11 @@ def main() -> None:
         job.state.commit()
     rank, generation = join["rank"], join["generation"]
     peers = {m["rank"]: (m["address"], m["port"]) for m in join["members"] if m["rank"] != rank}
-    seat = Seat(told["token"], generation, rank, len(peers) + 1)
-    lines = meet_everybody(listener, port, peers, seat, control.leave)
-    doomed = DoomedLines(lines, generation, control.leave)
+    identity = RankIdentity(told["token"], generation, rank, len(peers) + 1)
+    sockets = connect_all(listener, port, peers, identity, control.leave)
+    doomed = DoomedConnections(sockets, generation, control.leave)
     doomed.doom(given.round, given.share, given.fate)
-    job.run(Group(rank, seat.ranks, doomed), control)
+    job.run(Group(rank, identity.ranks, doomed), control)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from testbed.collectives.catalogue import Algorithm, all_reduce
 from testbed.collectives.schedule import Schedule, to_json
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.parts import Program
-from testbed.onhost.schedule import Group
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.group import Group
+from testbed.onhost.communication.rank_schedule import RankSchedule
 
 Rows = npt.NDArray[Any]
 Case = tuple[Algorithm, str, int]
@@ -37,7 +37,7 @@ def on_sockets(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list[R
     found = []
     for case in cases:
         vector = rows(group.ranks, case)[group.rank].copy()
-        program = Program.of(to_json(schedule(group.ranks, case)), group.rank)
+        program = RankSchedule.of(to_json(schedule(group.ranks, case)), group.rank)
         group.barrier()
         group.run(program, vector)
         found.append(vector)
@@ -46,7 +46,7 @@ def on_sockets(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list[R
 
 def through_gloo(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list[Rows]:
     """Run every case through gloo; the algorithm `gloo` is what it has of its own."""
-    from testbed.onhost.distributed import Distributed
+    from testbed.onhost.communication.distributed import Distributed
 
     library = Distributed(group, "gloo", leave)
     found = []
@@ -56,7 +56,7 @@ def through_gloo(group: Group, leave: LeaveOrder, cases: Sequence[Case]) -> list
         if case[0] == "gloo":
             library.all_reduce()
         else:
-            library.run(Program.of(to_json(schedule(group.ranks, case)), group.rank))
+            library.run(RankSchedule.of(to_json(schedule(group.ranks, case)), group.rank))
         library.give(vector)
         found.append(vector)
     library.close()

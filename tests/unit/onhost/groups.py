@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from rank_driver import PATIENCE, connection
-
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.lines import Lines
-from testbed.onhost.schedule import Group
+from testbed.onhost.communication.connections import PeerConnections
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.group import Group
+from tests.unit.onhost.rank_driver import PATIENCE, connection
 
 T = TypeVar("T")
 
@@ -27,7 +26,7 @@ class Groups:
         self.leave = [LeaveOrder() for _ in range(ranks)]
         numbers = generations or [1] * ranks
         self.members = [
-            Group(rank, ranks, Lines(ends[rank], numbers[rank], self.leave[rank]))
+            Group(rank, ranks, PeerConnections(ends[rank], numbers[rank], self.leave[rank]))
             for rank in range(ranks)
         ]
 
@@ -38,7 +37,7 @@ class Groups:
 
     def close(self) -> None:
         for member, leave in zip(self.members, self.leave, strict=True):
-            member.links.close()
+            member.connections.close()
             leave.close()
 
 

@@ -9,11 +9,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rank_driver import connection
-
-from testbed.onhost.control import LeaveOrder
-from testbed.onhost.lines import Lines
-from testbed.onhost.schedule import Group
+from testbed.onhost.communication.connections import PeerConnections
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.group import Group
+from tests.unit.onhost.rank_driver import connection
 
 PATIENCE = 60.0
 Job = Callable[..., Any]
@@ -50,7 +49,7 @@ def _take_part(
     rank: int, lines: Mapping[int, socket.socket], pipe: Connection, job: Job, more: tuple[Any, ...]
 ) -> None:
     leave = LeaveOrder()
-    group = Group(rank, len(lines) + 1, Lines(lines, 1, leave))
+    group = Group(rank, len(lines) + 1, PeerConnections(lines, 1, leave))
     try:
         pipe.send(job(group, leave, *more))
     except Exception as error:

@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
-from testbed.onhost.control import LeaveOrder
+from testbed.onhost.communication.connections import NEXT, PREVIOUS, PeerConnections
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.ring import Ring
 from testbed.onhost.frames import Decoder, Message, encode
-from testbed.onhost.links import Links
-from testbed.onhost.ring import Ring
 
 PATIENCE = 20.0
 TOKEN = "a token of this run"
@@ -35,6 +35,13 @@ def connection() -> tuple[socket.socket, socket.socket]:
     return near, far
 
 
+def around(
+    to_next: socket.socket, from_previous: socket.socket, generation: int, leave: LeaveOrder
+) -> PeerConnections:
+    """Return the connections of one rank of a ring."""
+    return PeerConnections({NEXT: to_next, PREVIOUS: from_previous}, generation, leave)
+
+
 class Rings:
     """All ranks of one generation in one process; `leave` holds one order for each."""
 
@@ -42,10 +49,10 @@ class Rings:
         pairs = [connection() for _ in range(ranks)]
         self.leave = [LeaveOrder() for _ in range(ranks)]
         numbers = generations or [1] * ranks
-        self.links = [
-            Links(pairs[r][0], pairs[r - 1][1], numbers[r], self.leave[r]) for r in range(ranks)
+        self.members = [
+            Ring(r, ranks, around(pairs[r][0], pairs[r - 1][1], numbers[r], self.leave[r]))
+            for r in range(ranks)
         ]
-        self.members = [Ring(rank, ranks, links) for rank, links in enumerate(self.links)]
 
     def run(self, job: Callable[[Ring], T]) -> list[T]:
         """Run `job` on every rank at once and return what each returned."""
@@ -53,8 +60,8 @@ class Rings:
             return [f.result(PATIENCE) for f in [threads.submit(job, m) for m in self.members]]
 
     def close(self) -> None:
-        for links, leave in zip(self.links, self.leave, strict=True):
-            links.close()
+        for member, leave in zip(self.members, self.leave, strict=True):
+            member.connections.close()
             leave.close()
 
 
@@ -128,7 +135,7 @@ class Gang:
 
     def start(
         self,
-        arguments: Sequence[str] = ("-m", "testbed.onhost.rank"),
+        arguments: Sequence[str] = ("-m", "testbed.onhost.jobs.rank"),
         descriptors: Sequence[int] = (),
     ) -> RankProcess:
         member = RankProcess(arguments, descriptors)

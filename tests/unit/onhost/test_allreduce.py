@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.onhost.allreduce import BLOCK, Options, Pattern
 from testbed.onhost.errors import Corrupt
+from testbed.onhost.jobs.allreduce import BLOCK, Options, Pattern
 
 
 def summed(count, ranks, step):

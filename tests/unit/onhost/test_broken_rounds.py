@@ -6,9 +6,9 @@ import signal
 from contextlib import closing
 
 import pytest
-from broken_rounds import Breaking
 
 from testbed.collectives.catalogue import ALGORITHMS
+from tests.unit.onhost.broken_rounds import Breaking
 
 
 def lose(ranks, trials, seed):
@@ -27,13 +27,13 @@ def lose(ranks, trials, seed):
     return broken
 
 
-def test_nobody_is_stuck_and_nothing_of_a_broken_round_is_kept():
+def test_survivors_leave_and_repeat_a_step_that_lost_a_rank():
     lose(4, 6, seed=3)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("ranks", [4, 8])
-def test_nobody_is_ever_stuck_and_nothing_of_a_broken_round_is_ever_kept(ranks):
+def test_survivors_leave_and_repeat_a_step_that_lost_a_rank_many_times(ranks):
     broken = lose(ranks, 100, seed=ranks)
     rounds = {(one.algorithm, one.round) for one in broken}
     assert len(rounds) >= 2 * len(ALGORITHMS)

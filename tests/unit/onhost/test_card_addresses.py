@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.onhost.ports import card_addresses
+from testbed.onhost.agent.ports import card_addresses
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def ports(tmp_path):
     return port
 
 
-def test_cards_of_makers_count_and_what_is_made_up_or_hangs_on_usb_does_not(ports):
+def test_card_addresses_leave_out_virtual_and_usb_ports(ports):
     ports("lo", "00:00:00:00:00:00")
     ports("eth1", "0c:42:a1:00:00:02", "pci")
     ports("eth0", "0c:42:a1:00:00:01", "pci")
@@ -35,5 +35,5 @@ def test_cards_of_makers_count_and_what_is_made_up_or_hangs_on_usb_does_not(port
     assert card_addresses(ports.root) == ["0c:42:a1:00:00:01", "0c:42:a1:00:00:02"]
 
 
-def test_a_host_that_shows_no_ports_has_no_cards(tmp_path):
+def test_host_without_ports_has_no_card_addresses(tmp_path):
     assert card_addresses(tmp_path / "none") == []

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.onhost.checksums import BLOCK, EVERY, WEIGHTS
 from testbed.onhost.errors import Corrupt
-from testbed.onhost.exchange import Exchange
+from testbed.onhost.jobs.checksums import BLOCK, EVERY, WEIGHTS
+from testbed.onhost.jobs.verified_sum import VerifiedVector
 
 SIZE = 5 * BLOCK + 321
 
@@ -26,17 +26,17 @@ def gradients(seed, ranks, size=SIZE):
 def summed(values, step, *, chunks=3, whole=True, order=None):
     """Return the sum over the ranks, added in some order, and where each rank's numbers went."""
     ranks = len(values)
-    total = Exchange(values[0].size, ranks, chunks)
+    total = VerifiedVector(values[0].size, ranks, chunks)
     for rank in order or range(ranks):
-        one = Exchange(values[0].size, ranks, chunks)
+        one = VerifiedVector(values[0].size, ranks, chunks)
         one.fill(values[rank], step, rank, whole=whole)
         total.vector += one.vector
     return total
 
 
-def at(exchange, element):
-    """Return the place of an element in an exchange's rows: a view of one number."""
-    for start, place in exchange.places:
+def at(total, element):
+    """Return the place of an element in an total's rows: a view of one number."""
+    for start, place in total.places:
         if start <= element < start + len(place):
             return place[element - start : element - start + 1]
     raise IndexError(element)
@@ -55,8 +55,8 @@ def test_a_right_sum_passes_however_it_was_rounded(seed, ranks, chunks, step, wh
     shuffled = list(range(ranks))
     order.shuffle(shuffled)
     values = gradients(seed, ranks)
-    exchange = summed(values, step, chunks=chunks, whole=whole, order=shuffled)
-    exchange.verify(step, whole=whole)
+    total = summed(values, step, chunks=chunks, whole=whole, order=shuffled)
+    total.verify(step, whole=whole)
 
 
 @settings(max_examples=60, deadline=None)
@@ -68,19 +68,19 @@ def test_a_right_sum_passes_however_it_was_rounded(seed, ranks, chunks, step, wh
 )
 def test_a_wrong_element_shows_with_its_place(seed, ranks, chunks, element):
     values = gradients(seed, ranks)
-    exchange = summed(values, 3, chunks=chunks)
-    at(exchange, element)[0] += 0.01 * max(np.abs(one).max() for one in values)
+    total = summed(values, 3, chunks=chunks)
+    at(total, element)[0] += 0.01 * max(np.abs(one).max() for one in values)
     with pytest.raises(Corrupt, match="not what the ranks say that they gave") as caught:
-        exchange.verify(3)
+        total.verify(3)
     first, last = map(int, re.findall(r"elements (\d+) to (\d+)", str(caught.value))[0])
     assert first <= element <= last < first + BLOCK
 
 
 @pytest.mark.parametrize("what", ["missing", "twice", "exchanged", "another", "no number"])
-def test_what_sentinels_do_not_see_shows(what):
+def test_checksums_find_errors_that_sentinels_miss(what):
     values = gradients(1, 3)
-    exchange = summed(values, 5)
-    start, place = exchange.places[1]
+    total = summed(values, 5)
+    start, place = total.places[1]
     part = slice(start, start + len(place))
     if what == "missing":  # of one rank, in all of a chunk, as the same wrong chunk on all ranks
         place -= values[2][part]
@@ -89,37 +89,37 @@ def test_what_sentinels_do_not_see_shows(what):
     elif what == "exchanged":
         place[[7, 8]] = place[[8, 7]]
     elif what == "another":
-        place[:] = exchange.places[0][1][: len(place)]
+        place[:] = total.places[0][1][: len(place)]
     else:
         place[11] = np.nan
     with pytest.raises(Corrupt, match="step 5 elements"):
-        exchange.verify(5)
+        total.verify(5)
 
 
-def test_every_element_has_its_turn_within_so_many_steps():
+def test_every_block_is_verified_within_16_steps():
     values = gradients(2, 2)
     most = max(np.abs(one).max() for one in values)
     for element in (0, BLOCK, 2 * BLOCK + 17, SIZE - 2):
         found = 0
         for step in range(EVERY):
-            exchange = summed(values, step, whole=False)
-            at(exchange, element)[0] += most
+            total = summed(values, step, whole=False)
+            at(total, element)[0] += most
             try:
-                exchange.verify(step, whole=False)
+                total.verify(step, whole=False)
             except Corrupt:
                 found += 1
         assert found >= 1
 
 
-def test_most_of_a_large_sum_is_left_to_other_steps():
+def test_one_step_verifies_a_sixteenth_of_a_large_sum():
     """What makes it cheap: wrong blocks whose turn it is not pass."""
     values = gradients(2, 2, 100 * BLOCK)
     seen = 0
     for block in range(0, 100, 7):
-        exchange = summed(values, 0, chunks=1, whole=False)
-        at(exchange, block * BLOCK)[0] += 1e6
+        total = summed(values, 0, chunks=1, whole=False)
+        at(total, block * BLOCK)[0] += 1e6
         try:
-            exchange.verify(0, whole=False)
+            total.verify(0, whole=False)
         except Corrupt:
             seen += 1
     assert 0 < seen < 15

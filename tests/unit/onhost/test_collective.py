@@ -36,7 +36,7 @@ def test_every_size_is_run_by_all_algorithms_in_turn(gang, ranks):
             assert [number for number, *_ in sample["rounds"]] == list(range(2 * (ranks - 1)))
 
 
-def test_the_lines_are_probed_by_ping_pong(gang):
+def test_group_probes_its_connections_in_pairs(gang):
     members = gang("collective", options(3), 3)
     members.join(1, probe=True)
     for probe in members.hear("probe"):
@@ -59,7 +59,7 @@ def test_a_straggler_comes_late_and_another_rank_sees_it(gang):
     assert members.members[1].of_kind("sample")[-1]["delayed"] == 0
 
 
-def test_a_straggler_that_is_told_to_leave_does_not_sleep_on(gang):
+def test_delayed_rank_leaves_at_once_when_ordered(gang):
     members = gang("collective", options(2, sizes=[40], iterations=100), 2)
     members.members[1].tell("straggle", seconds=60)
     members.join(1)
@@ -69,7 +69,7 @@ def test_a_straggler_that_is_told_to_leave_does_not_sleep_on(gang):
     assert all(said["generation"] == 1 for said in members.hear("left"))
 
 
-def test_s7_values_are_right_whoever_comes_late(gang):
+def test_s7_values_are_right_whichever_rank_is_late(gang):
     """The schedules expect rank 3; nobody, another one, two, and one after the other are late."""
     schedules = {name: to_json(all_reduce(name, 4)) for name in ALGORITHMS}
     members = gang("collective", options(4, schedules=schedules, sizes=[4096], iterations=4), 4)

@@ -8,15 +8,15 @@ import time
 
 import numpy as np
 import pytest
-from processes import in_processes
 
 from testbed.onhost.errors import Left, PeerLost
+from tests.unit.onhost.processes import in_processes
 
 pytest.importorskip("torch", reason="gloo comes with torch: pip install '.[torch]'")
 
 
 def connected(group, leave):
-    from testbed.onhost.distributed import Distributed
+    from testbed.onhost.communication.distributed import Distributed
 
     return Distributed(group, "gloo", leave)
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.onhost import duty, journal
-from testbed.onhost.journal import HostJournal, Leftover, leftovers
-from testbed.onhost.processes import MARK
-from testbed.onhost.undo import undo, undo_leftovers
+from testbed.onhost.agent import cpu_limits, journal
+from testbed.onhost.agent.journal import HostJournal, OrphanedJournal, orphaned_journals
+from testbed.onhost.agent.processes import MARK
+from testbed.onhost.agent.undo import undo, undo_orphaned_journals
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def entries_of(data: bytes, path: Path) -> list[dict[str, Any]]:
     path.write_bytes(data)
-    return Leftover(path, os.open(path, os.O_RDONLY), {"run": "r", "host": "h"}).entries()
+    return OrphanedJournal(path, os.open(path, os.O_RDONLY), {"run": "r", "host": "h"}).entries()
 
 
 @given(
     acts=st.lists(st.sampled_from(["promise", "settle"]), max_size=12),
     cut=st.floats(0, 1),
 )
-def test_wherever_it_is_cut_what_was_promised_before_is_open_unless_settled(
+def test_truncated_journal_keeps_every_entry_not_marked_undone(
     tmp_path_factory: pytest.TempPathFactory, acts: list[str], cut: float
 ) -> None:
     lines, open_after = [b'{"run": "r"}\n'], [[]]
@@ -58,34 +58,34 @@ def test_wherever_it_is_cut_what_was_promised_before_is_open_unless_settled(
     assert [entry["id"] for entry in found] == open_after[whole][::-1]
 
 
-def test_a_journal_is_there_from_the_start_and_gone_when_nothing_is_open(place: Path) -> None:
+def test_journal_file_is_removed_when_no_entry_is_open(place: Path) -> None:
     mine = HostJournal("run-1", "h0")
     (file,) = place.iterdir()
     assert json.loads(file.read_text())["run"] == "run-1"
     assert file.stat().st_mode & 0o777 == 0o600
-    number = mine.promise("stop", pid=1, born="2")
+    number = mine.record("stop", pid=1, born="2")
     assert json.loads(file.read_text().splitlines()[1]) == {
         "id": number,
         "undo": "stop",
         "pid": 1,
         "born": "2",
     }
-    mine.settle(number)
+    mine.mark_undone(number)
     mine.close()
     assert not place.exists()
 
 
 def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> None:
     mine = HostJournal("run-1", "h0")
-    mine.promise("stop", pid=os.getpid(), born="another start")
-    assert leftovers("run-2", "h0") == []
+    mine.record("stop", pid=os.getpid(), born="another start")
+    assert orphaned_journals("run-2", "h0") == []
     mine.close()
-    (found,) = undo_leftovers("run-2", "h0")
+    (found,) = undo_orphaned_journals("run-2", "h0")
     assert found == {"run": "run-1", "host": "h0", "promised": ["stop"], "left": []}
     assert not place.exists()
 
 
-def test_the_next_place_is_taken_when_the_first_cannot_be(
+def test_journal_falls_back_to_the_next_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a file").touch()
@@ -102,20 +102,20 @@ def test_an_undo_is_harmless_when_there_is_nothing_to_take_back() -> None:
     assert undo({"undo": "stop", "pid": os.getpid(), "born": "another start"}) == ""
 
 
-def test_the_group_of_a_quota_is_removed_once_what_ran_in_it_has_ended(
+def test_cgroup_of_a_quota_is_removed_after_its_processes_ended(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A directory that is not empty stands for a group in which something runs."""
-    monkeypatch.setattr(duty, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(cpu_limits, "_CGROUPS", tmp_path)
     task = tmp_path / "testbed-7" / "task"
     with subprocess.Popen(["sleep", "600"], env={MARK: "run-1/h0/7-1"}) as process:
         task.mkdir(parents=True)
         mine = HostJournal("run-1", "h0")
-        mine.promise("processes", mark="run-1/h0/7-1")
-        mine.promise("group", name="testbed-7")
+        mine.record("processes", mark="run-1/h0/7-1")
+        mine.record("group", name="testbed-7")
         mine.close()
         threading.Thread(target=lambda: (process.wait(), task.rmdir())).start()
-        (found,) = undo_leftovers("run-2", "h0")
+        (found,) = undo_orphaned_journals("run-2", "h0")
     assert found["left"] == []
     assert not (tmp_path / "testbed-7").exists()
     assert undo({"undo": "group", "name": "testbed-7"}) == ""

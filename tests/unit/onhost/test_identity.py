@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from testbed.onhost.identity import IdentityPort
+from testbed.onhost.agent.identity import IdentityPort
 
 TOKEN = "the token of this run"
 
@@ -40,7 +40,7 @@ def handed_on(tap, port):
 
 def heard(port):
     assert select.select([port], [], [], 5)[0]
-    port.arrived()
+    port.read_datagrams()
     return port.answers
 
 
@@ -60,7 +60,7 @@ def test_a_question_is_answered_and_the_token_is_never_sent(ends, tap):
     assert TOKEN.encode() not in asked + answer
 
 
-def test_an_answer_is_believed_for_its_own_question_only(ends, tap):
+def test_identity_answer_must_repeat_the_nonce_of_its_question(ends, tap):
     _, old = asked_through(tap, ends, question=1)
     heard(ends[0])
     ends[0].forget(1)
@@ -69,7 +69,7 @@ def test_an_answer_is_believed_for_its_own_question_only(ends, tap):
     assert heard(ends[0]) == {}
 
 
-def test_an_answer_that_was_changed_on_the_way_is_not_believed(ends, tap):
+def test_identity_answer_that_was_modified_is_rejected(ends, tap):
     here, there = ends
     here.ask(tap.getsockname()[1], 1, "127.0.0.1")
     handed_on(tap, there)

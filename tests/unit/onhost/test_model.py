@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from testbed.onhost.errors import Left
-from testbed.onhost.layers import Rotary
-from testbed.onhost.model import Model, Shape, Weights
-from testbed.onhost.text import batch
+from testbed.onhost.jobs.layers import Rotary
+from testbed.onhost.jobs.model import Model, Shape, Weights
+from testbed.onhost.jobs.text import batch
 
 SMALL = Shape(dim=8, layers=2, heads=2, hidden=12, sequence=5)
 GROUPS = {
@@ -68,7 +68,7 @@ def test_the_tensors_fill_the_vector_exactly():
         Weights.of(vector[:-1], SMALL)
 
 
-def test_no_token_sees_those_after_it(worked):
+def test_attention_is_causal(worked):
     model, parameters, tokens, *_ = worked
     changed = tokens.copy()
     changed[:, 3] = (changed[:, 3] + 1) % 256
@@ -77,7 +77,7 @@ def test_no_token_sees_those_after_it(worked):
     assert (before[:, 3:] != after[:, 3:]).any(axis=-1).all()
 
 
-def test_sequences_of_a_batch_do_not_see_each_other(worked):
+def test_sequences_of_a_batch_are_independent(worked):
     model, parameters, tokens, *_ = worked
     together = model.logits(parameters, tokens)
     alone = model.logits(parameters, tokens[1:])
@@ -95,7 +95,7 @@ def test_rotated_products_depend_on_the_distance_alone():
     assert abs(products[0, 1] - products[0, 0]) > 1e-3
 
 
-def test_turning_back_undoes_turning():
+def test_rotary_backward_inverts_forward():
     rotary = Rotary.of(length=6, channels=4, dtype=np.float64)
     x = np.random.default_rng(1).normal(size=(2, 3, 6, 4))
     np.testing.assert_allclose(rotary.turn_back(rotary.turn(x)), x, rtol=1e-12)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.onhost.program import HEAD, LONGEST_LINE, TAIL
+from testbed.onhost.jobs.program import HEAD, LONGEST_LINE, TAIL
 
 
 def options(*argv, **environment):
@@ -56,7 +56,7 @@ class Life:
             os.close(self._descriptor)
 
 
-def test_what_a_program_says_and_how_it_ends_is_reported(gang):
+def test_output_and_exit_code_of_a_program_are_reported(gang):
     source = "import os, sys; print('out', os.environ['WORD']); sys.stderr.write('err\\n'); exit(3)"
     member = run(gang, python(source, WORD="given"))
     assert said(member) == "out given\n"
@@ -64,7 +64,7 @@ def test_what_a_program_says_and_how_it_ends_is_reported(gang):
     assert end(member).items() >= {"code": 3, "left": 0, "left_out": 0}.items()
 
 
-def test_every_rank_runs_its_own(gang):
+def test_every_rank_runs_its_own_program(gang):
     job = gang("program", python("print(1)"), 2)
     job.join(1)
     for member in job.members:
@@ -77,7 +77,7 @@ def test_a_rank_without_a_program_ends_at_once(gang):
     assert not member.of_kind("program.end")
 
 
-def test_a_program_that_is_not_there_is_named(gang):
+def test_missing_program_is_named_in_the_error(gang):
     member = run(gang, options("/no/such/program/here"))
     assert end(member)["failed"] == os.strerror(2)
     assert "code" not in end(member)
@@ -99,7 +99,7 @@ def test_the_threads_of_our_own_arithmetic_do_not_bind_a_program(gang):
     assert said(member) == "None\n"
 
 
-def test_giant_output_is_cut_in_the_middle_and_the_program_never_waits(gang):
+def test_large_output_is_truncated_in_the_middle_without_blocking_the_program(gang):
     source = f"print('first'); [print('x' * 999) for _ in range({4 * (HEAD + TAIL) // 1000})]"
     member = run(gang, python(source + "; print('last')"))
     text = said(member)
@@ -119,7 +119,7 @@ def test_a_line_without_an_end_is_shortened(gang):
     assert end(member)["left_out"] > 18 * LONGEST_LINE
 
 
-def test_what_a_program_says_cannot_command_a_terminal(gang):
+def test_control_characters_of_output_are_replaced(gang):
     member = run(gang, python("import sys; sys.stdout.buffer.write(b'\\x1b[2J\\xff\\x00ok\\n')"))
     assert said(member) == "?[2J??ok\n"
 
@@ -159,7 +159,7 @@ def lives(gang):
         life.close()
 
 
-def test_what_a_program_leaves_behind_is_gone_before_its_end_is_told(lives):
+def test_processes_left_by_a_program_are_killed_before_its_end_is_reported(lives):
     _, member, (program, away) = lives("")
     member.hear("done")
     assert program.is_over(0)
@@ -167,7 +167,7 @@ def test_what_a_program_leaves_behind_is_gone_before_its_end_is_told(lives):
     assert end(member)["code"] == 0
 
 
-def test_a_rank_that_must_leave_ends_its_program_and_all_that_it_started(lives):
+def test_leave_order_ends_the_program_and_its_processes(lives):
     job, member, (program, away) = lives()
     job.tell("leave", generation=1)
     member.hear("left")
@@ -175,7 +175,7 @@ def test_a_rank_that_must_leave_ends_its_program_and_all_that_it_started(lives):
     assert away.is_over(0)
 
 
-def test_a_rank_that_is_killed_takes_its_program_and_all_that_it_started_along(lives):
+def test_killed_rank_ends_the_program_and_its_processes(lives):
     _, member, (program, away) = lives()
     member.process.kill()
     assert program.is_over()
@@ -188,11 +188,11 @@ def test_the_place_of_a_report_goes_with_its_rank(gang):
     job.join(1)
     member = job.members[0]
     pid, path = member.hear("output")["text"].split()
-    keeper, place = Life(int(pid)), Path(path).parent
+    supervisor, place = Life(int(pid)), Path(path).parent
     assert place.is_dir()
     member.process.kill()
-    assert keeper.is_over()
-    keeper.close()
+    assert supervisor.is_over()
+    supervisor.close()
     assert not place.exists()
 
 
@@ -204,7 +204,7 @@ def test_a_program_that_ignores_every_request_is_killed(lives):
     assert end(member)["code"] == -signal.SIGKILL
 
 
-def test_a_program_is_asked_before_it_is_killed(gang):
+def test_program_gets_sigterm_before_sigkill(gang):
     # It leaves without Python's own clean-up, which half a second is short for on a busy machine.
     source = """
 import os, signal, time
@@ -225,7 +225,7 @@ time.sleep(1000)
     assert end(member)["code"] == 0
 
 
-def test_a_stopped_program_goes_with_its_rank(lives):
+def test_stopped_program_ends_with_its_rank(lives):
     _, member, (program, away) = lives("import signal; os.kill(os.getpid(), signal.SIGSTOP)")
     member.process.kill()
     assert program.is_over()

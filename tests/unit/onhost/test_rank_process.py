@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rank_driver import TOKEN, Gang
 
-from testbed.onhost.control import AGENT_GONE, LeaveOrder
-from testbed.onhost.links import Links
-from testbed.onhost.meeting import Seat, meet
-from testbed.onhost.model import Model, Shape
-from testbed.onhost.optimiser import Adam
-from testbed.onhost.ring import Ring
-from testbed.onhost.sockets import Port, listen
-from testbed.onhost.state import State
-from testbed.onhost.text import batch
+from testbed.bench.bundle import bundle
+from testbed.onhost.communication.connections import PeerConnections
+from testbed.onhost.communication.control import AGENT_GONE, LeaveOrder
+from testbed.onhost.communication.handshake import connect_neighbours
+from testbed.onhost.communication.rank_identity import RankIdentity
+from testbed.onhost.communication.ring import Ring
+from testbed.onhost.communication.sockets import Port, listen
+from testbed.onhost.jobs.model import Model, Shape
+from testbed.onhost.jobs.optimiser import Adam
+from testbed.onhost.jobs.state import State
+from testbed.onhost.jobs.text import batch
+from tests.unit.onhost.rank_driver import TOKEN, Gang
 
 WRONG = str(Path(__file__).with_name("wrong_rank.py"))
 SIZE = {"dim": 16, "layers": 2, "heads": 2, "hidden": 24, "sequence": 8}
@@ -87,7 +87,7 @@ def test_four_ranks_train_as_one_process_would(gang):
     assert len(set(digests[0])) == 5
 
 
-def test_a_step_tells_when_it_happened_on_the_hosts_own_clock(gang):
+def test_step_events_carry_the_monotonic_clock_of_the_host(gang):
     job = gang("train", TRAIN, 2)
     before = time.monotonic()
     job.tell("finish", after_step=1)
@@ -126,7 +126,7 @@ def test_a_spare_takes_over_from_a_rank_that_stopped_in_the_middle(gang):
     ends_undisturbed(job, step + 9)
 
 
-def test_ranks_that_are_a_step_ahead_take_it_back(gang):
+def test_rank_one_step_ahead_rewinds(gang):
     job = gang("train", TRAIN, 3)
     job.tell("finish", after_step=4)
     job.join(1)
@@ -139,7 +139,7 @@ def test_ranks_that_are_a_step_ahead_take_it_back(gang):
     assert [event["generation"] for event in job.members[0].of_kind("step")][-2:] == [1, 2]
 
 
-def test_two_newcomers_in_a_row_are_restored_one_after_the_other(gang):
+def test_two_adjacent_spares_are_restored_in_turn(gang):
     job = gang("train", TRAIN, 4)
     job.tell("finish", after_step=2)
     job.join(1)
@@ -265,19 +265,20 @@ def test_wrong_sums_stop_the_rank(gang):
         places = [(ready["address"], ready["port"]), listener.getsockname()]
         members = [{"rank": r, "address": a, "port": p} for r, (a, p) in enumerate(places)]
         member.tell("join", generation=1, members=members, step=0, restore={}, probe=False)
-        pair = meet(listener, port, places[0], Seat(TOKEN, 1, 1, 2), leave)
-        links = Links(*pair, 1, leave)
+        identity = RankIdentity(TOKEN, 1, 1, 2)
+        pair = connect_neighbours(listener, port, places[0], identity, leave)
+        connections = PeerConnections(pair, 1, leave)
         width = -(-(Shape(**SIZE).parameters + 1) // 2) + 2 * 2  # and what is said of two blocks
-        Ring(1, 2, links).all_reduce(np.zeros(2 * (width + 1), np.float32))
+        Ring(1, 2, connections).all_reduce(np.zeros(2 * (width + 1), np.float32))
         corrupt = member.hear("corrupt", generation=1, step=0)
-        links.close()
+        connections.close()
     leave.close()
     assert "the sentinel of chunk 0" in corrupt["why"]
     member.tell("leave", generation=1)
     assert member.hear("left")["committed"] == 0
 
 
-def test_a_rank_that_gives_another_value_than_it_says_is_found_by_all(gang):
+def test_value_that_differs_from_its_checksum_is_found_by_all_ranks(gang):
     """The sum is the same on all ranks, and wrong in one element: only what was said tells."""
     job = gang("train", TRAIN, 3)
     with job.taken(1, by=job.start([WRONG, "--step", "2"])):
@@ -377,13 +378,8 @@ def test_a_rank_without_an_agent_ends(gang):
 
 
 def test_a_rank_runs_from_an_archive_in_memory(gang):
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as bundle:
-        bundle.writestr("__main__.py", "from onhost.rank import main\nmain()\n")
-        for source in (Path(__file__).parents[3] / "testbed" / "onhost").glob("*.py"):
-            bundle.write(source, f"onhost/{source.name}")
     memory = os.memfd_create("bundle")
-    os.write(memory, archive.getvalue())
+    os.write(memory, bundle())
     job = gang("train", TRAIN, 0)
     member = job.start([f"/proc/self/fd/{memory}"], [memory])
     os.close(memory)

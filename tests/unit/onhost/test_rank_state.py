@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from testbed.onhost.errors import Refused
-from testbed.onhost.state import State
+from testbed.onhost.jobs.state import State
 
 
 def advanced(steps):
@@ -37,7 +37,7 @@ def test_one_step_can_be_taken_back_and_done_again():
     assert state.sha256() == advanced(3).sha256()
 
 
-def test_to_go_where_one_is_is_harmless():
+def test_rewind_to_the_current_step_changes_nothing():
     state = advanced(3)
     state.rewind(3)
     assert state.step == 3
@@ -45,7 +45,7 @@ def test_to_go_where_one_is_is_harmless():
 
 
 @pytest.mark.parametrize("step", [0, 1, 4])
-def test_other_steps_are_out_of_reach(step):
+def test_rewind_by_more_than_one_step_is_refused(step):
     with pytest.raises(Refused, match=f"the state before {step} is not kept"):
         advanced(3).rewind(step)
 

@@ -6,11 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from everywhere import on_sockets, rows, schedule, through_gloo
-from processes import in_processes
 
 from testbed.collectives.catalogue import ALGORITHMS
 from testbed.collectives.execute import execute
+from tests.unit.onhost.everywhere import on_sockets, rows, schedule, through_gloo
+from tests.unit.onhost.processes import in_processes
 
 EXECUTORS = {"sockets": on_sockets, "gloo": through_gloo}
 

@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_driver import connection, open_rings
 
-from testbed.onhost.control import LeaveOrder
+from testbed.onhost.communication.communicator import chunk_bounds
+from testbed.onhost.communication.connections import NEXT
+from testbed.onhost.communication.control import LeaveOrder
+from testbed.onhost.communication.ring import OPENING, SEGMENT, Ring
+from testbed.onhost.communication.tasks import run, send_all
 from testbed.onhost.errors import Corrupt, Left, PeerLost, ProtocolError, WrongGeneration
-from testbed.onhost.links import Links
-from testbed.onhost.ring import SEGMENT, Ring, chunk_bounds
+from tests.unit.onhost.rank_driver import around, connection, open_rings
 
 
 def in_ring_order(vectors):
@@ -69,7 +71,7 @@ def test_elements_may_be_cut_anywhere_on_the_way(size):
     """The second rank is played on the wire: opening, own chunk, then the sum of the other one."""
     (to_next, far_in), (far_out, from_previous) = connection(), connection()
     leave = LeaveOrder()
-    ring = Ring(0, 2, Links(to_next, from_previous, 1, leave))
+    ring = Ring(0, 2, around(to_next, from_previous, 1, leave))
     mine, theirs = np.arange(6, dtype=np.int64) << 40, np.arange(6, dtype=np.int64) + (7 << 50)
     vector = mine.copy()
 
@@ -80,13 +82,13 @@ def test_elements_may_be_cut_anywhere_on_the_way(size):
     with ThreadPoolExecutor(1) as threads, far_in, far_out:
         far_in.setblocking(True)
         done = threads.submit(ring.all_reduce, vector)
-        opening = far_in.recv(24, socket.MSG_WAITALL)
+        opening = far_in.recv(OPENING.size, socket.MSG_WAITALL)
         first = np.frombuffer(far_in.recv(24, socket.MSG_WAITALL), np.int64)
         assert (first == mine[:3]).all()
         say(opening + theirs[3:].tobytes() + (first + theirs[:3]).tobytes())
         last = np.frombuffer(far_in.recv(24, socket.MSG_WAITALL), np.int64)
-        assert done.result(5) == 24 + 48
-    ring.links.close()
+        assert done.result(5).sent == OPENING.size + 48
+    ring.connections.close()
     leave.close()
     assert (vector == mine + theirs).all()
     assert (last == vector[3:]).all()
@@ -94,11 +96,12 @@ def test_elements_may_be_cut_anywhere_on_the_way(size):
 
 def test_all_reduce_tells_how_many_bytes_it_sent():
     with open_rings(4) as rings:
-        sent = rings.run(lambda ring: ring.all_reduce(np.ones(4000, np.float32)))
-    assert sent == [24 + 2 * 3 * 4000] * 4  # an opening and 2 (n - 1) / n of the vector
+        records = rings.run(lambda ring: ring.all_reduce(np.ones(4000, np.float32)))
+    expected = OPENING.size + 2 * 3 * 4000  # an opening and 2 (n - 1) / n of the vector
+    assert [record.sent for record in records] == [expected] * 4
 
 
-def test_nobody_passes_a_barrier_before_the_last_has_come():
+def test_ring_barrier_waits_for_the_last_rank():
     came = []
 
     def late(ring):
@@ -159,7 +162,7 @@ def test_a_message_of_another_generation_is_refused():
         lambda ring: ring.send_state(memoryview(bytes(40))),
     ],
 )
-def test_ranks_that_do_different_things_notice(other):
+def test_ring_operations_that_differ_between_ranks_are_refused(other):
     def attempt(ring):
         with pytest.raises((ProtocolError, PeerLost, Left)) as caught:
             if ring.rank == 0:
@@ -173,10 +176,10 @@ def test_ranks_that_do_different_things_notice(other):
 
 
 @pytest.mark.parametrize(("gone", "neighbours"), [(2, {1: "next", 0: "previous"})])
-def test_a_rank_whose_neighbour_goes_learns_which(gone, neighbours):
+def test_lost_neighbour_is_named(gone, neighbours):
     def job(ring):
         if ring.rank == gone:
-            ring.links.close()
+            ring.connections.close()
             return None
         with pytest.raises(PeerLost) as caught:
             ring.all_reduce(np.ones(1_000_000, np.float32))
@@ -205,7 +208,8 @@ def test_state_travels_to_the_next_rank():
 def test_state_that_changes_on_the_way_is_corrupt():
     def job(ring):
         if ring.rank == 0:
-            ring.send(ring.opening(b"STAT", 4) + b"good" + b"\0\0\0\0")
+            message = ring.opening(b"STAT", 4) + b"good" + b"\0\0\0\0"
+            run(ring.connections, send_all(ring.connections, NEXT, message))
         else:
             with pytest.raises(Corrupt, match="checksum"):
                 ring.receive_state(memoryview(bytearray(4)))

@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.onhost.prose import PROSE
-from testbed.onhost.text import batch
+from testbed.onhost.jobs.prose import PROSE
+from testbed.onhost.jobs.text import batch
 
 
-def test_there_is_enough_to_read():
+def test_corpus_is_long_enough():
     assert len(PROSE.encode()) >= 6 << 10
 
 

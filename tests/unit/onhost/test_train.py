@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from testbed.onhost.communication.communicator import chunk_bounds
 from testbed.onhost.errors import Corrupt
-from testbed.onhost.exchange import Exchange, sentinels
-from testbed.onhost.optimiser import BLOCK, EPSILON, FIRST_DECAY, SECOND_DECAY, Adam
-from testbed.onhost.ring import chunk_bounds
+from testbed.onhost.jobs.optimiser import BLOCK, EPSILON, FIRST_DECAY, SECOND_DECAY, Adam
+from testbed.onhost.jobs.verified_sum import VerifiedVector, sentinels
 
 
 def no_checkpoint():
@@ -37,10 +37,10 @@ def test_adam_follows_its_definition():
 
 
 def summed(size, ranks, step, contributions):
-    """Return an exchange after the sum over the given ranks' values, all of them ones."""
-    total = Exchange(size, ranks, ranks)
+    """Return an total after the sum over the given ranks' values, all of them ones."""
+    total = VerifiedVector(size, ranks, ranks)
     for rank, of_step in contributions:
-        one = Exchange(size, ranks, ranks)
+        one = VerifiedVector(size, ranks, ranks)
         one.fill(np.ones(size, np.float32), of_step, rank)
         total.vector += one.vector
     return total
@@ -49,12 +49,12 @@ def summed(size, ranks, step, contributions):
 @settings(max_examples=60)
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(0, 10**6))
 def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
-    exchange = summed(size, ranks, step, [(rank, step) for rank in range(ranks)])
-    exchange.verify(step)
-    values = np.concatenate([sums for _, sums in exchange.places])
+    total = summed(size, ranks, step, [(rank, step) for rank in range(ranks)])
+    total.verify(step)
+    values = np.concatenate([sums for _, sums in total.places])
     assert (values == np.full(size, ranks)).all()
-    assert [start for start, _ in exchange.places] == list(
-        np.cumsum([0, *(len(sums) for _, sums in exchange.places)])[:-1]
+    assert [start for start, _ in total.places] == list(
+        np.cumsum([0, *(len(sums) for _, sums in total.places)])[:-1]
     )
 
 
@@ -63,31 +63,31 @@ def test_a_right_sum_passes_and_holds_every_value_once(size, ranks, step):
 def test_a_wrong_contribution_to_any_chunk_shows(data):
     ranks = data.draw(st.integers(2, 8))
     step = data.draw(st.integers(1, 10**6))
-    exchange = summed(50, ranks, step, [(rank, step) for rank in range(ranks)])
-    start, end = data.draw(st.sampled_from(chunk_bounds(exchange.vector.size, ranks)))
+    total = summed(50, ranks, step, [(rank, step) for rank in range(ranks)])
+    start, end = data.draw(st.sampled_from(chunk_bounds(total.vector.size, ranks)))
     victim, other = data.draw(st.permutations(range(ranks)))[:2]
     what = data.draw(st.sampled_from(["missing", "twice", "stale", "exchanged"]))
 
     def part(rank, of_step):
         return summed(50, ranks, step, [(rank, of_step)]).vector[start:end]
 
-    exchange.vector[start:end] -= 0 if what == "twice" else part(victim, step)
+    total.vector[start:end] -= 0 if what == "twice" else part(victim, step)
     if what == "twice":
-        exchange.vector[start:end] += part(victim, step)
+        total.vector[start:end] += part(victim, step)
     elif what == "stale":
-        exchange.vector[start:end] += part(victim, step - 1)
+        total.vector[start:end] += part(victim, step - 1)
     elif what == "exchanged":
-        exchange.vector[start:end] += part(other, step)
+        total.vector[start:end] += part(other, step)
     with pytest.raises(Corrupt, match="sentinel"):
-        exchange.verify(step)
+        total.verify(step)
 
 
 def test_a_loss_that_is_no_number_is_corrupt():
-    exchange = summed(5, 2, 0, [(0, 0), (1, 0)])
-    _, last_chunk = exchange.places[-1]
+    total = summed(5, 2, 0, [(0, 0), (1, 0)])
+    _, last_chunk = total.places[-1]
     last_chunk[-1] = np.nan
     with pytest.raises(Corrupt, match="losses"):
-        exchange.verify(0)
+        total.verify(0)
 
 
 def test_sums_of_sentinels_are_exact_for_256_ranks():

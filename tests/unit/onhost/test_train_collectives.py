@@ -6,17 +6,17 @@ import random
 
 import numpy as np
 import pytest
-from broken_rounds import DOOMED, await_fate
 
 from testbed.collectives.catalogue import all_reduce
 from testbed.collectives.execute import execute
 from testbed.collectives.schedule import to_json
-from testbed.onhost.exchange import Exchange
-from testbed.onhost.model import Model, Shape
-from testbed.onhost.optimiser import Adam
-from testbed.onhost.parts import Program
-from testbed.onhost.state import State
-from testbed.onhost.text import batch
+from testbed.onhost.communication.rank_schedule import RankSchedule
+from testbed.onhost.jobs.model import Model, Shape
+from testbed.onhost.jobs.optimiser import Adam
+from testbed.onhost.jobs.state import State
+from testbed.onhost.jobs.text import batch
+from testbed.onhost.jobs.verified_sum import VerifiedVector
+from tests.unit.onhost.broken_rounds import DOOMED, await_fate
 
 SIZE = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "sequence": 8}
 TRAIN = {**SIZE, "batch": 1, "learning_rate": 0.01}
@@ -36,7 +36,7 @@ def on_paper(names: list[str]) -> tuple[State, list[float]]:
     losses = []
     for step, name in enumerate(names):
         schedule = all_reduce(name, RANKS, 1)
-        sums = Exchange(size + 2, RANKS, schedule.chunks)
+        sums = VerifiedVector(size + 2, RANKS, schedule.chunks)
         buffers = []
         for rank in range(RANKS):
             values = np.zeros(size + 2, np.float32)
@@ -144,7 +144,7 @@ def break_first_step(job, name, rank, number, fate):
 
 
 def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
-    part = Program.of(to_json(all_reduce("stragglar", RANKS, 1)), 3).sends[2]
+    part = RankSchedule.of(to_json(all_reduce("stragglar", RANKS, 1)), 3).sends[2]
     job = gang("train", options("stragglar"), RANKS)
     break_first_step(job, "stragglar", 3, part.round, "SIGSTOP")
 
@@ -155,7 +155,7 @@ def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
 def test_nothing_of_any_broken_step_is_in_the_parameters_afterwards(gang, name, fate):
     schedule = to_json(all_reduce(name, RANKS, 1))
     for rank in range(RANKS):
-        part = random.Random(rank).choice(Program.of(schedule, rank).sends)
+        part = random.Random(rank).choice(RankSchedule.of(schedule, rank).sends)
         job = gang("train", options(name), RANKS)
         break_first_step(job, name, rank, part.round, fate)
         job.close()

@@ -1,13 +1,13 @@
 """A rank that from some step on gives another value than it says: element 5 is off by one.
 
-Run in the place of `testbed.onhost.rank`. It comes to the same wrong sum on every rank, as a ring
-does that adds wrongly on the way.
+Run in the place of `testbed.onhost.jobs.rank`. It comes to the same wrong sum on every rank, as a
+ring does that adds wrongly on the way.
 """
 
 import sys
 
-from testbed.onhost import ring
-from testbed.onhost.rank import main
+from testbed.onhost.communication import ring
+from testbed.onhost.jobs.rank import main
 
 at = sys.argv.index("--step")
 FROM = int(sys.argv[at + 1])
@@ -16,7 +16,7 @@ sums = 0
 add_up = ring.Ring.all_reduce
 
 
-def add_wrongly(self: ring.Ring, vector: ring.Vector) -> int:
+def add_wrongly(self: ring.Ring, vector: ring.Vector) -> ring.ScheduleRecord:
     global sums
     if sums >= FROM:
         vector[5] += 1

@@ -6,8 +6,6 @@ import random
 from collections import Counter
 
 import pytest
-from random_racks import EIGHT_SLOTS, random_rack, random_room
-from slices_brute_force import fewest_fibres
 
 from testbed.rack.allocator import allocate, fragmented
 from testbed.rack.check import mistakes
@@ -16,6 +14,8 @@ from testbed.rack.exact import solve
 from testbed.rack.search import Request
 from testbed.rack.slices import Occupancy, Refusal, Slice, empty, with_slice
 from testbed.rack.torus import Shape, Torus, slot_graph
+from tests.unit.rack.random_racks import EIGHT_SLOTS, random_rack, random_room
+from tests.unit.rack.slices_brute_force import fewest_fibres
 
 RACK = Torus()
 FEW_SLOTS: tuple[Shape, ...] = ((2, 2, 2), (2, 2, 3), (2, 2, 4), (2, 4, 2))

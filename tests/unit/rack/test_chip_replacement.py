@@ -9,7 +9,6 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from random_racks import random_rack, random_room
 
 from testbed.rack.check_wiring import wiring_mistakes
 from testbed.rack.contiguous import block
@@ -24,6 +23,7 @@ from testbed.rack.replacement import (
 from testbed.rack.slices import Refusal, occupied_by
 from testbed.rack.torus import Torus, blocks, server_of
 from testbed.rack.unit_flow import routes_to
+from tests.unit.rack.random_racks import random_rack, random_room
 
 RACK = Torus()
 RING = wired(RACK, block(RACK, (2, 2, 4), blocks(RACK, (2, 2, 4))[0]))

@@ -6,13 +6,13 @@ import random
 from dataclasses import replace
 
 import pytest
-from random_racks import EIGHT_SLOTS, random_rack
 
 from testbed.rack.allocator import fragmented
 from testbed.rack.check import WrongAnswer, insist, mistakes
 from testbed.rack.contiguous import block
 from testbed.rack.slices import Occupancy, Slice, empty, occupied_by, with_slice, without_slice
 from testbed.rack.torus import Torus, blocks
+from tests.unit.rack.random_racks import EIGHT_SLOTS, random_rack
 
 RACK = Torus()
 GOOD = block(RACK, (2, 2, 4), blocks(RACK, (2, 2, 4))[0])

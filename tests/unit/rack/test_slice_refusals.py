@@ -6,12 +6,12 @@ import random
 from collections import Counter
 
 import pytest
-from random_racks import EIGHT_SLOTS, random_rack, random_room
-from slices_by_paths import placeable
 
 from testbed.rack.allocator import fragmented
 from testbed.rack.slices import Refusal, Slice
 from testbed.rack.torus import Torus
+from tests.unit.rack.random_racks import EIGHT_SLOTS, random_rack, random_room
+from tests.unit.rack.slices_by_paths import placeable
 
 RACK = Torus()
 SEARCHED = "no free servers have room"

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from testbed.errors import BusyError
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
-from testbed.record.lease_rules import LIFE, Claim, Holder, Resource
-from testbed.record.leases import Leases, Owed
+from testbed.record.lease_rules import LEASE_TTL, Claim, Holder, Resource
+from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 
 RESOURCES = [Resource(box, part) for box in "abcd" for part in ("", "1", "2", "3", "4")]
@@ -55,9 +56,9 @@ class Life:
         return Claim(self.token, holder, frozenset(resources), 0.0)
 
     def standing(self, now):
-        if self.alive or (self.alive is None and now < self.renewed + LIFE):
+        if self.alive or (self.alive is None and now < self.renewed + LEASE_TTL):
             return "held"
-        return "owing" if self.owes else "over"
+        return "unrecovered" if self.owes else "ended"
 
 
 class LeaseMachine(RuleBasedStateMachine):
@@ -85,7 +86,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def _sweep(self):
         for life in self.lives:
-            if life.standing(self.now) == "over":
+            if life.standing(self.now) == "ended":
                 life.has = frozenset()
 
     @initialize(wishes=st.lists(some, min_size=5, max_size=5), start=st.booleans())
@@ -99,7 +100,7 @@ class LeaseMachine(RuleBasedStateMachine):
         resources=some,
         other=holders,
         alive=st.sampled_from([False, None]),
-        seconds=st.sampled_from([0.0, LIFE - 1.0, LIFE + 1.0]),
+        seconds=st.sampled_from([0.0, LEASE_TTL - 1.0, LEASE_TTL + 1.0]),
     )
     def acquire_after_another_ended(self, number, resources, other, alive, seconds):
         self.restart(other, 1 if alive is False else 0, alive)
@@ -112,17 +113,17 @@ class LeaseMachine(RuleBasedStateMachine):
         claim = life.claim(resources)
         others = [one for one in self.lives if one is not life]
         inside = [one.standing(self.now) for one in others if cells(one.has) & cells(resources)]
-        refused = [standing for standing in inside if standing != "over"]
+        refused = [standing for standing in inside if standing != "ended"]
         try:
             self.leases.claim(claim)
         except BusyError as error:
             assert refused
-            assert isinstance(error, Owed) == (error.hint.startswith("that run died"))
-            assert "owing" in refused or not isinstance(error, Owed)
+            assert isinstance(error, RecoveryRequired) == (error.hint.startswith("that run died"))
+            assert "unrecovered" in refused or not isinstance(error, RecoveryRequired)
         else:
             assert not refused
             for one in others:
-                if one.standing(self.now) == "over":
+                if one.standing(self.now) == "ended":
                     one.has = frozenset()
             life.has, life.renewed = claim.resources, self.now
 
@@ -149,7 +150,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def see(self, number, alive):
         self.lives[number].alive = alive
 
-    @rule(seconds=st.floats(0.1, 2 * LIFE))
+    @rule(seconds=st.floats(0.1, 2 * LEASE_TTL))
     def let_time_pass(self, seconds):
         self.now += seconds
 
@@ -160,7 +161,7 @@ class LeaseMachine(RuleBasedStateMachine):
             lost = {mine for mine in life.has if cells([mine]) & cells(resources)}
             if lost:
                 why = self.leases.renew(life.claim(life.has))
-                assert "took" in why or life.standing(self.now) == "over"
+                assert "took" in why or life.standing(self.now) == "ended"
             life.has -= lost
 
     @rule(chosen=st.integers(0, 50))
@@ -168,11 +169,20 @@ class LeaseMachine(RuleBasedStateMachine):
         life = self.lives[chosen % len(self.lives)]
         if life.has and life.standing(self.now) == "held":
             try:
-                self.leases.release_run(life.run)
+                self._recover(life)
             except BusyError:
                 return
             raise AssertionError("what a living run has was released")
-        self.leases.release_run(life.run)
+        self._recover(life)
+
+    def _recover(self, life):
+        """Take over what a run has, and give it back."""
+        self.starts += 1
+        successor = Claim(f"successor-{self.starts}", life.claim([]).holder, frozenset(), 0.0)
+        _, had = self.leases.replace_run(life.run, successor)
+        assert had == life.has
+        self.leases.end(successor.token)
+        self._sweep()
         life.has = frozenset()
 
     @invariant()
@@ -188,8 +198,7 @@ class LeaseMachine(RuleBasedStateMachine):
         """Nothing is stuck: once all are dead and recovered, one gets all."""
         for life in self.lives:
             life.alive = False
-            self.leases.release_run(life.run)
-            life.has = frozenset()
+            self._recover(life)
         last = self._life(5, 0)
         self.lives.append(last)
         self.leases.claim(last.claim(RESOURCES))

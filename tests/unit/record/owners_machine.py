@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from testbed.bench.answered import Answered
-from testbed.bench.needs import named, needs
+from testbed.bench.lease_resources import named, needs
+from testbed.bench.reported_identities import ReportedIdentities
 from testbed.errors import BusyError
 from testbed.record.lease_rules import Claim, Holder
 from testbed.record.leases import Leases
@@ -27,10 +27,10 @@ class Run:
     things: frozenset
     may_change: bool = False
     alive: bool = True
-    answered: Answered = field(init=False)
+    answered: ReportedIdentities = field(init=False)
 
     def __post_init__(self):
-        self.answered = Answered(self.named.lab)
+        self.answered = ReportedIdentities(self.named.lab)
 
 
 class OwnersMachine(RuleBasedStateMachine):

@@ -111,7 +111,7 @@ for write in (lambda: log.append("note", text="x" * 100), lambda: journal.promis
 """
 
 
-def test_a_full_disk_is_told_as_such(tmp_path):
+def test_a_full_disk_is_reported_as_such(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK], cwd=tmp_path, capture_output=True, text=True
     )
@@ -217,7 +217,7 @@ def test_every_line_is_json_that_other_tools_read(recorded):
 
 @given(data=st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_log_cut_at_any_byte_is_gone_on_with_in_order(recorded, tmp_path, data):
+def test_a_log_cut_at_any_byte_is_resumed_in_order(recorded, tmp_path, data):
     path = tmp_path / "cut.jsonl"
     path.write_bytes(recorded[: data.draw(st.integers(0, len(recorded)))])
     before = list(read_events(path))
@@ -230,7 +230,7 @@ def test_a_log_cut_at_any_byte_is_gone_on_with_in_order(recorded, tmp_path, data
     assert not before or added.t >= before[-1].t
 
 
-def test_a_resumed_log_goes_on_by_the_calendar(tmp_path):
+def test_a_resumed_log_times_events_by_the_wall_clock(tmp_path):
     path = tmp_path / "events.jsonl"
     first = EventLog(path)
     first.append("run.begin", started=(datetime.now(UTC) - timedelta(hours=2)).isoformat())

@@ -27,7 +27,7 @@ def undone(tmp_path):
     return [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")]
 
 
-def test_what_was_promised_last_is_taken_back_first(journal, tmp_path):
+def test_open_entries_are_returned_last_first(journal, tmp_path):
     journal.promise("circuits", start={"ocs": [[1, 2]]})
     power = journal.promise("outlet", unit="pdu", outlet="3", on=True)
     journal.promise("rank-stopped", host="h1")
@@ -42,7 +42,7 @@ def test_an_entry_says_all_that_its_undo_needs(journal, tmp_path):
     assert entry == {"id": 0, "undo": "outlet", "unit": "pdu", "outlet": "3", "on": True}
 
 
-def test_a_promise_is_synced_before_it_returns(journal, tmp_path, monkeypatch):
+def test_an_entry_is_synced_before_promise_returns(journal, tmp_path, monkeypatch):
     synced = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (sync(fd), synced.append(undone(tmp_path))))
@@ -83,18 +83,6 @@ def written(path, drawn):
     return history
 
 
-@given(moves, st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_journal_cut_at_any_byte_forgets_no_promise_that_was_kept(tmp_path, drawn, data):
-    path = tmp_path / "cut.jsonl"
-    history = written(path, drawn)
-    whole = path.read_bytes()
-    cut = data.draw(st.integers(0, len(whole)))
-    path.write_bytes(whole[:cut])
-    lines = whole[: cut + 1].count(b"\n")  # a line that lacks only its end is there
-    assert [entry["id"] for entry in open_entries(path)] == history[lines]
-
-
 def test_a_broken_line_before_the_last_must_not_hide_what_follows(journal, tmp_path):
     journal.promise("circuits")
     journal.promise("outlet")
@@ -111,7 +99,7 @@ def test_the_journal_of_a_run_that_changed_nothing_is_empty(journal, tmp_path):
     assert open_entries(tmp_path / "journal.jsonl") == []
 
 
-def test_an_undo_that_a_full_disk_cannot_settle_stays_promised(journal, tmp_path, full_disk):
+def test_an_entry_that_a_full_disk_cannot_settle_stays_open(journal, tmp_path, full_disk):
     number = journal.promise("outlet")
     with full_disk():
         with pytest.raises(LabError, match="what was undone is not marked as undone"):
@@ -120,7 +108,7 @@ def test_an_undo_that_a_full_disk_cannot_settle_stays_promised(journal, tmp_path
     assert [entry["undo"] for entry in open_entries(tmp_path / "journal.jsonl")] == ["outlet"]
 
 
-def test_what_is_learnt_later_is_part_of_the_promise(journal, tmp_path):
+def test_an_amendment_is_part_of_its_entry(journal, tmp_path):
     number = journal.promise("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
     journal.amend(number, made={"ocs": [[1, 2], [3, 4]]})
     (entry,) = open_entries(tmp_path / "journal.jsonl")
@@ -131,7 +119,7 @@ def test_what_is_learnt_later_is_part_of_the_promise(journal, tmp_path):
     assert undone(tmp_path) == []
 
 
-def test_nobody_goes_on_with_a_journal_that_is_still_written(journal, tmp_path):
+def test_a_journal_that_is_still_written_cannot_be_resumed(journal, tmp_path):
     path = tmp_path / "journal.jsonl"
     with pytest.raises(BusyError, match="still going, or being recovered"):
         Journal.resume(path)
@@ -143,7 +131,7 @@ def test_nobody_goes_on_with_a_journal_that_is_still_written(journal, tmp_path):
     Journal.resume(path).close()
 
 
-def test_the_journal_of_a_process_that_was_killed_can_be_gone_on_with_at_once(tmp_path):
+def test_the_journal_of_a_killed_process_can_be_resumed_at_once(tmp_path):
     path = tmp_path / "journal.jsonl"
     program = (
         "import os, signal, sys\nfrom pathlib import Path\n"
@@ -158,12 +146,17 @@ def test_the_journal_of_a_process_that_was_killed_can_be_gone_on_with_at_once(tm
 
 @given(moves, moves, st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_journal_cut_at_any_byte_can_be_gone_on_with(tmp_path, drawn, more, data):
+def test_a_journal_cut_at_any_byte_keeps_every_whole_entry_and_can_be_resumed(
+    tmp_path, drawn, more, data
+):
     path = tmp_path / "cut.jsonl"
-    written(path, drawn)
+    history = written(path, drawn)
     whole = path.read_bytes()
-    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    cut = data.draw(st.integers(0, len(whole)))
+    path.write_bytes(whole[:cut])
     before = [entry["id"] for entry in open_entries(path)]
+    lines = whole[: cut + 1].count(b"\n")  # a line that lacks only its end is there
+    assert before == history[lines]
     resumed = Journal.resume(path)
     for move in more:
         if isinstance(move, bool):

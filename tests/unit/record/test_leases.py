@@ -16,12 +16,13 @@ import pytest
 
 from testbed.errors import BusyError, LabError
 from testbed.record import lease as lease_module
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
 from testbed.record.lease import BACK_LIMIT, CHANGE_LIMIT
-from testbed.record.lease_rules import LIFE, Resource
+from testbed.record.lease_rules import LEASE_TTL, Resource
 from testbed.record.lease_store import FileStore
-from testbed.record.leases import Leases, Owed
-from testbed.record.locks import SHARED, sign_file
+from testbed.record.leases import Leases
+from testbed.record.locks import SHARED, liveness_file
 from testbed.record.rundir import RunDirectory
 
 BOX = "TCPIP::192.0.2.10::5025::SOCKET"
@@ -87,7 +88,7 @@ def kill(process):
     process.wait()
 
 
-def test_who_comes_second_is_told_everything_about_the_first(leases, store, run):
+def test_a_refused_lease_names_its_holder_reason_and_start(leases, store, run):
     with holder(store, run, "1") as process:
         with pytest.raises(BusyError) as refusal:
             leases.take([TWO, ONE], "mine")
@@ -115,7 +116,7 @@ def test_disjoint_parts_of_a_box_have_two_owners_and_a_whole_box_has_one(leases,
     whole.release()
 
 
-def test_parts_are_listed_box_by_box_as_people_count(leases, run):
+def test_resources_are_listed_by_box_with_ranges_of_ports(leases, run):
     many = [Resource(BOX, str(number), f"ocs.{number}") for number in (10, 2, 1)]
     lease = take(leases, run, HOST, *many)
     with pytest.raises(BusyError, match=r"^ocs\.1-2, ocs\.10: held by"):
@@ -123,7 +124,7 @@ def test_parts_are_listed_box_by_box_as_people_count(leases, run):
     lease.release()
 
 
-def test_all_or_nothing(leases, run):
+def test_a_lease_is_granted_as_a_whole_or_not_at_all(leases, run):
     first = take(leases, run, TWO)
     with pytest.raises(BusyError):
         take(leases, run, HOST, ONE, TWO)
@@ -131,34 +132,34 @@ def test_all_or_nothing(leases, run):
     first.release()
 
 
-def test_a_killed_holder_holds_nothing_and_leaves_nothing(leases, store, run):
+def test_the_lease_of_a_killed_process_ends_at_once(leases, store, run):
     with holder(store, run, "1") as process:
         token = leases.find()[0].claim.token
         kill(process)
-    assert [found.standing for found in leases.find()] == ["over"]
+    assert [found.standing for found in leases.find()] == ["ended"]
     assert [dead.id for dead in leases.dead_runs()] == [run.id]
-    leases.end_what_is_over()
+    leases.remove_ended()
     assert leases.find() == []
     take(leases, run, ONE).release()
-    assert not sign_file(token).exists()
+    assert not liveness_file(token).exists()
 
 
-def test_a_holder_that_only_stands_still_is_never_robbed(leases, store, run):
+def test_a_stopped_process_keeps_its_lease_after_expiry(leases, store, run):
     with holder(store, run, "1") as process:
         process.send_signal(signal.SIGSTOP)
         late = Leases(FileStore(store, clock=lambda: time.time() + 1e6))
         with pytest.raises(BusyError, match=f"process {process.pid}"):
             take(late, run, ONE)
         kill(process)
-    leases.release_run(run.id)
+    leases.take_over(run, "recover").release()
 
 
-def test_a_dead_run_that_owes_something_is_recovered_first(leases, store, run):
+def test_the_leases_of_a_dead_run_with_pending_undos_require_recovery(leases, store, run):
     journal = Journal(run.journal)
     promise = journal.promise("circuits", start={})
     with holder(store, run, "1") as process:
         kill(process)
-    with pytest.raises(Owed, match=f"type: testbed recover {run.path}"):
+    with pytest.raises(RecoveryRequired, match=f"type: testbed recover {run.path}"):
         take(leases, run, ONE)
     recovering = leases.take_over(run, "recover")
     recovering.check(BOX, ["1"])
@@ -170,17 +171,17 @@ def test_a_dead_run_that_owes_something_is_recovered_first(leases, store, run):
     take(leases, run, ONE).release()
 
 
-def test_what_a_dead_run_had_can_be_released_but_not_what_a_living_one_has(leases, store, run):
+def test_leases_are_taken_over_from_a_dead_run_and_not_from_a_living_one(leases, store, run):
     with holder(store, run, "1") as process:
         with pytest.raises(BusyError, match=run.id):
-            leases.release_run(run.id)
+            leases.take_over(run, "recover")
         kill(process)
-    leases.release_run(run.id)
-    leases.release_run(run.id)
+    leases.take_over(run, "recover").release()
+    leases.take_over(run, "recover").release()
     assert leases.find() == []
 
 
-def test_a_holder_that_nobody_can_see_has_its_lease_until_that_expires(store, run):
+def test_the_lease_of_a_holder_that_cannot_be_observed_ends_by_expiry(store, run):
     moment = [1000.0]
     away = Leases(FileStore(store, clock=lambda: moment[0]), look=lambda claim: None)
     lease = take(away, run, ONE)
@@ -202,7 +203,7 @@ def renewed(lease):
     return lease
 
 
-def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run):
+def test_a_revoked_lease_names_who_revoked_it_and_can_be_regained(leases, run):
     lease = take(leases, run, ONE, HOST)
     lost = []
     lease.when_lost(lost.append)
@@ -221,7 +222,7 @@ def test_what_is_taken_by_force_is_lost_with_the_name_of_who_did_it(leases, run)
     assert leases.find() == []
 
 
-def test_what_was_taken_by_force_is_moved_no_more_from_that_moment_on(leases, run):
+def test_a_revocation_is_seen_by_the_next_check_without_a_renewal(leases, run):
     lease = take(leases, run, ONE, HOST)
     told = threading.Event()
     lease.when_lost(lambda loss: told.set())
@@ -233,18 +234,18 @@ def test_what_was_taken_by_force_is_moved_no_more_from_that_moment_on(leases, ru
     lease.release()
 
 
-def test_who_leaves_something_changed_leaves_its_lease_to_be_recovered(leases, run):
+def test_an_abandoned_lease_with_pending_undos_requires_recovery(leases, run):
     journal = Journal(run.journal)
     promise = journal.promise("circuits", start={})
-    take(leases, run, ONE).leave()
-    with pytest.raises(Owed, match=run.id):
+    take(leases, run, ONE).abandon()
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
     journal.settle(promise)
     journal.close()
     take(leases, run, ONE).release()
 
 
-def test_what_somebody_took_since_is_not_regained(leases, run):
+def test_a_lost_lease_that_another_holder_took_is_not_regained(leases, run):
     lease = take(leases, run, ONE)
     leases.unlock([ONE], forced=True)
     next_owner = take(leases, run, ONE)
@@ -254,7 +255,7 @@ def test_what_somebody_took_since_is_not_regained(leases, run):
     next_owner.release()
 
 
-def test_the_door_is_closed_for_what_was_not_leased(leases, run):
+def test_a_check_refuses_parts_that_were_not_leased(leases, run):
     lease = take(leases, run, ONE)
     with pytest.raises(BusyError, match="is not leased"):
         lease.check(BOX, ["1", "2"])
@@ -265,19 +266,18 @@ def test_the_door_is_closed_for_what_was_not_leased(leases, run):
 
 @pytest.fixture
 def clocks(monkeypatch):
-    """The clocks that go on while a machine sleeps, and how far they went; others stand still."""
+    """Stop the clocks that go on while a machine sleeps; the list says how far they are set on."""
     asleep, now = [0.0], time.clock_gettime
+    stopped = {clock: now(clock) for clock in (time.CLOCK_BOOTTIME, time.CLOCK_REALTIME)}
 
     def shown(clock):
-        return now(clock) + asleep[0] * (clock in (time.CLOCK_BOOTTIME, time.CLOCK_REALTIME))
+        return stopped[clock] + asleep[0] if clock in stopped else now(clock)
 
     monkeypatch.setattr(time, "clock_gettime", shown)
     return asleep
 
 
-def test_who_slept_longer_than_its_lease_lasts_moves_nothing_that_is_anothers_now(
-    store, run, clocks
-):
+def test_a_suspended_holder_finds_its_expired_lease_lost(store, run, clocks):
     file = FileStore(store, clock=lambda: time.clock_gettime(time.CLOCK_REALTIME))
     away = Leases(file, look=lambda claim: None)
     lease = take(away, run, ONE)
@@ -308,9 +308,7 @@ class Failing:
             yield ledger
 
 
-def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewal_fails(
-    store, run, clocks
-):
+def test_a_check_fails_when_a_slow_store_does_not_renew_the_lease_in_time(store, run, clocks):
     failing = Failing(store, clocks)
     leases = Leases(failing)
     lease = take(leases, run, ONE)
@@ -330,23 +328,23 @@ def test_nothing_is_moved_when_a_claim_is_about_to_end_however_slowly_its_renewa
     lease.release()
 
 
-def test_a_change_that_may_begin_is_over_and_rolled_back_while_the_claim_holds():
-    assert lease_module._SURE + CHANGE_LIMIT + BACK_LIMIT <= LIFE
+def test_the_safe_age_leaves_time_for_a_change_and_its_rollback():
+    assert lease_module._SAFE_AGE + CHANGE_LIMIT + BACK_LIMIT <= LEASE_TTL
 
 
-def test_a_store_that_fails_as_nobody_foresaw_costs_no_lease_that_it_keeps_later(
+def test_an_unexpected_error_of_the_store_is_retried_at_the_next_renewal(
     store, run, clocks, monkeypatch
 ):
-    monkeypatch.setattr(lease_module, "_LOOK", 0.01)
+    monkeypatch.setattr(lease_module, "_POLL_INTERVAL", 0.01)
     failing = Failing(store, clocks)
     failing.error = OSError("no such device")
     lease = take(Leases(failing), run, ONE)
     failing.is_away = True
-    clocks[0] = lease_module.BEAT + 1.0  # the thread gives a sign of life, and fails at it
-    assert awaited(lambda: "OSError: no such device" in lease._trouble)
+    clocks[0] = lease_module.HEARTBEAT + 1.0  # the thread gives a sign of life, and fails at it
+    assert awaited(lambda: "OSError: no such device" in lease._renewal_error)
     failing.is_away = False
-    clocks[0] += lease_module.BEAT + 1.0
-    assert awaited(lambda: not lease._trouble)
+    clocks[0] += lease_module.HEARTBEAT + 1.0
+    assert awaited(lambda: not lease._renewal_error)
     lease.check(BOX, ["1"])
     lease.release()
 
@@ -358,30 +356,30 @@ def awaited(condition):
     return condition()
 
 
-def test_a_journal_that_cannot_be_read_may_hold_promises(leases, store, run):
+def test_an_unreadable_journal_counts_as_pending_undos(leases, store, run):
     os.mkfifo(run.journal)  # no regular file is read, so nothing is known of what it promised
     with holder(store, run, "1") as process:
         kill(process)
-    with pytest.raises(Owed, match=run.id):
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
     run.journal.unlink()
     take(leases, run, ONE).release()
 
 
-def test_a_dead_run_is_recovered_first_also_after_a_reboot(leases, store, run):
+def test_a_dead_run_requires_recovery_after_a_reboot_too(leases, store, run):
     journal = Journal(run.journal)
     journal.promise("circuits", start={})
     journal.close()
     with holder(store, run, "1") as process:
         token = leases.find()[0].claim.token
         kill(process)
-    with pytest.raises(Owed, match=run.id):
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
-    sign_file(token).unlink()  # as by whatever tidies up at a start
+    liveness_file(token).unlink()  # as by whatever tidies up at a start
     started = Leases(FileStore(store, clock=lambda: time.time() + 61.0))
-    with pytest.raises(Owed, match=run.id):
+    with pytest.raises(RecoveryRequired, match=run.id):
         take(started, run, ONE)
-    started.release_run(run.id)
+    started.take_over(run, "recover").release()
 
 
 TAKE = """
@@ -395,7 +393,7 @@ lease.release()
 """
 
 
-def test_one_machine_has_one_store_whatever_its_users_take_for_temporary(tmp_path):
+def test_one_machine_has_one_store_whatever_tmpdir_is(tmp_path):
     box = f"box-{uuid.uuid4()}"
     processes = []
     for name in ("one", "other"):
@@ -415,7 +413,7 @@ def test_one_machine_has_one_store_whatever_its_users_take_for_temporary(tmp_pat
     assert SHARED.is_relative_to("/var/tmp")  # what the file hierarchy standard keeps at a start
 
 
-def test_who_makes_the_store_opens_no_file_of_his_own_to_others(tmp_path):
+def test_making_the_store_follows_no_planted_link(tmp_path):
     store, key = tmp_path / "shared" / "leases.sqlite", tmp_path / "key"
     key.write_text("private")
     key.chmod(0o600)
@@ -440,12 +438,12 @@ def test_who_makes_the_store_opens_no_file_of_his_own_to_others(tmp_path):
     assert key.read_text() == "private"
 
 
-def test_every_user_may_write_the_store_and_no_age_makes_it_rubbish(leases, store):
+def test_the_store_is_writable_by_all_and_has_the_sticky_bit(leases, store):
     leases.find()
     assert store.stat().st_mode & 0o7777 == 0o1666
 
 
-def test_a_claim_by_hand_ends_by_its_time_or_by_whoever_made_it(store, run):
+def test_a_lock_by_hand_ends_by_expiry_or_by_its_user(store, run):
     moment = [1000.0]
     leases = Leases(FileStore(store, clock=lambda: moment[0]))
     leases.lock([WHOLE], "cleaning fibres", 7200.0)
@@ -472,7 +470,7 @@ def test_a_store_that_is_no_database_is_told_in_one_sentence(leases, store, run)
         take(leases, run, ONE)
 
 
-def test_many_at_once_find_one_store_and_never_two_owners(store, run):
+def test_threads_that_start_together_share_one_store_and_exclude_each_other(store, run):
     taken, wrong, gate = [], [], threading.Barrier(4)
     busy = threading.Lock()
 
@@ -524,12 +522,12 @@ while turns:
 """
 
 
-def test_several_processes_hammer_one_store(store, tmp_path):
+def test_three_processes_never_hold_one_resource_together(store, tmp_path):
     hammered(store, tmp_path, processes=3, turns=15)
 
 
 @pytest.mark.soak
-def test_many_processes_hammer_one_store_for_long(store, tmp_path):
+def test_eight_processes_never_hold_one_resource_together_in_4000_turns(store, tmp_path):
     hammered(store, tmp_path, processes=8, turns=500)
 
 
@@ -550,7 +548,7 @@ def hammered(store, tmp_path, *, processes, turns):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
-def test_another_user_is_told_the_same_and_takes_over_from_a_killed_holder(commons):
+def test_another_user_is_refused_and_takes_over_from_a_killed_holder(commons):
     store = commons / "leases.sqlite"
     run = RunDirectory.create(commons, "lumion")
     with holder(store, run, "1") as process:
@@ -601,5 +599,5 @@ def test_a_link_planted_beside_the_store_leads_no_write_elsewhere(tmp_path, plan
     (tmp_path / planted).unlink(missing_ok=True)
     (tmp_path / planted).symlink_to(victim)
     with pytest.raises(LabError, match="cannot be used"), store.open() as ledger:
-        ledger.log_force("token", "somebody", "something")
+        ledger.log_revocation("token", "somebody", "something")
     assert victim.read_bytes() == content

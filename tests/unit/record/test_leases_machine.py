@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from lease_machine import LeaseMachine, directories_of_runs
 
-from testbed.record import leases
+from testbed.record import claim_registry
 from testbed.record.lease_store import FileStore
+from tests.unit.record.lease_machine import LeaseMachine, directories_of_runs
 
 
 def lived(store, directories, examples, steps):
@@ -14,7 +14,7 @@ def lived(store, directories, examples, steps):
     with pytest.MonkeyPatch.context() as patch:
         # A look at a dead run that takes longer, as on a busy machine, is not believed: rightly,
         # but the model knows nothing of seconds.
-        patch.setattr(leases, "_LOOK", 60.0)
+        patch.setattr(claim_registry, "_JOURNAL_LIMIT", 60.0)
         run_state_machine_as_test(
             lambda: LeaseMachine(store, directories),
             settings=settings(
@@ -27,10 +27,10 @@ def lived(store, directories, examples, steps):
         )
 
 
-def test_random_lives_on_one_machine(tmp_path):
+def test_random_operations_match_the_model_on_sqlite(tmp_path):
     lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 40, 30)
 
 
 @pytest.mark.soak
-def test_two_thousand_random_lives_on_one_machine(tmp_path):
+def test_2000_random_courses_match_the_model_on_sqlite(tmp_path):
     lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 2000, 50)

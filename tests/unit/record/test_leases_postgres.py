@@ -10,17 +10,18 @@ from dataclasses import replace
 from threading import Thread
 
 import pytest
-from lease_machine import directories_of_runs
-from postgres_server import PASSWORD, binaries, running_server
-from test_leases_machine import lived
 
 from testbed.cli import run as command_line
 from testbed.errors import BusyError, LabError
+from testbed.record.claim_registry import holder_here
 from testbed.record.lease_rules import Claim, Resource
 from testbed.record.lease_store import PostgresStore
-from testbed.record.leases import Leases, holder_here
+from testbed.record.leases import Leases
 from testbed.record.rundir import RunDirectory
 from testbed.secret import masked
+from tests.unit.record.lease_machine import directories_of_runs
+from tests.unit.record.postgres_server import PASSWORD, binaries, running_server
+from tests.unit.record.test_leases_machine import lived
 
 psycopg = pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 pytestmark = pytest.mark.skipif(binaries() is None, reason="no PostgreSQL server is installed")
@@ -62,7 +63,7 @@ def test_two_controllers_share_a_switch_port_by_port(store, run):
     assert here.find() == []
 
 
-def test_force_is_written_down_and_ends_the_lease(leases, run):
+def test_a_revocation_is_recorded_and_ends_the_lease(leases, run):
     lease = leases.take([ONE], "lumion", run)
     leases.unlock([ONE], forced=True)
     lease._renew()
@@ -71,7 +72,7 @@ def test_force_is_written_down_and_ends_the_lease(leases, run):
     lease.release()
 
 
-def test_what_raises_inside_a_transaction_changes_nothing(leases, store):
+def test_a_transaction_that_raises_is_rolled_back(leases, store):
     leases.lock([ONE], "cleaning", 60.0)
     with pytest.raises(ValueError), store.open() as ledger:
         ledger.write(ledger.claims(), {})
@@ -79,14 +80,14 @@ def test_what_raises_inside_a_transaction_changes_nothing(leases, store):
     assert [found.claim.resources for found in leases.find()] == [{ONE}]
 
 
-def test_the_server_itself_refuses_a_second_owner(leases, store):
+def test_the_primary_key_refuses_a_second_owner(leases, store):
     leases.lock([ONE], "cleaning", 60.0)
     with pytest.raises(LabError, match="duplicate key"), store.open() as ledger:
         (claim,) = ledger.claims().values()
         ledger.write({}, {"another": replace(claim, token="another")})
 
 
-def test_a_login_that_fails_is_told_without_the_password(server):
+def test_a_failed_login_is_reported_without_the_password(server):
     store = PostgresStore(server.url("a-wrong-password"))
     with pytest.raises(LabError, match="password authentication failed") as refusal:
         Leases(store).find()
@@ -95,18 +96,18 @@ def test_a_login_that_fails_is_told_without_the_password(server):
     assert masked(f"said: {PASSWORD}") == "said: ***"
 
 
-def test_a_password_among_the_parameters_of_a_url_is_masked_however_it_is_spelt():
+def test_a_password_in_the_query_of_a_url_is_masked_encoded_and_decoded():
     PostgresStore("postgresql://me@db/x?sslmode=require&password=caf%C3%A9-word")
     assert masked("caf%C3%A9-word") == masked("café-word") == "***"
     assert masked("sslmode=require") == "sslmode=require"
 
 
-def test_random_lives_on_a_server(store, tmp_path):
+def test_random_operations_match_the_model_on_postgresql(store, tmp_path):
     lived(store, directories_of_runs(tmp_path), 3, 15)
 
 
 @pytest.mark.soak
-def test_many_random_lives_on_a_server(store, tmp_path):
+def test_100_random_courses_match_the_model_on_postgresql(store, tmp_path):
     lived(store, directories_of_runs(tmp_path), 100, 30)
 
 
@@ -130,7 +131,7 @@ while turns:
 """
 
 
-def test_several_processes_hammer_one_server(server, store, tmp_path):
+def test_three_processes_never_hold_one_resource_together_on_postgresql(server, store, tmp_path):
     hammers = [
         subprocess.Popen(
             [sys.executable, "-c", HAMMER, server.url(), tmp_path / "owned", "5"],
@@ -145,7 +146,7 @@ def test_several_processes_hammer_one_server(server, store, tmp_path):
     assert Leases(store).find() == []
 
 
-def test_a_server_that_died_is_told_and_used_again_when_it_is_back(server, leases, run):
+def test_a_server_that_died_is_reported_and_used_again_after_its_restart(server, leases, run):
     lease = leases.take([ONE], "lumion", run)
     server.kill()
     with pytest.raises(LabError, match=r"the leases on 127\.0\.0\.1/postgres cannot be used: "):
@@ -157,13 +158,13 @@ def test_a_server_that_died_is_told_and_used_again_when_it_is_back(server, lease
     lease.release()
 
 
-def test_a_server_that_lets_nobody_in_is_waited_for_until_the_limit_only(server):
+def test_connecting_to_a_frozen_server_ends_at_the_limit(server):
     hurried = Leases(PostgresStore(server.url(), limit=0.5))
     with server.frozen(), pytest.raises(LabError, match=r"it did not answer within 0\.5 s"):
         hurried.find()
 
 
-def test_a_server_that_freezes_in_a_transaction_is_waited_for_until_the_limit_only(server, store):
+def test_a_transaction_on_a_frozen_server_ends_at_the_limit(server, store):
     hurried = PostgresStore(server.url(), limit=0.5)
     with (
         pytest.raises(LabError, match=r"it did not answer within 0\.5 s"),
@@ -195,7 +196,7 @@ with PostgresStore(sys.argv[1], limit=0.5).open():
 """
 
 
-def test_a_controller_that_falls_asleep_in_a_transaction_keeps_nobody_out(server, leases):
+def test_a_controller_that_stops_in_a_transaction_blocks_no_other(server, leases):
     asleep = subprocess.Popen(
         [sys.executable, "-c", BE_IN, server.url()],
         stdin=subprocess.PIPE,
@@ -209,7 +210,9 @@ def test_a_controller_that_falls_asleep_in_a_transaction_keeps_nobody_out(server
     asleep.communicate()
 
 
-def test_who_waited_sees_what_others_did_whatever_isolation_is_the_servers_default(server, store):
+def test_a_transaction_that_waited_reads_what_was_committed_under_any_default_isolation(
+    server, store
+):
     box, refused = Resource(ONE.box, "", "ocs"), []
 
     def take_a_part():
@@ -260,7 +263,7 @@ def test_a_lab_file_names_the_server(server, store, tmp_path, monkeypatch, capsy
     assert "LEASES_URL is not set" in capsys.readouterr().err
 
 
-def test_who_lacks_the_extra_is_told_what_to_install(server):
+def test_without_psycopg_the_error_says_what_to_install(server):
     script = (
         "import sys; sys.modules['psycopg'] = None\n"
         "from testbed.record.lease_store import PostgresStore\n"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.errors import BusyError, LabError
-from testbed.record.locks import SHARED, InstrumentLock, LifeSign, is_alive, sign_file
+from testbed.record.locks import SHARED, InstrumentLock, LivenessLock, is_alive, liveness_file
 
 HOLD = """
 import sys
@@ -53,7 +53,7 @@ def holder(resource, **options):
         process.communicate()
 
 
-def test_a_second_process_is_told_who_holds_the_instrument(resource):
+def test_a_refused_lock_names_the_run_and_process_that_hold_it(resource):
     with holder(resource) as process:
         with pytest.raises(BusyError) as refusal:
             InstrumentLock("ocs", resource, "second-run")
@@ -65,7 +65,7 @@ def test_a_second_process_is_told_who_holds_the_instrument(resource):
         pass
 
 
-def test_a_killed_holder_holds_nothing(resource):
+def test_the_lock_of_a_killed_process_ends_at_once(resource):
     with holder(resource) as process:
         process.kill()
         process.wait()
@@ -97,7 +97,7 @@ def test_a_child_process_does_not_keep_the_lock(resource):
         child.communicate()
 
 
-def test_who_lost_the_file_does_not_remove_the_next_ones(resource):
+def test_releasing_a_lock_whose_file_was_removed_keeps_the_next_file(resource):
     first = InstrumentLock("ocs", resource, "first-run")
     lock_file(resource).unlink()
     with InstrumentLock("ocs", resource, "second-run"):
@@ -106,7 +106,7 @@ def test_who_lost_the_file_does_not_remove_the_next_ones(resource):
             InstrumentLock("ocs", resource, "third-run")
 
 
-def test_never_two_at_once_however_fast_they_take_turns(resource):
+def test_threads_that_take_turns_never_hold_the_lock_together(resource):
     turns, wrong = [], []
     gate = threading.Barrier(3)
 
@@ -133,7 +133,7 @@ def test_never_two_at_once_however_fast_they_take_turns(resource):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
-def test_another_user_is_told_the_same_and_takes_over_from_a_killed_holder(resource):
+def test_another_user_is_refused_and_locks_after_a_killed_holder(resource):
     with holder(resource, umask=0o077) as process:
         other = take_as_nobody(resource)
         assert "BusyError" in other.stderr
@@ -156,12 +156,12 @@ def take_as_nobody(resource):
     )
 
 
-def test_a_lock_that_cannot_be_made_is_no_bug(resource):
+def test_a_lock_that_cannot_be_made_is_a_lab_error(resource):
     with pytest.raises(LabError, match=r"locking ocs with .* failed: File name too long"):
         InstrumentLock("ocs", "x" * 300, "run")
 
 
-def test_what_leads_to_another_file_is_no_lock_and_is_left_alone(resource, tmp_path):
+def test_a_link_or_a_fifo_in_place_of_a_lock_is_refused(resource, tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("precious")
     with InstrumentLock("ocs", "x" + resource, "run"):  # which makes the directory
@@ -175,17 +175,17 @@ def test_what_leads_to_another_file_is_no_lock_and_is_left_alone(resource, tmp_p
         InstrumentLock("ocs", resource, "run")
 
 
-def test_a_link_is_no_sign_of_life(tmp_path):
+def test_a_link_in_place_of_a_liveness_file_is_not_followed(tmp_path):
     token = uuid.uuid4().hex
-    sign = LifeSign(token)
+    sign = LivenessLock(token)
     try:
         assert is_alive(token)
         elsewhere = tmp_path / "locked"
-        sign_file(token).rename(elsewhere)
-        sign_file(token).symlink_to(elsewhere)
+        liveness_file(token).rename(elsewhere)
+        liveness_file(token).symlink_to(elsewhere)
         assert is_alive(token) is None
     finally:
-        sign.end()
+        sign.release()
 
 
 def test_every_user_of_the_machine_may_lock(resource):
@@ -193,11 +193,11 @@ def test_every_user_of_the_machine_may_lock(resource):
         assert SHARED.stat().st_mode & 0o1777 == 0o1777
 
 
-def test_nobody_else_may_remove_a_sign_of_life():
-    sign = LifeSign(token := uuid.uuid4().hex)
+def test_the_directory_of_liveness_files_is_sticky():
+    sign = LivenessLock(token := uuid.uuid4().hex)
     try:
-        mode = sign_file(token).parent.stat().st_mode
+        mode = liveness_file(token).parent.stat().st_mode
         assert (mode & 0o777, bool(mode & stat.S_ISVTX)) == (0o777, True)
     finally:
-        sign.end()
+        sign.release()
     assert is_alive(token) is None

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
-from naming_world import NAMES, labs
-from owners_machine import OwnersMachine
-from postgres_server import binaries, running_server
 
 from testbed.bench import addresses
 from testbed.record.lease_store import FileStore, PostgresStore
+from tests.unit.record.naming_world import NAMES, labs
+from tests.unit.record.owners_machine import OwnersMachine
+from tests.unit.record.postgres_server import binaries, running_server
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def lived(store, some, examples, steps):
 
 
 @pytest.mark.usefixtures("_names")
-def test_runs_of_labs_that_name_the_same_boxes_differently(store, tmp_path):
+def test_no_box_has_two_owners_under_different_names(store, tmp_path):
     lived(store, labs(tmp_path, 12, seed=1), 15, 25)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("_names")
-def test_a_thousand_lives_of_two_hundred_labs(store, tmp_path):
+def test_no_box_has_two_owners_in_1000_courses_of_200_labs(store, tmp_path):
     lived(store, labs(tmp_path, 200, seed=2), 1000, 40)

@@ -150,7 +150,7 @@ class Disk:
         return {name: self._bytes.get(inode, b"") for name, inode in names.items()}
 
 
-def test_all_that_recovering_needs_is_on_the_disk_before_the_first_promise_is(
+def test_all_that_recover_needs_is_on_the_disk_before_the_first_journal_entry(
     tmp_path, monkeypatch
 ):
     disk = Disk(monkeypatch)
@@ -169,7 +169,7 @@ def test_all_that_recovering_needs_is_on_the_disk_before_the_first_promise_is(
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_file_that_cannot_be_written_is_told(tmp_path):
+def test_a_file_that_cannot_be_written_is_reported(tmp_path):
     run = RunDirectory.create(tmp_path, "lumion")
     run.path.chmod(0o500)
     with pytest.raises(LabError, match=r"writing .*run\.json failed: Permission denied"):

@@ -47,7 +47,7 @@ def test_a_full_disk_does_not_keep_an_instrument_from_being_driven(tmp_path, ful
     assert [row["data"] for row in rows(tmp_path / "ocs.jsonl")] == ["before"]
 
 
-def test_that_a_read_is_asked_once_more_is_kept_and_told(tmp_path):
+def test_a_retried_read_is_recorded_and_reported(tmp_path):
     told = []
     transcript = Transcript(tmp_path / "ocs.jsonl", "ocs", told.append)
     transcript("send", b"*IDN?")

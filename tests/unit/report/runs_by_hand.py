@@ -12,12 +12,12 @@ from testbed.analysis.metrics import metrics
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
-from testbed.run.plan import (
+from testbed.run.planning.plan import Plan
+from testbed.run.planning.steps import (
     FaultPlan,
     Light,
     OpenHosts,
     OpenInstruments,
-    Plan,
     ProgramCircuits,
     Restore,
     RunTrial,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from runs_by_hand import SPLICE, lost, marks, recovery, summary, trial
 
 from testbed.report.anatomy import PARTS, anatomies, first_seen, split
-from testbed.report.paces import paces
+from testbed.report.step_rates import step_rates
+from tests.unit.report.runs_by_hand import SPLICE, lost, marks, recovery, summary, trial
 
 times = st.lists(st.floats(0, 60), min_size=7, max_size=7).map(sorted)
 
@@ -85,7 +85,7 @@ def test_a_real_recovery_is_explained_to_the_last_microsecond(recoveries, summar
 
 
 def test_the_pace_of_a_real_trial_falls_at_its_fault(recoveries, summarised):
-    found = paces(summarised(recoveries).trials, recoveries)
+    found = step_rates(summarised(recoveries).trials, recoveries)
     assert len(found) == 2
     for pace in found:
         zero, back = pace.mark("t0"), pace.mark("t10")

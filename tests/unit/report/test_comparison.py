@@ -6,12 +6,12 @@ import json
 import re
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial
 
 from testbed.analysis.comparison import compare_metric
 from testbed.errors import UsageError
 from testbed.report.compare import comparison_to_json, print_comparison
-from testbed.report.settings import ABSENT, Setup, differing
+from testbed.report.setting_differences import ABSENT, Setup, differing
+from tests.unit.report.runs_by_hand import lost, recovery, summary, trial
 
 
 def written(*trials, **changes):

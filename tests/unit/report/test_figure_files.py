@@ -7,10 +7,10 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from runs_by_hand import recovery, summary, trial
 
 from testbed.errors import UsageError
 from testbed.report.figure_files import write_figures
+from tests.unit.report.runs_by_hand import recovery, summary, trial
 
 
 def table(path):
@@ -77,5 +77,5 @@ def test_what_is_there_is_replaced_and_no_link_is_followed(tmp_path):
     assert elsewhere.read_text() == "mine"
     assert not (folder / "times.svg").is_symlink()
     (tmp_path / "linked").symlink_to(folder)
-    with pytest.raises(UsageError, match="no directory"):
+    with pytest.raises(UsageError, match="not a directory"):
         write_figures(summary(recovery(0)), (), tmp_path / "linked")

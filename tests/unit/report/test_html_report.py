@@ -7,11 +7,11 @@ import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.settings import Profile
 from testbed.report.html import write_html
+from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 VOID = {"meta", "br", "link", "img", "hr"}
 

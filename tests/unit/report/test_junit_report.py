@@ -5,10 +5,10 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed.analysis.checks import CheckResult
 from testbed.report.junit import write_junit
+from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "1 of 1 trials", 0.05)
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")

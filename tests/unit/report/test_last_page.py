@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 from testbed import commands
 from testbed.analysis.checks import CheckResult
-from testbed.analysis.recovered import Recovered, Undone
+from testbed.analysis.recover_attempts import RecoverAttempt, UndoStep
 from testbed.analysis.settings import Profile
 from testbed.analysis.summary import Retry
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.events import Event
-from testbed.report.page import print_page
+from testbed.report.last_page import print_page
+from tests.unit.report.runs_by_hand import lost, recovery, summary, trial, unrepaired
 
 MISSED = CheckResult("warm.recovery_time median", "< 100 ms", 0.5, "failed", unit="s")
 HELD = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "2 of 2 trials", 0.2236)
@@ -89,7 +89,7 @@ def test_the_next_command_is_about_what_went_wrong(page, monkeypatch, tmp_path, 
     [(EXIT_LAB, "testbed doctor --twin mine"), (EXIT_BUSY, "testbed who --twin mine")],
 )
 def test_the_next_command_asks_the_twin_that_was_named(page, tmp_path, exit_code, command):
-    commands.stand(twin="mine")
+    commands.set_context(twin="mine")
     found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
     last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
     assert last == f"next    {command}"
@@ -218,8 +218,11 @@ def test_the_stored_events_give_the_same_page_again(page, recoveries, summarised
 
 
 def test_what_recover_did_is_told_step_by_step(page):
-    steps = [Undone("circuits of ocs", "", ["ocs: 1→7 is left alone"]), Undone("hosts", "h3: no")]
-    done = Recovered("2026-11-21T17:00:00Z", ["circuits of ocs"], steps, ["hosts: h3: no"], 4)
+    steps = [
+        UndoStep("circuits of ocs", "", ["ocs: 1→7 is left alone"]),
+        UndoStep("hosts", "h3: no"),
+    ]
+    done = RecoverAttempt("2026-11-21T17:00:00Z", ["circuits of ocs"], steps, ["hosts: h3: no"], 4)
     found = summary(recovery(0), recovered=[done], cleanup="failed", left=("hosts: h3: no",))
     told = section(page(found), "Taken back by testbed recover at 2026-11-21T17:00:00Z")
     assert told[1:] == ["  circuits of ocs: verified; ocs: 1→7 is left alone", "  hosts: h3: no"]

@@ -9,13 +9,13 @@ from contextlib import closing
 
 import pytest
 from rich.console import Console
-from runs_by_hand import plan
 
 from testbed.events import Event
 from testbed.record.log import EventLog
 from testbed.report.live import LiveView
 from testbed.report.progress import Progress
 from testbed.report.screen import picture, rates
+from tests.unit.report.runs_by_hand import plan
 
 
 class Watched(io.StringIO):

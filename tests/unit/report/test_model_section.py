@@ -6,7 +6,7 @@ from rich.console import Console
 
 from testbed.analysis.summary import summarise
 from testbed.events import Event
-from testbed.report.page import print_page
+from testbed.report.last_page import print_page
 from testbed.schema import load_experiment
 
 EXPERIMENT = """\

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from runs_by_hand import plan
 
 from testbed.analysis.settings import Profile
 from testbed.cli.planning import planned_profiles
 from testbed.report.plan_page import print_plan, print_planned
 from testbed.schema import load_experiment, load_lab
+from tests.unit.report.runs_by_hand import plan
 
 ROOT = Path(__file__).parents[3]
 

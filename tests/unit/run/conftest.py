@@ -6,14 +6,14 @@ import pytest
 
 from testbed.bench.bench import Bench
 from testbed.errors import FileError
-from testbed.jobs.builtin import Train
-from testbed.jobs.cards import TrainOptions
+from testbed.jobs.descriptors import TrainOptions
+from testbed.jobs.training import Train
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Inbox
-from testbed.run.job import RunningJob
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
+from testbed.run.running_job import RunningJob
 from testbed.schema import load_experiment, load_lab
 
 LAB = """\

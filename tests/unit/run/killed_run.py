@@ -8,10 +8,8 @@ import os
 import signal
 from contextlib import suppress
 
-from slow_store import SlowStore
-
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline, utc
 from testbed.fabric.circuits import Circuit, HostPort
@@ -19,14 +17,15 @@ from testbed.record.journal import Journal, open_entries
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
+from testbed.run.crash_recovery.recover import recover
 from testbed.run.inbox import Inbox
-from testbed.run.recover import recover
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
-from testbed_drivers.polatis_far_end import PolatisFarEnd
-from testbed_drivers.redfish_far_end import RedfishFarEnd
+from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.power.redfish_far_end import RedfishFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from tests.unit.run.slow_store import SlowStore
 
 HOST = """\
   h{n}:
@@ -133,7 +132,7 @@ class KilledRun:
         for host in list(self.bench.hosts):
             self.bench.drop_host(host)
         self.bench.close_instruments()
-        self.lease.leave()
+        self.lease.abandon()
         self.journal.close()
         self.log.close()
 
@@ -172,7 +171,7 @@ class KilledRun:
             wire.close()
         self._scheduler.close()
         self.inbox.close()
-        self.leases.release_run(self.directory.id)
+        self.leases.take_over(self.directory, "end of the test").release()
 
 
 def _numbers(text):

@@ -12,7 +12,7 @@ from itertools import combinations
 
 from testbed.bench.bench import Bench
 from testbed.bench.bundle import bundle
-from testbed.bench.needs import needs
+from testbed.bench.lease_resources import needs
 from testbed.bench.sites import AttenuatorSite, PowerSite, SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import HostError
@@ -23,11 +23,11 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.keysight_voa_far_end import KeysightVoaFarEnd
-from testbed_drivers.polatis_far_end import PolatisFarEnd
-from testbed_drivers.redfish_far_end import RedfishFarEnd
+from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.power.redfish_far_end import RedfishFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 HOSTS = tuple(f"h{n}" for n in range(5))
 NARROW = "h2"
@@ -279,7 +279,7 @@ class LabAtFarEnds:
         """Have all as it was before, under a lease that nobody takes away."""
         bench.hold(lease := self.take(bench.lab))
         self.unit.clear()
-        bench.power.give_all(soon())
+        bench.power.restore_all(soon())
         bench.attenuation.restore_all(soon())
         bench.fabric.restore(soon())
         lease.release()

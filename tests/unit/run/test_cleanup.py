@@ -87,7 +87,7 @@ def test_the_record_says_what_began_what_ended_and_how_long_it_may_take(house):
     assert all(event.data["verified"] for event in house.events("cleanup.end"))
 
 
-def test_a_step_that_fails_stops_no_other_and_is_told_with_its_reason(house):
+def test_a_failed_step_stops_no_other_and_is_listed_with_its_reason(house):
     house.promise("instruments")
     house.promise("agents", error=UnsafeError("the rank in slot 0 survived", hint="look"))
     house.promise("circuits", error=HostError("h0", "it said no"))
@@ -165,17 +165,17 @@ def test_a_step_that_is_done_early_is_not_done_again(house):
     house.promise("circuits")
     fault = house.promise("power-cut of h1")
     house.promise("ranks")
-    house.cleanup.keep(fault)
+    house.cleanup.run_now(fault)
     assert house.done == ["power-cut of h1"]
     house.cleanup.run()
     assert house.done == ["power-cut of h1", "ranks", "circuits"]
 
 
-def test_an_early_step_that_fails_is_unsafe_and_stays_in_the_account(house):
+def test_an_early_step_that_fails_is_unsafe_and_stays_listed(house):
     house.promise("circuits")
     fault = house.promise("power-cut of h1", error=UnsafeError("outlet pdu.2 is still off"))
     with pytest.raises(UnsafeError, match=r"power-cut of h1 failed: outlet pdu\.2 is still off"):
-        house.cleanup.keep(fault)
+        house.cleanup.run_now(fault)
     house.cleanup.run()
     assert house.done == ["power-cut of h1", "circuits"]
     assert house.cleanup.failures == ["power-cut of h1: outlet pdu.2 is still off"]
@@ -184,7 +184,7 @@ def test_an_early_step_that_fails_is_unsafe_and_stays_in_the_account(house):
 def test_a_signal_during_an_early_step_counts_once_it_is_done(house):
     fault = house.promise("rank-freeze of h1", signals=[signal.SIGINT])
     with pytest.raises(Interrupted, match="SIGINT"):
-        house.cleanup.keep(fault)
+        house.cleanup.run_now(fault)
     assert house.done == ["rank-freeze of h1"]
     house.cleanup.run()
     assert house.done == ["rank-freeze of h1"]
@@ -194,13 +194,13 @@ def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, f
     fault = house.promise("power-cut of h1")
     with full_disk():
         with pytest.raises(LabError, match="writing the event log failed"):
-            house.cleanup.keep(fault)
+            house.cleanup.run_now(fault)
         house.cleanup.run()
     assert house.done == ["power-cut of h1"]
     assert house.cleanup.failures == []
 
 
-def test_a_full_disk_keeps_no_step_from_being_done(house, full_disk):
+def test_a_full_disk_stops_no_step(house, full_disk):
     house.promise("instruments")
     house.promise("circuits", error=UnsafeError("ocs shows 2→19 instead"))
     house.promise("ranks", signals=[signal.SIGINT, signal.SIGINT])
@@ -210,7 +210,7 @@ def test_a_full_disk_keeps_no_step_from_being_done(house, full_disk):
     assert house.cleanup.failures == ["circuits: ocs shows 2→19 instead"]
 
 
-def test_an_error_in_any_letters_keeps_no_step_from_being_done(house):
+def test_an_error_with_any_characters_stops_no_step(house):
     house.promise("circuits")
     error = HostError("h0", json.loads(r'"there is no file caf\udce9"'))  # an agent's own words
     house.promise("agents", error=error)
@@ -219,7 +219,7 @@ def test_an_error_in_any_letters_keeps_no_step_from_being_done(house):
     assert house.ended() == [("agents", str(error)), ("circuits", "")]
 
 
-def test_where_no_thread_can_be_had_every_step_is_done_once_all_the_same(house, monkeypatch):
+def test_without_free_threads_every_step_is_still_done_once(house, monkeypatch):
     house.promise("instruments")
     house.promise("circuits", error=UnsafeError("ocs shows 2→19 instead"))
     with monkeypatch.context() as machine:
@@ -234,7 +234,7 @@ def no_thread(thread):
     raise RuntimeError("can't start new thread")
 
 
-def test_what_was_to_stop_the_run_and_comes_late_is_no_failure_of_a_step(house):
+def test_a_late_stop_of_the_run_is_not_a_failure_of_a_step(house):
     house.promise("instruments")
 
     def step(deadline):
@@ -251,7 +251,7 @@ def test_what_was_to_stop_the_run_and_comes_late_is_no_failure_of_a_step(house):
     assert house.cleanup.failures == []
 
 
-def test_what_happens_meanwhile_is_still_heard(house):
+def test_reports_are_handled_during_the_clean_up(house):
     heard = threading.Event()
     house.inbox.handler = lambda item: heard.set()
 
@@ -264,13 +264,13 @@ def test_what_happens_meanwhile_is_still_heard(house):
     assert house.cleanup.failures == []
 
 
-def test_nothing_promised_is_nothing_done(house):
+def test_an_empty_clean_up_does_nothing(house):
     house.cleanup.run()
     assert house.cleanup.failures == []
     assert house.ended() == []
 
 
-def test_whoever_ends_a_run_is_told_how_long_it_may_take_and_what_the_next_signals_do(house):
+def test_the_first_signal_notes_the_limit_and_what_more_signals_do(house):
     house.inbox.interrupt(signal.SIGTERM)
     house.promise("agents", limit=2.0)
     house.promise("circuits", limit=3.0)
@@ -283,7 +283,7 @@ def test_whoever_ends_a_run_is_told_how_long_it_may_take_and_what_the_next_signa
     )
 
 
-def test_a_first_signal_in_the_clean_up_is_told_what_is_left_of_the_limit(house):
+def test_a_first_signal_in_the_clean_up_notes_the_rest_of_the_limit(house):
     told = threading.Event()
     house.log.subscribe(lambda event: told.set() if event.kind == "note" else None)
     house.promise("agents", limit=20.0)
@@ -297,13 +297,13 @@ def test_a_first_signal_in_the_clean_up_is_told_what_is_left_of_the_limit(house)
     )
 
 
-def test_without_a_signal_nobody_is_told_of_signals(house):
+def test_without_a_signal_nothing_is_noted_of_signals(house):
     house.promise("agents")
     house.cleanup.run()
     assert house.events("note") == []
 
 
-def test_what_was_under_way_ends_before_anything_is_taken_back(house):
+def test_actions_under_way_end_before_the_first_step(house):
     begun, told = threading.Event(), threading.Event()
 
     def change():
@@ -321,7 +321,7 @@ def test_what_was_under_way_ends_before_anything_is_taken_back(house):
     assert house.ended() == [("what was under way", ""), ("circuits", "")]
 
 
-def test_what_is_under_way_for_ever_costs_its_limit_and_is_said(house, monkeypatch):
+def test_an_action_that_never_ends_costs_its_limit_and_is_noted(house, monkeypatch):
     monkeypatch.setattr("testbed.run.cleanup._UNDER_WAY", 0.05)
     house.inbox.submit(lambda: house.over.wait(LONG))
     house.promise("circuits")
@@ -342,11 +342,11 @@ def test_two_signals_from_before_hurry_from_the_first_step_on(house):
     assert limits[0] <= 2.0 and house.cleanup.failures == []
 
 
-def test_a_signal_ends_the_wait_for_what_nothing_was_touched_of_yet(house):
+def test_a_signal_cancels_a_wait_before_which_nothing_was_changed(house):
     touched = threading.Event()
 
     def act(deadline):
-        with house.cleanup.waiting.on():
+        with house.cleanup.wait.waiting():
             house.inbox.interrupt(signal.SIGINT)
             house.over.wait(LONG)
         touched.set()

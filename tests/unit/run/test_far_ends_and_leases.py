@@ -2,16 +2,16 @@
 
 import pytest
 
-from testbed.bench.needs import needs, part_of
+from testbed.bench.lease_resources import needs, part_of
 from testbed.errors import BusyError
-from testbed.faults.far_end_cards import FarEndOptions
+from testbed.faults.far_end_descriptors import FarEndOptions
 from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.run.cleanup import Cleanup
-from testbed.run.far_ends import FarEndFaults
-from testbed.run.plan import FarEndFault
-from testbed.run.trial import Around
+from testbed.run.far_end_faults import FarEndFaults
+from testbed.run.planning.steps import FarEndFault
+from testbed.run.trial import RunContext
 
 FAULT = FarEndFault("switch-busy", "ocs", 3, 0)
 
@@ -38,10 +38,10 @@ def leases(tmp_path):
 
 
 @pytest.fixture
-def around(bench, leases, inbox, log):
+def context(bench, leases, inbox, log):
     lease = leases.take(needs(bench.lab, bench.lab.hosts), "test")
     bench.hold(lease)
-    yield Around(bench, inbox, bench._journal, log, Cleanup(inbox, log), None, Twin())
+    yield RunContext(bench, inbox, bench._journal, log, Cleanup(inbox, log), None, Twin())
     lease.release()
 
 
@@ -49,28 +49,28 @@ def take_a_port(bench, leases):
     leases.unlock(part_of(bench.lab, "ocs", "1"), forced=True)
 
 
-def test_while_the_switch_is_leased_a_fault_begins_and_ends(around):
-    faults = FarEndFaults(around)
+def test_a_far_end_fault_begins_and_ends_while_the_switch_is_leased(context):
+    faults = FarEndFaults(context)
     faults.begin(FAULT, FarEndOptions())
     assert faults.end()
-    assert around.far_ends.told == [("fault", "ocs", "busy"), ("clear", "ocs", "busy")]
+    assert context.far_ends.told == [("fault", "ocs", "busy"), ("clear", "ocs", "busy")]
 
 
-def test_without_its_lease_none_begins(around, bench, leases):
+def test_no_far_end_fault_begins_without_its_lease(context, bench, leases):
     take_a_port(bench, leases)
     with pytest.raises(BusyError, match="the lease of this run is lost"):
-        FarEndFaults(around).begin(FAULT, FarEndOptions())
-    assert around.far_ends.told == []
-    around.cleanup.run()
-    assert around.cleanup.failures == []
+        FarEndFaults(context).begin(FAULT, FarEndOptions())
+    assert context.far_ends.told == []
+    context.cleanup.run()
+    assert context.cleanup.failures == []
 
 
-def test_without_its_lease_none_is_ended_and_the_promise_stays(around, bench, leases):
-    FarEndFaults(around).begin(FAULT, FarEndOptions())
+def test_without_its_lease_no_far_end_fault_is_ended_and_the_promise_stays(context, bench, leases):
+    FarEndFaults(context).begin(FAULT, FarEndOptions())
     take_a_port(bench, leases)
-    around.cleanup.run()
-    assert around.far_ends.told == [("fault", "ocs", "busy")]
-    (left,) = around.cleanup.failures
+    context.cleanup.run()
+    assert context.far_ends.told == [("fault", "ocs", "busy")]
+    (left,) = context.cleanup.failures
     assert left.startswith("switch-busy of ocs: the lease of this run is lost")
     (entry,) = open_entries(bench._run.journal)
     assert (entry["undo"], entry["switch"]) == ("far-end-fault", "ocs")

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.clock import Deadline, now
-from testbed.control.words import Fenced, HostSilent
+from testbed.control.protocol import Fenced, HostSilent
 from testbed.errors import HostError, LabError
 from testbed.run.inbox import Interrupted, Report
-from testbed.run.limits import time_limit
+from testbed.run.time_limits import time_limit
 
 LONG = 30.0
 """Seconds that nobody here may wait for."""
@@ -131,7 +131,7 @@ def test_a_workers_error_is_raised_where_its_result_is_wanted(inbox):
         inbox.result(inbox.submit(refuse), soon(), "asking")
 
 
-def test_a_worker_that_says_nothing_is_given_a_second_more_and_then_named(inbox):
+def test_a_worker_past_its_deadline_is_given_a_second_and_then_named(inbox):
     began = now()
     with (
         a_worker_that_waits(inbox) as future,

@@ -74,7 +74,7 @@ def test_questions_that_a_change_leaves_time_for_are_asked_once(log):
     assert ends.asked == 2
 
 
-def test_light_that_does_not_come_in_its_time_is_nobodys(log):
+def test_a_link_without_light_within_the_limit_is_bad(log):
     ends = Ends([["h9", "p0"]])
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(LIMIT, 1e6))
     assert {verdict.detail for verdict in verdicts} == {"h9.p0 answered"}

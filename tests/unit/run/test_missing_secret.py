@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from killed_run import KilledRun
 
 import testbed.cli
 from testbed.record.log import read_events
+from tests.unit.run.killed_run import KilledRun
 
 EXPERIMENT = """\
 experiment: secret
@@ -44,7 +44,7 @@ def instruments(tmp_path, monkeypatch):
     rig.close()
 
 
-def test_a_secret_that_is_not_there_is_told_before_anything_is_changed(instruments, capsys):
+def test_a_missing_secret_is_reported_before_anything_is_changed(instruments, capsys):
     code = testbed.cli.run(["run", "experiment.yaml", "--lab", "lab.yaml"])
     assert code == 2
     assert "in the environment variable ABSENT is not set" in capsys.readouterr().out

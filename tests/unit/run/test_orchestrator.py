@@ -14,12 +14,12 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.orchestrator import Orchestrator
-from testbed.run.planner import make_plan
-from testbed.run.tenure import Tenure
+from testbed.run.planning.planner import make_plan
+from testbed.run.run_leases import RunLeases
 from testbed.schema import load_experiment, load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 LAB = """\
 lab: small
@@ -61,7 +61,7 @@ def lab(tmp_path, ssh_host):
         ("program.begin", {"agent", "circuits"}),
     ],
 )
-def test_an_error_that_nobody_foresaw_is_a_bug_and_everything_is_taken_back_all_the_same(
+def test_an_unexpected_error_is_a_bug_and_everything_is_still_taken_back(
     moment, promises, lab, inbox, tmp_path
 ):
     run = RunDirectory.create(tmp_path / "results", "small")
@@ -77,8 +77,11 @@ def test_an_error_that_nobody_foresaw_is_a_bug_and_everything_is_taken_back_all_
     experiment = load_experiment(tmp_path / "experiment.yaml")
     with closing(EventLog(run.events)) as log:
         log.subscribe(fail)
-        plan, tenure = make_plan(experiment, lab, seed=1), Tenure(leases, run, "small", log, inbox)
-        Orchestrator(plan, experiment, lab, run, log, inbox, None, tenure).run()
+        plan, run_leases = (
+            make_plan(experiment, lab, seed=1),
+            RunLeases(leases, run, "small", log, inbox),
+        )
+        Orchestrator(plan, experiment, lab, run, log, inbox, None, run_leases).run()
 
     *_, end = read_events(run.events)
     assert (end.kind, end.data["exit_code"]) == ("run.end", EXIT_BUG)

@@ -6,8 +6,8 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
-from testbed.run.plan import OpenInstruments, ProgramCircuits, VerifyPaths
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
+from testbed.run.planning.steps import OpenInstruments, ProgramCircuits, VerifyPaths
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]

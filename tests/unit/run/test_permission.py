@@ -7,12 +7,10 @@ faults. The far ends of the lab note what they are told; only that counts.
 import random
 
 import pytest
-from lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 
 from testbed.clock import Deadline
-from testbed.control.cards import SpliceOptions
-from testbed.control.splice import Splice
-from testbed.control.words import (
+from testbed.control.descriptors import SpliceOptions
+from testbed.control.protocol import (
     AgentLost,
     CarrierLost,
     HeartbeatMissed,
@@ -20,14 +18,16 @@ from testbed.control.words import (
     RankLeft,
     StepDone,
 )
+from testbed.control.splice import Splice
 from testbed.errors import BusyError, InstrumentError, UnsafeError, UsageError
 from testbed.fabric.circuits import HostPort
 from testbed.fabric.topology import ring
-from testbed.jobs.builtin import Train
-from testbed.jobs.cards import TrainOptions
+from testbed.jobs.descriptors import TrainOptions
+from testbed.jobs.training import Train
 from testbed.run.inbox import Inbox
-from testbed.run.job import RunningJob, Seat
-from testbed.run.recovery import Recovery
+from testbed.run.policy_executor import PolicyExecutor
+from testbed.run.running_job import RankProcess, RunningJob
+from tests.unit.run.lab_at_far_ends import FAULTS, HOSTS, MEANS, LabAtFarEnds, soon, subsets
 
 FEW, ALL = (0, 2, 3, 19), 2000
 """Without one of the guards of outlets, processes and circuits, one of the few fails."""
@@ -57,10 +57,10 @@ class Course:
         train = Train(TrainOptions(ranks=3, spares=2))
         self.job = RunningJob(self.bench, self.inbox, train, 7, 0.2, HOSTS[:3], HOSTS[3:])
         self.job.generation = 1
-        self.job.seats = {host: Seat("127.0.0.1", 1) for host in HOSTS}
+        self.job.processes = {host: RankProcess("127.0.0.1", 1) for host in HOSTS}
         policy = Splice(SpliceOptions(probe=PROBE))
-        self.recovery = Recovery(policy, self.bench, self.job, self.inbox, log)
-        self.inbox.handler = self.recovery.observe
+        self.executor = PolicyExecutor(policy, self.job, log)
+        self.inbox.handler = self.executor.observe
         self.is_lost = False
         self.fenced, self.sabotaged = set(), False
         self.suspects = set()
@@ -210,7 +210,7 @@ class Course:
         if not unfenced or self.is_lost:
             return
         (host,) = unfenced
-        why = self.recovery.failure
+        why = self.executor.failure
         assert why, f"{host} was needed to be fenced, and was not"
         if "no permitted fence came up" in why:
             left = set(self.bench.lab.fences(host))
@@ -271,7 +271,7 @@ def take_back(course):
     lab.unit.clear()
     lab.acts.clear()
     dark, said = bench.power.dark_hosts, ""
-    for undo in (bench.power.give_all, bench.attenuation.restore_all, bench.fabric.restore):
+    for undo in (bench.power.restore_all, bench.attenuation.restore_all, bench.fabric.restore):
         try:
             undo(soon())
         except UnsafeError as error:
@@ -301,7 +301,7 @@ def test_nothing_is_done_that_the_lab_does_not_permit_and_no_needed_fence_is_lef
 
 
 @pytest.mark.soak
-def test_so_it_is_in_two_thousand_courses(lab):
+def test_two_thousand_courses_respect_permissions(lab):
     told = play_all(lab, range(ALL))
     assert told.pop(()) == 0
     assert min(told.values()) > ALL / 4, told

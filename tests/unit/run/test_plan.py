@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
-from testbed.run.plan import (
+from testbed.run.planning.plan import Plan
+from testbed.run.planning.steps import (
     FarEndFault,
     FaultPlan,
     Light,
     OpenHosts,
     OpenInstruments,
-    Plan,
     ProgramCircuits,
     Restore,
     RunTrial,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import FileError
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
 from testbed.schema import load_experiment, load_lab
 
 FILES = Path(__file__).parents[2] / "e2e" / "attenuation"
@@ -40,9 +40,9 @@ def test_the_plan_names_the_port_and_opens_what_is_in_its_fibres(planned):
     ("old", "new", "reason"),
     [
         ("target: h0.p1", "target: h0.p0", "no fibre of h0.p0 runs through an attenuator"),
-        ("target: h0.p1", "target: h0", "attenuate hits a port, and h0 is none; write it as"),
-        ("target: h0.p1", "target: random", "attenuate hits a port, and random is none"),
-        ("target: h0.p1", "target: h0.p7", "h0.p7 is no port of lab attenuation; did you mean"),
+        ("target: h0.p1", "target: h0", "attenuate hits a port, and h0 is not one; write it as"),
+        ("target: h0.p1", "target: random", "attenuate hits a port, and random is not one"),
+        ("target: h0.p1", "target: h0.p7", "h0.p7 is not a port of lab attenuation; did you mean"),
         ("loss: 20 dB", "loss: 0 dB", "a loss must be above 0 dB"),
         ("loss: 20 dB", "loss: 20 dBm", "'20 dBm' is not a loss"),
         (", loss: 20 dB", "", "the key 'loss' is missing"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from testbed.errors import UsageError
 from testbed.fabric.circuits import CrossConnect
 from testbed.report.plan_page import print_plan
-from testbed.run.plan import (
+from testbed.run.planning.planner import draw_seed, make_plan
+from testbed.run.planning.steps import (
     OpenHosts,
     OpenInstruments,
     ProgramCircuits,
@@ -20,7 +21,6 @@ from testbed.run.plan import (
     RunTrial,
     StartJob,
 )
-from testbed.run.planner import draw_seed, make_plan
 from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
@@ -276,7 +276,7 @@ switches:
 REFUSED = {
     "a host that the lab lacks": (
         [("experiment", "topology: ring", "hosts: [h0, h9, h2]")],
-        "experiment.yaml:5:56: 'h9' is no host of lab bench; known: h0, h1, h2",
+        "experiment.yaml:5:56: 'h9' is not a host of lab bench; known: h0, h1, h2",
     ),
     "more hosts than the lab has": (
         [("experiment", "hosts: 3", "hosts: 4")],
@@ -365,15 +365,16 @@ REFUSED = {
     ),
     "a rank that there is not": (
         [("experiment", "target: random", "target: rank 2")],
-        "experiment.yaml:7:31: rank 2 is none of the 2 ranks",
+        "experiment.yaml:7:31: rank 2 is not one of the 2 ranks",
     ),
     "a spare as the victim": (
         [("experiment", "target: random", "target: h2")],
-        "experiment.yaml:7:31: h2 is no rank's host; write 'random', 'rank 2' or one of h0, h1",
+        "experiment.yaml:7:31: h2 is not the host of a rank; write 'random', 'rank 2' or one of "
+        "h0, h1",
     ),
     "a port as the victim": (
         [("experiment", "target: random", "target: h0.p1")],
-        "experiment.yaml:7:31: h0.p1 is no rank's host",
+        "experiment.yaml:7:31: h0.p1 is not the host of a rank",
     ),
     "a host as the victim, which the first trial makes a spare": (
         [("experiment", "target: random", "target: h1")],
@@ -391,17 +392,17 @@ REFUSED = {
     ),
     "a metric that there is not": (
         [("experiment", "warm.recovery_time", "warm.recovery_tim")],
-        "experiment.yaml:14:3: checks.warm.recovery_tim: 'recovery_tim' is no metric; did "
+        "experiment.yaml:14:3: checks.warm.recovery_tim: 'recovery_tim' is not a metric; did "
         "you mean 'recovery_time'?",
     ),
     "a size that there is not": (
         [("experiment", "warm.recovery_time", "warm.busbw_large")],
-        "experiment.yaml:14:3: checks.warm.busbw_large: 'busbw_large' is no metric; did you mean "
-        "'busbw'?",
+        "experiment.yaml:14:3: checks.warm.busbw_large: 'busbw_large' is not a metric; did you "
+        "mean 'busbw'?",
     ),
     "a metric to compare with that there is not": (
         [("experiment", '{every: "< 1 s"}', "{same_as: cold.digests}")],
-        "experiment.yaml:14:33: checks.warm.recovery_time.same_as: 'digests' is no metric; "
+        "experiment.yaml:14:33: checks.warm.recovery_time.same_as: 'digests' is not a metric; "
         "did you mean 'digest'?",
     ),
     "a variant with a host that the first lacks": (
@@ -482,7 +483,7 @@ def test_an_arm_of_a_matrix_is_found_in_the_matrix(desk):
 def test_an_override_of_the_command_line_is_refused_as_itself(desk):
     refused = desk.refusal(overrides=["faults.0.target=rank 5"])
     assert refused.startswith("-S faults.0.target")
-    assert refused.endswith(":1:17: rank 5 is none of the 2 ranks")
+    assert refused.endswith(":1:17: rank 5 is not one of the 2 ranks")
 
 
 def test_a_variant_may_say_again_what_the_lab_says(desk):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.run.prediction import LinkRate, Physics, predict
+from testbed.run.planning.prediction import LinkRate, Physics, predict
 
 PHYSICS = Physics(loss_of_signal=0.002, settle=0.025, link_up=0.010)
 LINK = LinkRate(bits_per_second=400e6, credit=100_000)
@@ -50,7 +50,7 @@ def test_each_fault_is_noticed_in_its_own_way(fault, noticing):
     assert predict(fault, PHYSICS, start=0.0, **SAME)["noticing"] == noticing
 
 
-def test_a_dark_circuit_brings_nobody_in():
+def test_a_dark_circuit_needs_no_newcomer():
     terms = predict("dark-circuit", PHYSICS, start=9.0, **SAME)
     assert terms["waiting_for_spare"] == terms["state"] == 0.0
     assert terms["total"] == pytest.approx(0.002 + 0.035 + 0.05)

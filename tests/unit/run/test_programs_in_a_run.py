@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import FileError, LabError
-from testbed.jobs.program_cards import CommandOptions, Pattern
+from testbed.jobs.program_descriptors import CommandOptions, Pattern
 from testbed.jobs.programs import Command
+from testbed.run.agent_reports import record
 from testbed.run.inbox import Report
-from testbed.run.job import RunningJob
-from testbed.run.plan import StartJob
-from testbed.run.program_plan import refuse_a_twin
-from testbed.run.reports import record
+from testbed.run.planning.program_commands import refuse_a_twin
+from testbed.run.planning.steps import StartJob
+from testbed.run.running_job import RunningJob
 from testbed.schema import load_experiment
 
 JOB = "main: {kind: train, ranks: 2, spares: 1, topology: ring}"
@@ -42,7 +42,7 @@ def test_a_plan_says_what_every_host_runs(desk):
 def test_a_metric_of_a_program_can_be_checked_and_a_misspelt_one_is_named(desk):
     undisturbed(desk).plan()
     desk.change("experiment", "  rate: {every", "  rat: {every")
-    assert "'rat' is no metric; did you mean 'rate'" in desk.refusal()
+    assert "'rat' is not a metric; did you mean 'rate'" in desk.refusal()
 
 
 def test_a_metric_of_a_program_has_a_name_of_its_own(desk):
@@ -51,7 +51,7 @@ def test_a_metric_of_a_program_has_a_name_of_its_own(desk):
     assert "'step_time' means something else already" in desk.refusal()
 
 
-def test_nothing_can_be_broken_in_a_program(desk):
+def test_faults_are_refused_in_a_program(desk):
     desk.change("experiment", JOB, COMMAND)
     assert "job main runs a program, which has no steps" in desk.refusal()
 
@@ -84,22 +84,24 @@ def running(bench, inbox):
 
 
 def say(job, host, event, **fields):
-    job.hear(Report(host, {"event": "rank", "said": {"event": event, "mono": 1.0, **fields}}, 0.0))
+    job.handle(
+        Report(host, {"event": "rank", "said": {"event": event, "mono": 1.0, **fields}}, 0.0)
+    )
 
 
 def end(job, host, **fields):
-    job.seats[host] = job.seats.get(host) or seat()
+    job.processes[host] = job.processes.get(host) or process()
     say(job, host, "program.end", **{"code": 0, "left": 0, "left_out": 0} | fields)
 
 
-def seat():
-    from testbed.run.job import Seat
+def process():
+    from testbed.run.running_job import RankProcess
 
-    return Seat("10.0.0.1", 4000)
+    return RankProcess("10.0.0.1", 4000)
 
 
 def output(job, host, text, stream="stdout"):
-    job.seats[host] = job.seats.get(host) or seat()
+    job.processes[host] = job.processes.get(host) or process()
     say(job, host, "output", stream=stream, text=text)
 
 
@@ -157,14 +159,14 @@ def test_secrets_are_masked_before_anything_keeps_them(running, bench):
         ({"code": 0, "left": 2}, "2 processes of the program 'run' on h1 survived SIGKILL"),
     ],
 )
-def test_why_a_program_failed_is_told_with_its_last_words(running, how, words):
+def test_a_failed_program_is_reported_with_its_last_line_of_stderr(running, how, words):
     output(running, "h1", "first\nout of luck\n\n", "stderr")
     end(running, "h1", **how)
     assert running.programs.failure == words
 
 
 def test_a_program_that_is_not_there_fails_the_job(running):
-    running.seats["h0"] = seat()
+    running.processes["h0"] = process()
     say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
     assert running.programs.failure == (
         "the program 'run' on h0 could not be started: No such file or directory"
@@ -172,12 +174,12 @@ def test_a_program_that_is_not_there_fails_the_job(running):
 
 
 def test_a_program_that_was_lost_fails_the_job(running):
-    running.seats["h0"] = seat()
+    running.processes["h0"] = process()
     say(running, "h0", "program.end", pid=5, left_out=0)
     assert "was lost" in running.programs.failure
 
 
-def test_the_first_failure_is_the_one_that_is_told(running):
+def test_the_first_failure_is_reported(running):
     end(running, "h0", code=1)
     end(running, "h1", code=2)
     assert running.programs.failure == "the program 'run' on h0 failed: it ended with code 1"
@@ -186,11 +188,11 @@ def test_the_first_failure_is_the_one_that_is_told(running):
 def test_what_cannot_be_read_is_an_error_of_the_trial(running):
     output(running, "h0", "rate fast\n")
     end(running, "h0")
-    with pytest.raises(LabError, match="caught 'fast', which is no number"):
+    with pytest.raises(LabError, match="caught 'fast', which is not a number"):
         list(running.programs.readings())
 
 
-def test_output_is_no_event(log):
+def test_output_is_not_recorded_as_events(log):
     said = {"event": "output", "mono": 1.0, "stream": "stdout", "text": "x"}
     record(Report("h0", {"event": "rank", "slot": 0, "said": said}, 0.0), 0, log)
     begin = {"event": "program.begin", "mono": 1.0, "argv": ["a"]}

@@ -6,14 +6,14 @@ import time
 from contextlib import suppress
 
 import pytest
-from killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 
 from testbed.clock import Deadline
 from testbed.errors import BusyError
 from testbed.fabric.circuits import Circuit
+from testbed.record.claim_registry import RecoveryRequired
 from testbed.record.journal import Journal
-from testbed.record.leases import Owed
 from testbed.run.inbox import Interrupted
+from tests.unit.run.killed_run import ONE, ONE_CROSSED, OTHER, OTHER_CROSSED, KilledRun, end
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_what_a_killed_agent_left_is_taken_back_too(run):
     assert all(is_gone(pid) for pid in processes)
 
 
-def test_an_agent_that_stands_still_cannot_end_itself_and_is_ended(run):
+def test_a_stopped_agent_is_ended_by_the_next(run):
     processes = []
     run.begin()
     processes.extend(run.start_agent("h0"))
@@ -144,14 +144,14 @@ def test_promises_are_kept_last_first_and_hosts_at_the_end(run):
     assert order == ["outlet pdu.2", "channel 1 of voa", "circuits of ocs", "hosts"]
 
 
-def test_doing_it_again_is_harmless_and_finds_nothing(run):
+def test_recovering_again_is_harmless_and_finds_nothing(run):
     killed(run, lambda: run.change(ONE, OTHER), lambda: run.cut("h1"))
     assert run.recover() == 0
     assert run.recover() == 0
     assert len(run.events("recover.begin")) == 1
 
 
-def test_recovering_that_is_itself_killed_is_gone_on_with(run, monkeypatch):
+def test_a_killed_recovery_is_continued_by_the_next(run, monkeypatch):
     """Whatever it was about to settle next, the next one does it again."""
     acts = (
         lambda: run.start_agent("h0"),
@@ -182,7 +182,7 @@ def test_recovering_that_is_itself_killed_is_gone_on_with(run, monkeypatch):
 # --- what others did meanwhile ---------------------------------------------------------------
 
 
-def test_light_of_others_on_our_ports_is_left_alone_and_said(run):
+def test_circuits_of_others_on_our_ports_are_left_alone_and_reported(run):
     killed(run, lambda: run.change(ONE))
     run.somebody_else("SUB (@1),(@6)")
     run.somebody_else("ADD (@1),(@7)")
@@ -192,7 +192,7 @@ def test_light_of_others_on_our_ports_is_left_alone_and_said(run):
     assert note == "ocs: 1→7 (h0.p0 to h2.p0) was made by somebody else and is left alone"
 
 
-def test_what_was_there_before_and_cannot_be_had_again_is_said(run):
+def test_a_start_state_that_cannot_be_restored_is_reported(run):
     run.somebody_else("ADD (@1,2),(@6,5)")
     killed(run, lambda: run.change(OTHER))
     run.somebody_else("ADD (@1),(@5)")
@@ -228,7 +228,7 @@ def test_a_port_that_is_to_be_kept_alight_keeps_the_light_of_the_run(tmp_path, s
         run.close()
 
 
-def test_what_cannot_be_brought_back_is_left_said_and_promised(run):
+def test_what_cannot_be_restored_is_reported_and_stays_promised(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6
@@ -247,7 +247,7 @@ def test_a_switch_that_does_not_answer_costs_no_other_step(run):
     assert run.promised() == ["circuits"]
 
 
-def test_a_host_that_does_not_answer_costs_no_other_host(run):
+def test_a_host_that_does_not_answer_does_not_delay_others(run):
     run.begin()
     processes = run.start_agent("h0")
     run.journal.promise("agent", host="h9")
@@ -255,7 +255,7 @@ def test_a_host_that_does_not_answer_costs_no_other_host(run):
     assert run.recover() == 6
     assert all(is_gone(pid) for pid in processes)
     assert run.promised() == ["agent"]
-    assert "h9 is no host of the lab" in run.left()[0]
+    assert "h9 is not a host of the lab" in run.left()[0]
 
 
 # --- whose it is -----------------------------------------------------------------------------
@@ -274,13 +274,13 @@ def test_a_run_that_is_alive_is_refused(run):
 def test_what_the_run_had_leased_is_free_once_all_is_taken_back(run):
     killed(run, lambda: run.change(ONE))
     ports = run.lease.resources
-    with pytest.raises(Owed, match="testbed recover"):
+    with pytest.raises(RecoveryRequired, match="testbed recover"):
         run.leases.take(ports, "somebody else")
     assert run.recover() == 0
     run.leases.take(ports, "somebody else").release()
 
 
-def test_what_another_run_has_by_now_is_not_touched_even_if_it_looks_like_ours(run):
+def test_resources_leased_by_another_run_are_not_touched(run):
     killed(run, lambda: run.change(ONE))
     run.leases.unlock(run.lease.resources, forced=True)
     other = run.leases.take(run.lease.resources, "somebody else")
@@ -296,7 +296,7 @@ def test_what_is_still_changed_stays_leased(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6
-    with pytest.raises(Owed):
+    with pytest.raises(RecoveryRequired):
         run.leases.take(run.lease.resources, "somebody else")
     run.switch.clear()
     assert run.recover() == 0
@@ -308,10 +308,10 @@ def test_what_is_still_changed_stays_leased(run):
 @pytest.mark.parametrize(
     ("undo", "arguments", "said"),
     [
-        ("mirror", {}, "nothing here knows how to take back 'mirror'"),
+        ("mirror", {}, "this version cannot take back 'mirror'"),
         ("outlet", {"unit": "pdu", "outlet": "9", "on": True}, "feeds no host of the lab"),
         ("outlet", {}, "cannot be understood"),
-        ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is no instrument"),
+        ("circuits", {"ports": {"oxc": [1]}, "start": {}, "made": {}}, "oxc is not an instrument"),
         ("circuits", {"ports": {"ocs": ["x"]}}, "cannot be understood"),
         ("attenuation", {"attenuator": "voa", "channel": 3, "decibels": 1.0}, "no fibre"),
     ],
@@ -333,6 +333,6 @@ def test_a_signal_ends_the_wait_for_a_store_that_is_frozen_and_nothing_is_held_t
         settle = run.inbox.work_under_way()
     limit = Deadline.after(30.0)
     assert settle(limit)
-    while [found.standing for found in run.leases.find()] != ["owing"]:
+    while [found.standing for found in run.leases.find()] != ["unrecovered"]:
         assert not limit.passed
     assert run.recover() == 0

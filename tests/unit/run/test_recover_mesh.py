@@ -5,7 +5,7 @@ import time
 import pytest
 
 from testbed.bench.bench import Bench
-from testbed.bench.needs import needs, whole_of
+from testbed.bench.lease_resources import needs, whole_of
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline, utc
 from testbed.fabric.circuits import Circuit
@@ -14,14 +14,14 @@ from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog
 from testbed.record.rundir import RunDirectory
+from testbed.run.crash_recovery.recover import recover
 from testbed.run.inbox import Inbox
-from testbed.run.recover import recover
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.cards_mesh import PhotonicMeshOptions
-from testbed_drivers.photonic_mesh_far_end import PhotonicMeshFarEnd
-from testbed_drivers.switch import sides
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.photonic_mesh_far_end import PhotonicMeshFarEnd
+from testbed_drivers.switches.switch import sides
 
 LAB = """\
 lab: small
@@ -74,7 +74,7 @@ class DeadMeshRun:
         bench.fabric.adopt(frozenset({ONE}), soon())
         bench.fabric.change(frozenset({ONE}), "job", soon())
         bench.close_instruments()
-        lease.leave()
+        lease.abandon()
         journal.close()
         log.close()
 
@@ -88,7 +88,7 @@ class DeadMeshRun:
         self._wire.close()
         self._scheduler.close()
         self.inbox.close()
-        self.leases.release_run(self.directory.id)
+        self.leases.take_over(self.directory, "end of the test").release()
 
 
 @pytest.fixture
@@ -103,13 +103,13 @@ def soon():
     return Deadline.after(10)
 
 
-def test_a_mesh_that_nobody_else_had_since_is_dark_again(run):
+def test_a_mesh_leased_only_by_the_run_is_dark_again(run):
     assert "it cannot be asked which circuits it holds" in run.said()
     assert run.recover() == 0
     assert run.is_lit({}) and open_entries(run.directory.journal) == []
 
 
-def test_a_mesh_that_others_may_have_had_is_left_alone_with_what_to_do(run):
+def test_a_mesh_that_others_may_have_used_is_left_alone_with_a_hint(run):
     run.leases.unlock(whole_of(run.lab, "ocs"), forced=True)
     assert run.recover() == 6
     assert "others may have used it since that run lost its lease" in run.said()
@@ -117,7 +117,7 @@ def test_a_mesh_that_others_may_have_had_is_left_alone_with_what_to_do(run):
     assert run.is_lit(CROSSED) and open_entries(run.directory.journal)
 
 
-def test_a_lease_that_was_lost_for_a_while_tells_nothing_of_the_time_between(run):
+def test_a_lease_lost_for_a_while_does_not_prove_exclusive_use(run):
     log = EventLog.resume(run.directory.events)
     log.append("lease.regained", "")
     log.close()

@@ -5,7 +5,7 @@ import pytest
 from testbed.clock import Deadline, now
 from testbed.errors import HostError
 from testbed.run.inbox import Report
-from testbed.run.job import Seat
+from testbed.run.running_job import RankProcess
 
 READY = {"event": "ready", "address": "10.0.0.1", "port": 4242, "state_bytes": 1000}
 
@@ -21,9 +21,9 @@ def ends(host, code=1):
 @pytest.fixture
 def seated(job):
     """A job whose processes were started and have said nothing yet."""
-    job.inbox.handler = job.hear
+    job.inbox.handler = job.handle
     for host in (*job.hosts, *job.spares):
-        job.seats[host] = Seat()
+        job.processes[host] = RankProcess()
     return job
 
 
@@ -32,11 +32,11 @@ def tell(job, *reports):
         job.inbox.listen(report.host, report.message, report.received)
 
 
-def test_a_process_is_ready_when_it_says_where_it_listens(seated):
+def test_a_process_is_ready_once_it_reports_its_address(seated):
     tell(seated, says("h2", **READY))
     seated.await_ready("h2", Deadline.after(10))
-    assert seated.seats["h2"].is_ready
-    assert not seated.seats["h0"].is_ready
+    assert seated.processes["h2"].is_ready
+    assert not seated.processes["h0"].is_ready
     assert seated.state_bytes == 1000
 
 
@@ -48,7 +48,7 @@ def test_a_process_that_says_why_it_cannot_start_is_not_waited_for(seated):
     assert now() - began < 20
 
 
-def test_a_process_that_ends_without_a_word_is_not_waited_for_either(seated):
+def test_a_process_that_ends_without_a_report_is_not_waited_for(seated):
     tell(seated, ends("h2", -11))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: it ended with code -11"):
@@ -56,63 +56,63 @@ def test_a_process_that_ends_without_a_word_is_not_waited_for_either(seated):
     assert now() - began < 20
 
 
-def test_a_process_that_says_nothing_is_named_at_the_deadline(seated):
-    with pytest.raises(HostError, match="h2: its rank is not ready: it did not say so in time"):
+def test_a_silent_process_is_named_at_the_deadline(seated):
+    with pytest.raises(HostError, match="h2: its rank is not ready: it did not report in time"):
         seated.await_ready("h2", Deadline.after(0.02))
 
 
 def test_a_spare_that_cannot_start_does_not_break_the_job(seated):
-    seated.hear(says("h2", event="failed", why="MemoryError"))
+    seated.handle(says("h2", event="failed", why="MemoryError"))
     assert seated.failure == ""
     seated.hosts, seated.spares = ("h2", "h1"), ()
-    seated.hear(says("h2", event="failed", why="MemoryError"))
+    seated.handle(says("h2", event="failed", why="MemoryError"))
     assert seated.failure == ""
 
 
 @pytest.mark.parametrize("word", ["corrupt", "refused"])
 def test_a_rank_that_cannot_go_on_breaks_the_job_and_is_named(seated, word):
-    seated.hear(says("h1", event=word, why="the sum is wrong"))
+    seated.handle(says("h1", event=word, why="the sum is wrong"))
     assert seated.failure == f"rank 1 on h1 {word}: the sum is wrong"
 
 
 def test_the_job_is_as_far_as_its_slowest_rank(seated):
     assert seated.completed == 0
-    seated.hear(says("h0", event="step", step=4, generation=1))
+    seated.handle(says("h0", event="step", step=4, generation=1))
     assert seated.completed == 0
-    seated.hear(says("h1", event="step", step=3, generation=1))
+    seated.handle(says("h1", event="step", step=3, generation=1))
     assert seated.completed == 4
-    seated.hear(says("h1", event="sample", step=9, generation=1))
+    seated.handle(says("h1", event="sample", step=9, generation=1))
     assert seated.completed == 5
 
 
-def test_a_rank_that_ended_has_completed_nothing_any_more(seated):
+def test_an_ended_rank_counts_as_having_completed_no_step(seated):
     for host in seated.hosts:
-        seated.hear(says(host, event="step", step=4, generation=1))
+        seated.handle(says(host, event="step", step=4, generation=1))
     assert seated.completed == 5
-    seated.hear(ends("h1"))
+    seated.handle(ends("h1"))
     assert seated.completed == 0
 
 
 def test_a_spare_does_not_hold_the_job_back(seated):
     for host in seated.hosts:
-        seated.hear(says(host, event="step", step=4, generation=1))
-    assert seated.seats["h2"].committed is None
+        seated.handle(says(host, event="step", step=4, generation=1))
+    assert seated.processes["h2"].committed is None
     assert seated.completed == 5
 
 
 def test_a_rank_that_left_is_as_far_as_it_says(seated):
-    seated.hear(says("h0", event="left", committed=7, generation=1))
-    assert seated.seats["h0"].committed == 7
+    seated.handle(says("h0", event="left", committed=7, generation=1))
+    assert seated.processes["h0"].committed == 7
 
 
 def test_the_job_has_ended_when_every_rank_says_so(seated):
-    seated.hear(says("h0", event="done", digest="abc"))
-    seated.hear(says("h2", event="done", digest="abc"))
+    seated.handle(says("h0", event="done", digest="abc"))
+    seated.handle(says("h2", event="done", digest="abc"))
     assert not seated.has_ended
-    seated.hear(says("h1", event="done", digest="abc"))
+    seated.handle(says("h1", event="done", digest="abc"))
     assert seated.has_ended
 
 
-def test_what_a_host_without_a_process_of_ours_says_is_not_kept(job):
-    job.hear(says("h0", **READY))
-    assert job.seats == {}
+def test_reports_from_a_host_without_our_process_are_ignored(job):
+    job.handle(says("h0", **READY))
+    assert job.processes == {}

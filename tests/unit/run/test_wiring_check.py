@@ -6,8 +6,8 @@ from concurrent.futures import Future
 import pytest
 
 from testbed.bench.bench import Bench
+from testbed.bench.lease_resources import needs
 from testbed.bench.link import Answer
-from testbed.bench.needs import needs
 from testbed.bench.sites import SwitchSite
 from testbed.clock import Deadline
 from testbed.errors import BusyError, Garbled, HostError, LabError, UnsafeError
@@ -17,12 +17,12 @@ from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.run.inbox import Interrupted
-from testbed.run.tenure import Tenure
-from testbed.run.wiring import FRAMES, WiringCheck, conduct
+from testbed.run.run_leases import RunLeases
+from testbed.run.wiring_check import FRAMES, WiringCheck, run_wiring_check
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.scheduler import WallScheduler
-from testbed.twin.wire import serve_tcp
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
 
 COUNT = 4
 HOST = """\
@@ -71,8 +71,8 @@ class Rack:
         self.bench.hosts.update({name: Voice(name, self) for name in self.lab.hosts})
         return WiringCheck(self.bench, self.journal, self.log, self.told.append)
 
-    def tenure(self, inbox):
-        return Tenure(self.leases, self.run, "wiring", self.log, inbox)
+    def run_leases(self, inbox):
+        return RunLeases(self.leases, self.run, "wiring", self.log, inbox)
 
     def light(self):
         return dict(self.bench.switches["ocs"].state(soon()))
@@ -252,9 +252,7 @@ def test_a_check_that_does_not_end_is_not_called_safe(under_way):
         check.end(running, Deadline.after(0.02))
 
 
-def test_light_that_cannot_be_taken_down_is_not_called_safe_although_somebody_ended_it(
-    rack, under_way
-):
+def test_a_check_ended_by_a_signal_reports_light_that_stays(rack, under_way):
     check, running, go_on = under_way
     rack.far_end.fault("stuck")
     go_on.set()
@@ -270,12 +268,12 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
     lab = (tmp_path / "lab.yaml").read_text().replace("ssh: 192.0.2.", "ssh: 127.0.0.1:1")
     (tmp_path / "lab.yaml").write_text(lab)
     with pytest.raises(HostError):
-        conduct(
+        run_wiring_check(
             load_lab(tmp_path / "lab.yaml"),
             rack.run,
             rack.log,
             inbox,
-            rack.tenure(inbox),
+            rack.run_leases(inbox),
             rack.told.append,
         )
     (end,) = rack.events("run.end")
@@ -285,6 +283,8 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
 def test_a_signal_ends_it_as_a_signal(rack, inbox):
     inbox.interrupt(2)
     with pytest.raises(Interrupted, match="ended by SIGINT"):
-        conduct(rack.lab, rack.run, rack.log, inbox, rack.tenure(inbox), rack.told.append)
+        run_wiring_check(
+            rack.lab, rack.run, rack.log, inbox, rack.run_leases(inbox), rack.told.append
+        )
     (end,) = rack.events("run.end")
     assert (end.data["exit_code"], end.data["cleanup"]) == (130, "verified")

@@ -143,5 +143,5 @@ def test_a_name_that_leaves_out_too_much_names_no_arm(read):
     keys = "matrix: {faults.0.hold: [1 s, 2 s], faults.1.hold: [1 s]}\n"
     (check,) = read(f"{keys}checks: {{'0.hold=2 s,1.hold=1 s.loss': {{max: < 2}}}}\n").all_checks()
     assert check.arm == "faults.0.hold=2 s,faults.1.hold=1 s"
-    with pytest.raises(FileError, match="'hold=2 s,hold=1 s' is no arm here"):
+    with pytest.raises(FileError, match="'hold=2 s,hold=1 s' is not an arm of this experiment"):
         read(f"{keys}checks: {{'hold=2 s,hold=1 s.loss': {{max: < 2}}}}\n")

@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from bad_files import BadFile, bad_files
 
 from testbed.errors import FileError
-from testbed.run.planner import make_plan
+from testbed.run.planning.planner import make_plan
 from testbed.schema import CircuitList, Experiment, Lab, load, load_experiment, load_lab
+from tests.unit.schema.bad_files import BadFile, bad_files
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = [
@@ -125,8 +125,8 @@ def lines(count, line):
 
 BLANKS, DOTS, DIGITS = " " * 100_000, "a." * 100_000, "9" * 100_000
 ONCE = {
-    "hexadecimal": ("seed: 0x" + "f" * 6000, "no number, or too large"),
-    "65 bits": ("seed: 18446744073709551616", "no number, or too large"),
+    "hexadecimal": ("seed: 0x" + "f" * 6000, "not a number, or is too large"),
+    "65 bits": ("seed: 18446744073709551616", "not a number, or is too large"),
     "exponent": ("limits: {trial: 1e-9999999999999999999 s}", "trial: expected more than 0"),
     "digits": (f"limits: {{trial: '{DIGITS}'}}", "is not a time"),
     "blanks": (f'checks: {{x: {{every: "<{BLANKS}\\nx"}}}}', "does not begin with"),

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.errors import FileError
 from testbed.schema import load_lab
-from testbed.schema.groups import expanded
+from testbed.schema.host_groups import expanded
 from testbed.schema.load import read_source
 
 LAB = """\
@@ -82,7 +82,7 @@ def test_an_override_reaches_one_host_of_a_group(lab):
 
 def test_a_mistake_is_told_where_it_was_written(lab):
     assert refused(lab, ("rx: ocs.<n+16>", "rx: ocs.<n+99>"))[0] == (
-        "7:71: hosts.gpu-1.ports.p0.rx: ocs.100 is none of the switch's ports; add it to "
+        "7:71: hosts.gpu-1.ports.p0.rx: ocs.100 is not one of the switch's ports; add it to "
         "switches.ocs.ports"
     )
     (said,) = refused(lab, ("{max_dbm: -3 dBm}", "{max_dbm: -3 dB}"))
@@ -97,7 +97,7 @@ def test_a_mistake_is_told_where_it_was_written(lab):
     [
         (("privilege: sudo", "privilege: sud"), "2:31: defaults.hosts.privilege: unknown word"),
         (("privilege: sudo", "ssh: h0"), "2:20: defaults.hosts.ssh: no such key"),
-        (("gpu-[1-3]", "gpu-[3-1]"), "4:3: hosts.gpu-[3-1]: 3-1 is no range of numbers"),
+        (("gpu-[1-3]", "gpu-[3-1]"), "4:3: hosts.gpu-[3-1]: 3-1 is not a range of numbers"),
         (("gpu-[1-3]", "gpu-[0-9999]"), "4:3: hosts.gpu-[0-9999]: this makes more than 50000"),
         (
             ("  spare: {", "  gpu-[3-4]: {ssh: x<n>}\n  spare: {"),

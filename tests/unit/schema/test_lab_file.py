@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import FileError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.schema import load_lab
-from testbed.schema.text import ServerUrl
+from testbed.schema.text_types import ServerUrl
 from testbed.secret import Secret
 
 
@@ -56,7 +56,7 @@ def test_a_lab_is_frozen_and_remembers_its_places(lab):
     with pytest.raises(ValueError, match="frozen"):
         lab.lab = "other"
     assert lab.source.where("hosts", "h0", "ports", "p1", "bidi").endswith("lab.yaml:10:57")
-    assert lab.source.where_key("hosts", "h0", "power").endswith("lab.yaml:5:5")
+    assert str(lab.source.mark(("hosts", "h0", "power")).key).endswith("lab.yaml:5:5")
     assert lab.source.where("hosts", "h1", "privilege").endswith("lab.yaml:12:5")
 
 
@@ -95,7 +95,7 @@ def test_no_secret_is_in_anything_printed(lab, monkeypatch):
         (
             "rx: ocs.19",
             "rx: ocs.33",
-            "15:66: hosts.h1.ports.p0.rx: ocs.33 is none of the switch's ports; add it to switche",
+            "15:66: hosts.h1.ports.p0.rx: ocs.33 is not one of the switch's ports; add it to swi",
         ),
         (
             "rx: ocs.19",

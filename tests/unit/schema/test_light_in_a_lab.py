@@ -59,7 +59,7 @@ def test_a_lab_holds_what_its_file_says_of_light(read):
         ("{1: ocs.1, 2", "{0: ocs.1, 2", "voa.fibres.0: '0' is not the number of a channel, as 1"),
         ("{1: ocs.1, 2", "{a: ocs.1, 2", "voa.fibres.a: 'a' is not the number of a channel"),
         ("2: ocs.6}", "2: osc.6}", "voa.fibres.2: osc.6 is on no switch of this lab; did you mean"),
-        ("2: ocs.6}", "2: ocs.9}", "voa.fibres.2: ocs.9 is none of the switch's ports"),
+        ("2: ocs.6}", "2: ocs.9}", "voa.fibres.2: ocs.9 is not one of the switch's ports"),
         (
             "2: ocs.6}",
             "2: ocs.1}",
@@ -67,7 +67,7 @@ def test_a_lab_holds_what_its_file_says_of_light(read):
         ),
         ("{1: ocs.1, 2: ocs.6}", "{}", "voa.fibres: expected at least 1 entry"),
         ("taps: {1: ocs.1}", "taps: {1: ocs.1, 2: ocs.1}", "opm.taps.2: ocs.1 is tapped twice"),
-        ("taps: {1: ocs.1}", "taps: {1: ocs.10}", "opm.taps.1: ocs.10 is none of the switch's"),
+        ("taps: {1: ocs.1}", "taps: {1: ocs.10}", "opm.taps.1: ocs.10 is not one of the switch's"),
         ("taps: {1: ocs.1}", "fibres: {1: ocs.1}", "meters.opm: the key 'taps' is missing"),
         ("keysight-meter", "keysight-voa", "opm.driver: 'keysight-voa' is not one of the meter"),
         ("keysight-voa,", "polatis,", "voa.driver: 'polatis' is not one of the attenuator drivers"),

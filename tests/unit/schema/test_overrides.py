@@ -59,8 +59,8 @@ def test_overrides_of_the_lab_go_to_the_lab(tmp_path, lab_text):
         ("trials.x=3", "1:1", "trials.x: trials is 3 and has no keys"),
         ("faults.at=3", "1:1", "faults is a list of 2 and has no 'at'; number its items from 0"),
         ("faults.2.at=3", "1:1", "faults is a list of 2 and has no '2'"),
-        ("a..b=1", "1:1", "'a..b' is no dotted key"),
-        ("=1", "1:1", "'' is no dotted key"),
+        ("a..b=1", "1:1", "'a..b' is not a dotted key"),
+        ("=1", "1:1", "'' is not a dotted key"),
         ("trials=[1", "1:10", "not valid YAML"),
         ("trials=!!python/name:x 1", "1:8", "tag '!!python/name:x' is not allowed"),
     ],
@@ -76,7 +76,7 @@ def test_a_wrong_override_is_refused_at_its_place_in_the_option(
 
 def test_a_key_of_the_experiment_is_refused_for_the_lab(tmp_path, lab_text):
     (tmp_path / "lab").write_text(lab_text)
-    with pytest.raises(FileError, match=r"'twin\.settle' is no key of a lab; write lab\.twin"):
+    with pytest.raises(FileError, match=r"'twin\.settle' is not a key of a lab; write lab\.twin"):
         load_lab(tmp_path / "lab", ["twin.settle=5 ms"])
 
 

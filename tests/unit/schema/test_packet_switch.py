@@ -48,7 +48,11 @@ def test_a_plugged_port_has_a_place_and_no_fibre(lab):
             "packet: tar.2",
             "tar.2 is on no packet switch of this lab; did you mean",
         ),
-        ("packet: tor.2", "packet: tor.5", "tor.5 is none of the packet switch's ports; add it to"),
+        (
+            "packet: tor.2",
+            "packet: tor.5",
+            "tor.5 is not one of the packet switch's ports; add it to",
+        ),
         ("packet: tor.2", "packet: tor.1", "tor.1 is plugged in twice; first at"),
         ("packet: tor.2", "tx: tor.2, packet: tor.3", "expected both tx and rx, or bidi or packet"),
         ("packet: tor.2", "packet: tor.2, max_dbm: 3 dBm", "receives no light that max_dbm"),

@@ -65,9 +65,9 @@ def test_the_record_of_a_run_is_read_on_any_day(lab):
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
-        (["h7"], "h7 is no host and no port of this lab; known: h0, h1, h2$"),
-        (["h1.p9"], "h1.p9 is no host and no port of this lab; did you mean .h1.p0.\\?$"),
-        (["ocs.33"], "ocs.33 is no host and no port"),
+        (["h7"], "h7 is neither a host nor a port of this lab; known: h0, h1, h2$"),
+        (["h1.p9"], "h1.p9 is neither a host nor a port of this lab; did you mean .h1.p0.\\?$"),
+        (["ocs.33"], "ocs.33 is neither a host nor a port"),
         (["h1", "h1"], "h1 is in quarantine twice"),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_does_not_exist_cannot_be_set_aside(lab, entries, words):
 
 @pytest.mark.parametrize("day", ["tomorrow", "2026-12", "2026-02-30", "24.12.2026", "20261224"])
 def test_a_day_is_written_in_one_way(lab, day):
-    with pytest.raises(FileError, match=r"is no date; write it as '2026-12-24'|expected text"):
+    with pytest.raises(FileError, match=r"is not a date; write it as '2026-12-24'|expected text"):
         lab("h1", until=day)
 
 

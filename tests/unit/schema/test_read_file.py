@@ -37,7 +37,7 @@ def test_a_file_that_is_none_of_ours_is_refused(file, raw, where, words):
 @pytest.mark.parametrize("path", ["absent", "."])
 def test_a_file_that_cannot_be_read_is_a_usage_error_with_the_reason(file, path):
     with pytest.raises(
-        UsageError, match=r"cannot be read: (No such file|it is no regular file but a directory)"
+        UsageError, match=r"cannot be read: (No such file|it is not a regular file but a directory)"
     ):
         load_lab(path)
 

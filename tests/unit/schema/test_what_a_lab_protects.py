@@ -59,8 +59,8 @@ def test_a_protected_port_is_not_usable_even_if_it_is_listed(read):
         ("[3, 7]", "[1, 3]", "f:5:57: hosts.h0.ports.p0.tx: ocs.1 is protected and can never be t"),
         ("[3, 7]", "[2]", "h1.ports.p0.bidi: ocs.2 is protected and can never be touched; see"),
         ("[3, 7]", "[3, 3]", "ocs.protected.1: port 3 is listed twice"),
-        ("[2, 5, 8]", "[9]", "ocs.keep_alive: 9 is none of the ports that may be used"),
-        ("[2, 5, 8]", "[7]", "ocs.keep_alive: 7 is none of the ports that may be used"),
+        ("[2, 5, 8]", "[9]", "ocs.keep_alive: 9 is not one of the ports that may be used"),
+        ("[2, 5, 8]", "[7]", "ocs.keep_alive: 7 is not one of the ports that may be used"),
         ("[2, 5, 8]", "[1]", "ocs.keep_alive: light only enters the switch at port 1; name the"),
         ("-3 dBm", "-3 dB", "h0.ports.p0.max_dbm: '-3 dB' is not a power level"),
     ],
@@ -79,8 +79,8 @@ def test_light_that_nobody_uses_rests_where_the_lab_says(read):
 @pytest.mark.parametrize(
     ("safe", "error"),
     [
-        ("{1: 7}", "ocs.safe.1: 7 is none of the ports that may be used"),
-        ("{3: 5}", "ocs.safe.3: 3 is none of the ports that may be used"),
+        ("{1: 7}", "ocs.safe.1: 7 is not one of the ports that may be used"),
+        ("{3: 5}", "ocs.safe.3: 3 is not one of the ports that may be used"),
         ("{1: 5, 4: 5}", "ocs.safe.1: port 5 is in it twice"),
         ("{1: 4, 4: 5}", "ocs.safe.1: port 4 is in it twice"),
         ("{0: 5}", "ocs.safe"),

@@ -162,7 +162,7 @@ def test_a_switch_with_one_side_has_no_other_ports_and_names_the_lower_of_a_pair
 def test_a_number_that_no_port_has_is_refused_without_a_hint_that_is_refused_too(tmp_path, port):
     (said,) = problems(tmp_path, POLATIS, one=f"tx: {port}, rx: ocs.17")
     assert said == (
-        f"5:61: hosts.h0.ports.p0.tx: '{port}' is no switch port: their numbers are 1 to 4096"
+        f"5:61: hosts.h0.ports.p0.tx: '{port}' is not a switch port: their numbers are 1 to 4096"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_port_beyond_a_known_size_is_not_told_to_be_listed(tmp_path):
     sized = "driver: polatis, size: [16, 16], ports: [1-32]"
     said = problems(tmp_path, sized, one="tx: ocs.1, rx: ocs.40")
     assert said == [
-        "5:72: hosts.h0.ports.p0.rx: ocs.40 is none of the switch's ports; "
+        "5:72: hosts.h0.ports.p0.rx: ocs.40 is not one of the switch's ports; "
         "a polatis of this size has no such port"
     ]
 

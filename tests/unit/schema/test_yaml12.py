@@ -89,7 +89,7 @@ def test_merged_keys_give_way_to_own_ones_and_later_merges_to_earlier_ones():
         ("a: !!set {b}", "1:4", "!!set"),
         ("a: !own b", "1:4", "'!own'"),
         ("a: !!seq {b: 1}", "1:4", "!!seq"),
-        ("a: !!int foo", "1:4", "no number"),
+        ("a: !!int foo", "1:4", "not a number"),
         ("a: " + "9" * 5000, "1:4", "too large"),
         ("a: 1e999", "1:4", "too large"),
         ("a: &x [*x]", "1:8", "holds itself"),

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plane import PUBLIC, RAM, Plane
 
 from testbed.tenancy import clients, jobs
 from testbed.tenancy.attributes import constraints
 from testbed.tenancy.binding import accept
 from testbed.tenancy.replies import Reply
+from tests.unit.tenancy.plane import PUBLIC, RAM, Plane
 
 OF_JOBS = st.one_of(
     st.tuples(st.just("request"), st.sampled_from(sorted(PUBLIC)), st.integers(1, 3)),

@@ -6,7 +6,6 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from cases import irs_regions, meets, random_attributes, random_requests
 
 from testbed.tenancy.attributes import constraints
 from testbed.tenancy.cards import IrsOptions, TieredIrsOptions
@@ -14,6 +13,7 @@ from testbed.tenancy.grouping import Tier
 from testbed.tenancy.irs import Irs, TieredIrs, divide
 from testbed.tenancy.requests import Census, LastRound, Request, census, signature
 from testbed.tenancy.tiers import pays, tiers
+from tests.unit.tenancy.cases import irs_regions, meets, random_attributes, random_requests
 
 CASES = [pytest.param(60), pytest.param(1000, marks=pytest.mark.soak)]
 

@@ -6,7 +6,6 @@ import math
 from random import Random
 
 import pytest
-from cases import in_order, meets, random_attributes, random_requests
 
 from testbed.plugins import kinds
 from testbed.tenancy.attributes import constraints, is_eligible
@@ -14,6 +13,7 @@ from testbed.tenancy.baselines import RandomSelection, StaticPartition
 from testbed.tenancy.grouping import FifoGroup
 from testbed.tenancy.online import Fifo, RandomScore, SmallestRemainingDemand, offers, ranked
 from testbed.tenancy.requests import Request, census, signature
+from tests.unit.tenancy.cases import in_order, meets, random_attributes, random_requests
 
 CASES = [pytest.param(60), pytest.param(1000, marks=pytest.mark.soak)]
 

@@ -1,13 +1,13 @@
 """The light budget, with a real switch far end between the fibres and a clock moved by hand."""
 
 import pytest
-from virtual_time import VirtualTime
 
 from testbed.bench.sites import SwitchSite
 from testbed.fabric.circuits import SwitchPort
 from testbed.schema import load_lab
-from testbed.twin.budget import LightBudget
-from testbed_drivers.polatis_far_end import PolatisFarEnd
+from testbed.twin.light_budget import LightBudget
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from tests.contract.virtual_time import VirtualTime
 
 LAB = """\
 lab: bench

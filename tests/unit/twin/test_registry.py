@@ -45,7 +45,7 @@ def test_a_file_that_tells_of_no_twin_hides_no_other(place, text):
 
 def expect_refusal():
     for ask in (names, lambda: registry.take_down("rack"), lambda: registry.log_file("rack")):
-        with pytest.raises(UsageError, match=r"no directory that you alone .*XDG_RUNTIME_DIR"):
+        with pytest.raises(UsageError, match=r"not a directory that only you .*XDG_RUNTIME_DIR"):
             ask()
 
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from testbed.bench.opening import make_instrument
+from testbed.bench.instrument_factory import make_instrument
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.change import Change
-from testbed.record.transcript import Said, Transcript, read_transcript
+from testbed.record.transcript import Transcript, TranscriptRow, read_transcript
 from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
 from testbed.twin.instruments import lone_switch
 from testbed.twin.replay import Divergence, replay_to_far_end
 from testbed.twin.scheduler import SteppedScheduler, WallScheduler
-from testbed.twin.wire import serve_tcp
 
 RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
 LINES = [
@@ -60,7 +60,7 @@ def test_the_first_exchange_that_differs_is_shown(lab, transcript):
     answers = [n for n, row in enumerate(rows) if row.direction == "receive"]
     for index in answers[3:5]:
         said = rows[index]
-        rows[index] = Said(said.mono, said.instrument, said.direction, b"(@9),(@29)\n")
+        rows[index] = TranscriptRow(said.mono, said.instrument, said.direction, b"(@9),(@29)\n")
     agreement = replay_to_far_end(lab, "ocs", rows)
     assert not agreement.whole
     assert agreement.first.sent == ":OXC:SWIT:CONN:STAT?"

@@ -29,19 +29,11 @@ events = st.builds(
 )
 
 
-@given(events)
-def test_an_event_reads_back_as_it_was_written(event):
-    assert Event.from_json(event.to_json()) == event
-
-
-@given(events)
-def test_an_event_is_one_line(event):
-    assert "\n" not in event.to_json()
-
-
 @given(events, st.data())
-def test_no_beginning_of_a_line_is_an_event(event, data):
+def test_an_event_is_one_line_that_reads_back_and_no_beginning_of_it_does(event, data):
     line = event.to_json()
+    assert "\n" not in line
+    assert Event.from_json(line) == event
     cut = data.draw(st.integers(0, len(line) - 1))
     with pytest.raises(ValueError):
         Event.from_json(line[:cut])

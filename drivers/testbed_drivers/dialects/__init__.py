@@ -1,0 +1,1 @@
+"""Languages of instruments: the host's side of each, and the device's."""

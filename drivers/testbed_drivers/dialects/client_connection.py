@@ -1,0 +1,145 @@
+"""What every far end can do wrong, whatever it speaks: replies late, broken or lost."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from functools import partial
+
+from testbed.bench.sites import Scheduler
+from testbed_drivers.dialects.armed_faults import ArmedFaults
+
+FAULTS = {
+    "silent": "carries out the command and does not answer",
+    "late": "answers after `delay` seconds, and so does everything after it on this line",
+    "after-next": "keeps its answer until it has given the next one",
+    "merged": "keeps its answer and sends it in one piece with the next one",
+    "garbled": "answers with the top bit of one byte flipped",
+    "truncated": "answers with the first half and no end",
+    "wrong-end": "ends its answer as no manual says",
+    "banner": "sends a line of its own before the answer",
+    "doubled": "answers twice",
+    "drip": "answers one byte every `delay` seconds",
+    "cut": "hangs up in the middle of its answer",
+    "reset": "carries out the command and hangs up instead of answering",
+    "refuse": "hangs up on whoever connects",
+}
+"""What any far end can be told to do wrong."""
+
+_BANNER = b"*** maintenance at 22:00 ***\r\n"
+_NO_END = b"\x1a"
+
+
+class ClientConnection:
+    """One client's way back: each reply as bytes at its time, or what a fault leaves of it.
+
+    `end` is the terminator that the faults `wrong-end` and `garbled` must know.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        hang_up: Callable[[], None],
+        end: bytes,
+        faults: ArmedFaults,
+        scheduler: Scheduler,
+        seed: int,
+    ) -> None:
+        self.hang_up = hang_up
+        self._send = send
+        self.end = end
+        self._faults = faults
+        self._scheduler = scheduler
+        self._chance = random.Random(seed)
+        self._busy_until = 0.0
+        self._postponed = b""
+        self._kept = b""
+        if faults.strikes("refuse"):
+            self.hang_up()
+
+    def send_unsolicited(self, data: bytes) -> None:
+        """Send what nobody asked for: an alarm, a greeting."""
+        self._send_in_turn(data)
+
+    def reply(self, data: bytes, command: str, *, last: bool = False) -> None:
+        """Send the answer to `command`, unless a fault says otherwise; hang up after the last."""
+        if self._strikes("reset", command):
+            return self.hang_up()
+        if self._strikes("silent", command):
+            return None
+        half = self._strikes("truncated", command)
+        data = self._with_faults(data, command, half)
+        if self._strikes("after-next", command):
+            self._postponed += data
+            return None
+        if self._strikes("merged", command):
+            self._kept += data
+            return None
+        data, self._kept, self._postponed = self._kept + data + self._postponed, b"", b""
+        if self._strikes("cut", command):
+            self._send_in_turn(data[: len(data) // 2])
+            return self.hang_up()
+        self._send_timed(data, command)
+        if last and not half:
+            self._run_in_turn(self.hang_up)
+        return None
+
+    def _with_faults(self, data: bytes, command: str, half: bool) -> bytes:
+        """Return the answer as it is on the connection, right or wrong."""
+        if self._strikes("garbled", command):
+            at = self._chance.randrange(max(1, len(data) - len(self.end)))
+            data = data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
+        if self._strikes("wrong-end", command):
+            data = data.removesuffix(self.end) + _NO_END
+        if half:
+            data = data[: len(data) // 2]
+        if self._strikes("banner", command):
+            data = _BANNER + data
+        if self._strikes("doubled", command):
+            data += data
+        return data
+
+    def _send_timed(self, data: bytes, command: str) -> None:
+        if drip := self._faults.strikes("drip", command):
+            for start in range(len(data)):
+                self._delay(drip.delay)
+                self._send_in_turn(data[start : start + 1])
+            return
+        if late := self._faults.strikes("late", command):
+            self._delay(late.delay)
+        self._send_in_turn(data)
+
+    def _strikes(self, name: str, command: str) -> bool:
+        return self._faults.strikes(name, command) is not None
+
+    def _delay(self, seconds: float) -> None:
+        self._busy_until = max(self._busy_until, self._scheduler.now()) + seconds
+
+    def _send_in_turn(self, data: bytes) -> None:
+        if data:
+            self._run_in_turn(partial(self._send, data))
+
+    def _run_in_turn(self, action: Callable[[], None]) -> None:
+        """Act once all that was to be sent before has been."""
+        if self._busy_until > self._scheduler.now():
+            self._scheduler.call_at(self._busy_until, action)
+        else:
+            action()
+
+
+class LineSession:
+    """One client's connection, cut into lines; `answer` returns the bytes to reply, or nothing."""
+
+    def __init__(self, connection: ClientConnection, answer: Callable[[str], bytes]) -> None:
+        self._connection = connection
+        self._answer = answer
+        self._begun = b""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any pieces; a line ends with CR, LF or both."""
+        *lines, self._begun = re.split(rb"[\r\n]+", self._begun + data)
+        for line in lines:
+            command = line.decode("utf-8", "replace").strip()
+            if reply := self._answer(command):
+                self._connection.reply(reply, command)

@@ -1,0 +1,134 @@
+"""HTTP/1.1, device side: requests out of bytes, answers as bytes; no sockets (RFC 9110, 9112).
+
+Understands what drivers and `curl` send: a body of known length, kept-alive connections and
+several requests in one piece. Refuses chunked bodies (411). A connection is never closed from
+here; the client closes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.parser import Parser
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, unquote
+
+from testbed_drivers.dialects.client_connection import ClientConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; header names are in lower case."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.target}"
+
+    @property
+    def path(self) -> str:
+        """Return the path without its query and its last slash."""
+        return unquote(self.target.partition("?")[0]).rstrip("/")
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Return what the query says, the last of each name."""
+        fields = parse_qs(self.target.partition("?")[2], keep_blank_values=True)
+        return {name: values[-1] for name, values in fields.items()}
+
+    @property
+    def content(self) -> Any:
+        """Return the body as JSON; ValueError when it is none."""
+        return json.loads(self.body)
+
+
+class Answer(NamedTuple):
+    """What is answered: `content` as JSON, bytes as they are, None as no body."""
+
+    status: int
+    content: Any = None
+    headers: Mapping[str, str] = {}
+
+
+class RequestReader:
+    """Cut the bytes of one connection into requests."""
+
+    def __init__(self) -> None:
+        self._unread = b""
+
+    def feed(self, data: bytes) -> list[Request]:
+        """Return the requests that are complete now; ValueError for what is no HTTP."""
+        self._unread += data
+        try:
+            return list(iter(self._next, None))
+        except ValueError:
+            self._unread = b""
+            raise
+
+    def _next(self) -> Request | None:
+        head, found, rest = self._unread.partition(b"\r\n\r\n")
+        if not found:
+            return None
+        first, _, fields = head.decode("latin-1").partition("\r\n")
+        parts = first.split(" ")
+        if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
+            raise ValueError(f"{first[:80]!r} is no HTTP request")
+        headers = {key.lower(): value for key, value in Parser().parsestr(fields).items()}
+        length = int(headers.get("content-length", "0"))
+        if len(rest) < length:
+            return None
+        self._unread = rest[length:]
+        return Request(parts[0], parts[1], headers, rest[:length])
+
+
+class HttpSession:
+    """One client's connection; `answer` turns a request into an answer of the kind `media`.
+
+    Faults of the wire find a request by its method and target.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        connection: ClientConnection,
+        media: str = "application/json",
+    ) -> None:
+        self._answer = answer
+        self._connection = connection
+        self._media = media
+        self._reader = RequestReader()
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any pieces; answer each request that is complete."""
+        try:
+            requests = self._reader.feed(data)
+        except ValueError as error:
+            self._connection.send_unsolicited(
+                encoded(Answer(400, {"error": {"message": str(error)}}), self._media)
+            )
+            return
+        for request in requests:
+            chunked = "transfer-encoding" in request.headers
+            answer = Answer(411) if chunked else self._answer(request)
+            self._connection.reply(encoded(answer, self._media), str(request))
+
+
+def encoded(answer: Answer, media: str) -> bytes:
+    """Return an answer as bytes."""
+    status, content, headers = answer
+    is_page = isinstance(content, bytes)
+    body = content if is_page else b"" if content is None else json.dumps(content).encode()
+    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+    if status not in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        head.append(f"Content-Length: {len(body)}")
+    if body:
+        head.append(f"Content-Type: {'text/html' if is_page else media}")
+    if status == HTTPStatus.UNAUTHORIZED:
+        head.append('WWW-Authenticate: Basic realm="instrument"')
+    head += [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(head) + "\r\n\r\n").encode() + body

@@ -1,0 +1,185 @@
+"""JSON over one kept-alive HTTP connection, host side (http.client of the standard library).
+
+Bytes come from a transport, exactly as many as an answer has: what is left over is found out
+before the next request. Headers stay out of the transcript, because one of them is a password.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import socket
+from collections.abc import Callable, Mapping
+from email.message import Message
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, NamedTuple, cast
+
+from testbed.bench.contracts import Tracer, Transport
+from testbed.clock import Deadline
+from testbed.concealed import excerpt, excerpt_of
+from testbed.errors import Garbled, LinkLost, NoReply
+from testbed.files import parse_json
+from testbed.resource import Tcp
+from testbed_drivers.transports.base import MAX_REPLY_BYTES, exactly
+
+Json = Any
+"""Data whose shape only the service's schema knows."""
+
+
+class Reply(NamedTuple):
+    """What a service answered; an error page that is no JSON is content as its text."""
+
+    status: int
+    content: Json
+    headers: Message
+
+
+class HttpLine:
+    """One connection to one service.
+
+    `headers` go with every request, and so does the cookie that the service gave last; `media` is
+    the kind of JSON spoken. A service that closes after each answer is connected again by the next
+    request.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        where: Tcp,
+        dial: Callable[[Deadline], Transport],
+        headers: Mapping[str, str],
+        media: str,
+        tracer: Tracer,
+        deadline: Deadline,
+    ) -> None:
+        self._instrument = instrument
+        self._where = where
+        self._dial = dial
+        self._headers = {"Accept": media, **headers}
+        self._media = media
+        self._tracer = tracer
+        self._line: Transport | None = dial(deadline)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Json,
+        deadline: Deadline,
+        headers: Mapping[str, str] | None = None,
+        limit: float = math.inf,
+    ) -> Reply:
+        """Return what the service answered to one request; no content is None.
+
+        It has `limit` seconds for that once the connection is open.
+
+        Errors: NoReply, LinkLost, and Garbled for what is no HTTP or no JSON.
+        """
+        request = f"{method} {path}"
+        data = b"" if body is None else json.dumps(body).encode()
+        self._tracer("send", f"{request}\r\n\r\n".encode() + data)
+        try:
+            self._line = self._line or self._dial(deadline)
+            budget = deadline.within(limit)
+            response, text = self._exchange(self._line, method, path, data, headers or {}, budget)
+        except NoReply as error:
+            raise NoReply(self._instrument, f"did not answer {request} in time") from error
+        except (HTTPException, ValueError) as error:  # http.client raises both
+            words = excerpt(repr(error))
+            raise Garbled(self._instrument, f"answered {request} without HTTP: {words}") from error
+        self._tracer("receive", f"{response.status}\r\n\r\n".encode() + text)
+        content = self._content(request, response.status, text)
+        return Reply(response.status, content, response.headers)
+
+    def quiet(self) -> bool:
+        """Tell whether the idle connection is up and holds no unread bytes."""
+        return self._line is None or self._line.quiet()
+
+    def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        if self._line is not None:
+            self._line.close()
+
+    def _exchange(
+        self,
+        line: Transport,
+        method: str,
+        path: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        deadline: Deadline,
+    ) -> tuple[HTTPResponse, bytes]:
+        pipe = _SocketAdapter(line, deadline)
+        http = HTTPConnection(self._where.host, self._where.port)
+        http.sock = cast("socket.socket", pipe)
+        content_type = {"Content-Type": self._media} if data else {}
+        sent = {**self._headers, **content_type, **headers}
+        http.request(method, path, body=data or None, headers=sent)
+        line.send(bytes(pipe.request), deadline)
+        response = http.getresponse()
+        text = response.read()
+        if response.will_close:
+            line.close()
+            self._line = None
+        if cookie := response.headers.get("Set-Cookie"):
+            self._headers["Cookie"] = cookie.partition(";")[0]
+        return response, text
+
+    def _content(self, request: str, status: int, text: bytes) -> Json:
+        try:
+            return parse_json(text) if text else None
+        except ValueError as error:
+            words = excerpt_of(text, "utf-8")
+            if status >= 400:
+                return words
+            raise Garbled(
+                self._instrument, f"answered {request} without JSON: {words!r}", reply=words
+            ) from error
+
+
+class _SocketAdapter:
+    """What http.client needs of a socket: it collects a request, and reads the answer."""
+
+    def __init__(self, line: Transport, deadline: Deadline) -> None:
+        self.request = bytearray()
+        self._answer = _ResponseStream(line, deadline)
+
+    def sendall(self, data: bytes) -> None:
+        self.request += data
+
+    def makefile(self, mode: str) -> io.BufferedIOBase:
+        return self._answer
+
+    def close(self) -> None:
+        """Leave the line alone: it belongs to the HttpLine."""
+
+
+class _ResponseStream(io.BufferedIOBase):
+    """An answer as it arrives. A line or a body that breaks off is a lost link.
+
+    How much of it may come, and until when, is up to the transport, whatever the answer claims.
+    """
+
+    def __init__(self, line: Transport, deadline: Deadline) -> None:
+        self._line = line
+        self._deadline = deadline
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return self._line.receive(b"\n", self._deadline)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            return self._rest()
+        if size > MAX_REPLY_BYTES:
+            raise HTTPException(f"a body of {size} bytes")
+        return self._line.receive(exactly(size), self._deadline) if size else b""
+
+    def _rest(self) -> bytes:
+        """Return a body whose end is that of the connection."""
+        body = b""
+        while True:
+            try:
+                body += self._line.receive(len, self._deadline)
+            except LinkLost:
+                return body

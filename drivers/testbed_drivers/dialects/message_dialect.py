@@ -1,0 +1,134 @@
+"""What dialects without tags and without an error queue share: messages out, one message back.
+
+A setter of a small instrument is silent, or echoed; only the answer to a query behind it shows what
+it did. So both travel as one write, and what comes back is that answer.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from testbed.bench.contracts import Cut, Identity, Tracer, Transport
+from testbed.clock import Deadline, now
+from testbed.errors import Garbled, NoReply
+from testbed_drivers.dialects.session import Dialect, Session, garbled, shortened, unanswered
+from testbed_drivers.transports.base import drain_input
+from testbed_drivers.transports.options import DEFAULT, Timeouts
+
+_STALE_ANSWERS = 4
+"""Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
+_SILENCE = 0.05
+"""Seconds of silence after which a serial line has nothing more to deliver."""
+
+Message = TypeVar("Message")
+Answer = TypeVar("Answer")
+
+
+class MessageDialect(Dialect[Transport], Generic[Message]):
+    """Exchange messages over a session.
+
+    `identity_query` is a query with the parser of its answer: asked on every fresh line, until an
+    answer is one. A `serial` line outlives its opening, and may still deliver answers of before;
+    these are passed over.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        identity_query: tuple[Message, Callable[[Message], Identity]],
+        serial: bool,
+        timeouts: Timeouts = DEFAULT,
+    ) -> None:
+        self._instrument = instrument
+        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
+        self._answer_timeout = timeouts.answer_timeout
+        self._identity_query = identity_query
+        self._serial = serial
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number where it tells one."""
+        return self.query(*self._identity_query, deadline)
+
+    def query(
+        self, query: Message, parse: Callable[[Message], Answer], deadline: Deadline
+    ) -> Answer:
+        """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
+
+        def once() -> Answer:
+            return self._done([query], parse, deadline, self._answer_timeout)[2]
+
+        return self._session.read(once, deadline)
+
+    def execute(
+        self, messages: Sequence[Message], parse: Callable[[Message], Answer], deadline: Deadline
+    ) -> tuple[float, float, Answer]:
+        """Send messages, of which only the last is answered; return when, and the answer.
+
+        The two stamps are those of sending and of the answer. Nothing is sent twice.
+        """
+        return self._done(messages, parse, deadline, math.inf)
+
+    def _done(
+        self,
+        messages: Sequence[Message],
+        parse: Callable[[Message], Answer],
+        deadline: Deadline,
+        limit: float,
+    ) -> tuple[float, float, Answer]:
+        with self._session.exchange(deadline) as line:
+            budget = deadline.within(limit)
+            commanded = now()
+            self._send(line, messages, budget)
+            asked = self._words(messages[-1])
+            try:
+                answer = parse(self._receive(line, budget))
+            except NoReply as error:
+                raise unanswered(self._instrument, f"did not answer {asked}") from error
+            except ValueError as error:
+                raise garbled(self._instrument, asked, error) from error
+            return commanded, now(), answer
+
+    @abstractmethod
+    def _encode(self, message: Message) -> bytes:
+        """Return a message as it goes on the wire."""
+
+    @abstractmethod
+    def _receive(self, line: Transport, deadline: Deadline) -> Message:
+        """Return the next message; ValueError when it cannot be one."""
+
+    @abstractmethod
+    def _words(self, message: Message) -> str:
+        """Return how a person reads a message."""
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        """Ask who it is, and leave nothing unread."""
+        budget = deadline.within(self._answer_timeout)
+        query, parse = self._identity_query
+        self._send(line, [query], budget)
+        for _ in range(_STALE_ANSWERS):
+            try:
+                parse(self._receive(line, budget))
+                break
+            except ValueError as error:
+                self._session.note(f"left over from an earlier exchange: {shortened(error)}")
+        else:
+            raise Garbled(self._instrument, f"does not answer {self._words(query)} as it should")
+        if self._serial:
+            drain_input(line, _SILENCE, budget)
+
+    def _send(self, line: Transport, messages: Sequence[Message], deadline: Deadline) -> None:
+        data = b"".join(map(self._encode, messages))
+        self._session.tracer("send", data)
+        line.send(data, deadline)
+
+    def _receive_traced(self, line: Transport, end: bytes | Cut, deadline: Deadline) -> bytes:
+        """Return what comes next, and write it into the transcript."""
+        data = line.receive(end, deadline)
+        self._session.tracer("receive", data)
+        return data

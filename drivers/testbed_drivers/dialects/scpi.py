@@ -1,0 +1,177 @@
+"""The SCPI dialect, host side: a command and its error report travel as one line.
+
+Setters of this dialect are silent, so each line of commands ends in `:SYST:ERR?`: the error is
+known to belong to it, and one write never waits for the acknowledgement of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import TypeVar
+
+from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.clock import Deadline, now
+from testbed.concealed import excerpt, excerpt_of
+from testbed.errors import Garbled, NoReply, Rejected, UsageError
+from testbed_drivers.dialects.scpi_syntax import commands, error_reply, pattern
+from testbed_drivers.dialects.session import (
+    LONGEST_ANSWER,
+    Dialect,
+    SerialNumber,
+    Session,
+    garbled,
+    unanswered,
+)
+from testbed_drivers.transports.options import DEFAULT, Timeouts
+
+_ERROR_QUERY = ":SYST:ERR?"
+_LONGEST_QUEUE = 64
+"""Errors read before an instrument counts as broken; queues found in manuals hold 8 to 30."""
+_STALE_ANSWERS = 4
+"""Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
+
+Answer = TypeVar("Answer")
+
+
+class Scpi(Dialect[Transport]):
+    """Speak SCPI over a session.
+
+    `ends` are the terminators of what we write and of what we read. `denied` are the headers,
+    in SCPI spelling, that no line may contain. `serial` is the serial number that must answer, or
+    None.
+    """
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        ends: tuple[bytes, bytes],
+        denied: Sequence[str],
+        serial: str | None,
+        timeouts: Timeouts = DEFAULT,
+    ) -> None:
+        self._instrument = instrument
+        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
+        self._answer_timeout = timeouts.answer_timeout
+        self._write_end, self._read_end = ends
+        self._denied = tuple(pattern(header) for header in denied)
+        self._serial = SerialNumber(instrument, serial)
+
+    def beside(self, instrument: str, denied: Sequence[str] = ()) -> Scpi:
+        """Return the same line for another instrument behind it, with more that is never sent.
+
+        One lock keeps their exchanges apart; the transcript of the first has them all.
+        """
+        other = copy(self)
+        other._instrument = instrument
+        other._denied = (*self._denied, *map(pattern, denied))
+        return other
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._serial.check(self.query("*IDN?", _identity, deadline))
+
+    def query(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
+        """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
+        self._refuse_denied(query)
+
+        def once() -> Answer:
+            with self._session.exchange(deadline) as line:
+                budget = deadline.within(self._answer_timeout)
+                return self._asked(line, query, parse, budget)
+
+        return self._session.read(once, deadline)
+
+    def execute(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
+        """Send commands as one line; return when they were sent and when the answer came.
+
+        Raise Rejected with the instrument's words when it reports an error, whether a standard one,
+        which is negative, or one of its own. Many instruments have one queue of errors for all
+        their clients, so what others have left there is read first.
+        """
+        message = ";".join((*orders, _ERROR_QUERY))
+        self._refuse_denied(message)
+        with self._session.exchange(deadline) as line:
+            self._drain(line, deadline)
+            commanded = now()
+            number, words = self._asked(line, message, error_reply, deadline)
+            answered = now()
+            if number:
+                self._drain(line, deadline)
+                raise Rejected(
+                    self._instrument,
+                    f"refused {excerpt('; '.join(orders), LONGEST_ANSWER)}: {number}, {words}",
+                    reply=words,
+                )
+        return commanded, answered
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        """Check who is on a fresh line and forget the errors of whoever was there before."""
+        budget = deadline.within(self._answer_timeout)
+        self._send(line, "*IDN?", budget)
+        self._serial.check(self._read_identity(line, budget))
+        self._drain(line, deadline.within(self._answer_timeout))
+
+    def _read_identity(self, line: Transport, deadline: Deadline) -> Identity:
+        """Return the identity that comes, past what a serial line still delivers of before."""
+        for _ in range(_STALE_ANSWERS):
+            reply = self._receive(line, deadline)
+            try:
+                return _identity(reply)
+            except ValueError:
+                self._session.note(f"left over from an earlier exchange: {excerpt(reply)}")
+        raise Garbled(self._instrument, "does not say who it is", reply=reply)
+
+    def _drain(self, line: Transport, deadline: Deadline) -> None:
+        for _ in range(_LONGEST_QUEUE):
+            self._session.require_quiet(line)
+            number, words = self._asked(line, _ERROR_QUERY, error_reply, deadline)
+            if not number:
+                return
+            self._session.note(f"error in the queue: {number}, {words}")
+        raise Garbled(self._instrument, f"still reports errors after {_LONGEST_QUEUE} of them")
+
+    def _asked(
+        self, line: Transport, query: str, parse: Callable[[str], Answer], deadline: Deadline
+    ) -> Answer:
+        self._send(line, query, deadline)
+        try:
+            reply = self._receive(line, deadline)
+            return parse(reply)
+        except NoReply as error:
+            asked = excerpt(query, LONGEST_ANSWER)
+            raise unanswered(self._instrument, f"did not answer {asked}") from error
+        except ValueError as error:
+            raise garbled(self._instrument, query, error, reply) from error
+
+    def _send(self, line: Transport, message: str, deadline: Deadline) -> None:
+        data = message.encode("ascii") + self._write_end
+        self._session.tracer("send", data)
+        line.send(data, deadline)
+
+    def _receive(self, line: Transport, deadline: Deadline) -> str:
+        data = line.receive(self._read_end, deadline)
+        self._session.tracer("receive", data)
+        text = data.decode("ascii").strip() if data.isascii() else ""
+        if not (data.isascii() and text.isprintable()):
+            words = excerpt_of(data.strip())
+            raise Garbled(self._instrument, f"answered with {words!r}", reply=words)
+        return text
+
+    def _refuse_denied(self, message: str) -> None:
+        for command in commands(message):
+            if any(denied.fullmatch(command.header) for denied in self._denied):
+                raise UsageError(
+                    f"{self._instrument}: {command.header} is never sent",
+                    hint="it would end circuits of others; remove circuits by name",
+                )
+
+
+def _identity(reply: str) -> Identity:
+    parts = [part.strip() for part in reply.split(",", 3)]
+    if len(parts) < 4 or reply[0] in '("':
+        raise ValueError(f"{reply!r} is not maker, model, serial number, firmware")
+    return Identity(*parts)

@@ -1,0 +1,163 @@
+"""The SCPI dialect, device side: lines in, replies out, errors in a queue.
+
+Manners: headers in any case, in short or long form, joined with `;` and going on from the path of
+the one before; setters are silent; replies of one line are joined with `;`; an error is queued,
+not said, and the rest of the line is still carried out. Error numbers are those of SCPI-99
+volume 2 chapter 21; which ones a given box uses is known only from the box.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from testbed.bench.sites import Scheduler
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
+
+FAULTS = {
+    **ORDER_FAULTS,
+    "stale": "has an error of somebody else in its queue",
+    "overflow": "has its error queue filled up by somebody else",
+}
+"""What every SCPI far end can be told to do wrong beyond the faults of any connection."""
+
+Handler = Callable[[str], str | None]
+"""Carries out a command with its argument; returns the reply of a query, None for a setter."""
+
+
+class Refused(Exception):
+    """Carry the error number and words that go into the queue."""
+
+    def __init__(self, number: int, words: str) -> None:
+        super().__init__(words)
+        self.number = number
+        self.words = words
+
+
+class ErrorQueue:
+    """First in, first out; when full, the newest gives way to `Queue overflow`."""
+
+    LENGTH = 16
+
+    def __init__(self) -> None:
+        self._rows: deque[str] = deque()
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether there is no room for one more."""
+        return len(self._rows) == self.LENGTH
+
+    def put(self, number: int, words: str) -> None:
+        """Queue an error."""
+        if self.is_full:
+            self._rows.pop()
+            number, words = -350, "Queue overflow"
+        self._rows.append(f'{number}, "{words}"')
+
+    def take(self) -> str:
+        """Return the oldest error and forget it."""
+        return self._rows.popleft() if self._rows else '0, "No error"'
+
+    def take_all(self) -> str:
+        """Return all errors and forget them."""
+        rows = [self.take() for _ in range(max(1, len(self._rows)))]
+        return ",".join(rows)
+
+    def clear(self) -> None:
+        """Forget all errors."""
+        self._rows.clear()
+
+
+class ScpiFarEnd(FarEnd):
+    """An instrument that answers SCPI; its clients share its state and its error queue.
+
+    `table` maps headers in SCPI spelling to handlers, which run one at a time, under `lock`.
+    `ends` returns what ends a reply, given whether the client came over a serial line.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        table: Mapping[str, Handler],
+        faults: Mapping[str, str],
+        ends: Callable[[bool], bytes],
+        scheduler: Scheduler,
+        seed: int,
+        errors: ErrorQueue | None = None,
+    ) -> None:
+        super().__init__({**FAULTS, **faults}, scheduler, seed)
+        self.at_once |= {"stale": self._go_stale, "overflow": self._fill}
+        self._identity = identity
+        self._errors = errors or ErrorQueue()
+        self._ends = ends
+        common: dict[str, Handler] = {
+            "*IDN?": lambda _: self._identity,
+            "*OPC?": lambda _: "1",
+            "*CLS": lambda _: self._errors.clear(),
+            "SYSTem:ERRor?": lambda _: self._errors.take(),
+            "SYSTem:ERRor:ALL?": lambda _: self._errors.take_all(),
+        }
+        self._always = {common["*IDN?"], common["SYSTem:ERRor?"], common["SYSTem:ERRor:ALL?"]}
+        self._others: list[ScpiFarEnd] = []
+        self._table = [(pattern(header), act) for header, act in {**common, **table}.items()]
+
+    def join(self, other: ScpiFarEnd) -> None:
+        """Answer for another element of the same controller, too.
+
+        Its faults stay its own, but for those of the line, which belong to whoever answers.
+        """
+        other._errors, other._connections = self._errors, self._connections
+        self._others.append(other)
+
+    def _reply_end(self, serial: bool) -> bytes:
+        return self._ends(serial)
+
+    def _conversation(self, connection: ClientConnection) -> LineSession:
+        return LineSession(connection, lambda line: self._reply(line, connection.end))
+
+    def execute(self, line: str) -> str:
+        """Carry out one line; return its replies joined, or an empty string."""
+        with self.lock:
+            replies = [self._execute(command) for command in commands(line)]
+        return ";".join(reply for reply in replies if reply is not None)
+
+    def _reply(self, line: str, end: bytes) -> bytes:
+        reply = self.execute(line)
+        return reply.encode("ascii") + end if reply else b""
+
+    def _execute(self, command: Command) -> str | None:
+        if not self._knows(command):
+            for other in self._others:
+                if other._knows(command):
+                    with other.lock:
+                        return other._execute(command)
+        try:
+            return self._handler(command)(command.argument)
+        except Refused as refused:
+            self._errors.put(refused.number, refused.words)
+            return None
+
+    def _knows(self, command: Command) -> bool:
+        return any(header.fullmatch(command.header) for header, _ in self._table)
+
+    def _handler(self, command: Command) -> Handler:
+        for header, handler in self._table:
+            if header.fullmatch(command.header):
+                if handler not in self._always and self.is_busy:
+                    raise Refused(-213, "Init ignored; busy")
+                if not command.header.endswith("?") and self.faults.strikes(
+                    "error", command.header
+                ):
+                    raise Refused(-200, "Execution error")
+                return handler
+        raise Refused(-113, "Undefined header")
+
+    def _go_stale(self, fault: ArmedFault) -> None:
+        self._errors.put(-222, "Data out of range")
+
+    def _fill(self, fault: ArmedFault) -> None:
+        for _ in range(self._errors.LENGTH + 1):
+            self._errors.put(-113, "Undefined header")

@@ -1,0 +1,47 @@
+"""The one-line text dialect, host side: lines out, one line back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.clock import Deadline
+from testbed_drivers.dialects.message_dialect import MessageDialect
+from testbed_drivers.transports.options import DEFAULT, Timeouts
+
+
+class TextLine(MessageDialect[str]):
+    """Speak lines of text; `ends` are the terminators of what we write and of what we read."""
+
+    def __init__(
+        self,
+        instrument: str,
+        dial: Callable[[Deadline], Transport],
+        tracer: Tracer,
+        *,
+        ends: tuple[bytes, bytes],
+        identity_query: tuple[str, Callable[[str], Identity]],
+        serial: bool,
+        timeouts: Timeouts = DEFAULT,
+    ) -> None:
+        super().__init__(
+            instrument,
+            dial,
+            tracer,
+            identity_query=identity_query,
+            serial=serial,
+            timeouts=timeouts,
+        )
+        self._write_end, self._read_end = ends
+
+    def _encode(self, message: str) -> bytes:
+        return message.encode("ascii") + self._write_end
+
+    def _receive(self, line: Transport, deadline: Deadline) -> str:
+        """Return the next line that is not empty; ValueError when it is no ASCII."""
+        while True:
+            if text := self._receive_traced(line, self._read_end, deadline).decode("ascii").strip():
+                return text
+
+    def _words(self, message: str) -> str:
+        return repr(message)

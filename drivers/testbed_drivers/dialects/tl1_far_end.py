@@ -1,0 +1,216 @@
+"""The TL1 dialect, device side: a login, correlation tags, refusals with codes, long replies.
+
+Manners: nothing but a login is done before the login; a reply repeats the tag of its command; a
+refusal is a code and a comment; a long reply comes in blocks, each with the header; whoever says
+nothing for an hour is logged out. Which codes a given box uses is known only from the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from weakref import WeakSet
+
+from testbed.bench.sites import Scheduler
+from testbed.secret import Secret
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.tl1_commands import Command, command, command_end
+
+FAULTS = {
+    **ORDER_FAULTS,
+    "login-rejected": "refuses every login",
+    "kicked": "at once: ends every login; the lines stay up",
+    "alarms": "speaks of its own accord before and after its answer",
+    "in-progress": "acknowledges a command, and answers `delay` seconds later",
+}
+"""What every TL1 far end can be told to do wrong beyond the faults of any connection."""
+
+ROWS_PER_BLOCK = 20
+"""Lines of a reply after which it goes on in another block."""
+_IDLE_SECONDS = 3600.0
+_SWITCHED_ON = datetime(2000, 1, 1)
+"""What the clock of a box shows that nobody has set."""
+
+Handler = Callable[[Command], Sequence[str]]
+"""Carries out a command; returns the lines of its answer, without their quotes."""
+
+
+class Denied(Exception):
+    """Carry the code and the comment of a refusal."""
+
+    def __init__(self, code: str, comment: str) -> None:
+        super().__init__(comment)
+        self.code = code
+        self.comment = comment
+
+
+class Tl1FarEnd(FarEnd):
+    """An instrument that answers TL1; its clients share its state and log in each for himself.
+
+    `name` is what it calls itself in every header, `table` maps verbs to handlers, which run one
+    at a time, under `lock`. `accounts` are the passwords of users.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        accounts: Mapping[str, str],
+        table: Mapping[str, Handler],
+        faults: Mapping[str, str],
+        scheduler: Scheduler,
+        seed: int,
+    ) -> None:
+        super().__init__({**FAULTS, **faults}, scheduler, seed)
+        self.at_once["kicked"] = self._kick
+        self.idle_seconds = _IDLE_SECONDS
+        self._name = name
+        self._accounts = accounts
+        self._table = {"RTRV-HDR": lambda _: (), **table}
+        self._sessions: WeakSet[Tl1Session] = WeakSet()
+        self._alarms = count(1)
+
+    def _reply_end(self, serial: bool) -> bytes:
+        return b";"
+
+    def _conversation(self, connection: ClientConnection) -> Tl1Session:
+        session = Tl1Session(self, connection)
+        self._sessions.add(session)
+        return session
+
+    def execute(self, session: Tl1Session, request: Command) -> bytes:
+        """Carry out one command of a client; return its reply."""
+        with self.lock:
+            try:
+                rows = [f'"{_escaped(row)}"' for row in self._carried_out(session, request)]
+                return self._reply(request.ctag, "COMPLD", rows)
+            except Denied as denied:
+                rows = [denied.code, f"/* {denied.comment} */"]
+                return self._reply(request.ctag or "0", "DENY", rows)
+
+    def alarm(self) -> bytes:
+        """Return something that nobody asked for, with every character that ends a message."""
+        rows = ['"1.1.1>2.1.1:LOS,TC;<"']
+        return self._framed(f"A  {next(self._alarms)} REPT EVT EQPT", rows) + b";"
+
+    def _carried_out(self, session: Tl1Session, request: Command) -> Sequence[str]:
+        if request.target not in ("", self._name):
+            raise Denied("IITA", "Invalid Target Identifier")
+        if not (request.ctag.isalnum() and len(request.ctag) <= 6):
+            raise Denied("IICT", "Invalid Correlation Tag")
+        now = self.scheduler.now()
+        if now - session.last_command_at > self.idle_seconds:
+            session.user = ""
+        session.last_command_at = now
+        if request.verb == "ACT-USER":
+            return self._log_in(session, request)
+        if not session.user:
+            raise Denied("PLNA", "Login Not Active")
+        if request.verb in _SESSION_VERBS:
+            return _SESSION_VERBS[request.verb](session)
+        return self._handler(request)(request)
+
+    def _handler(self, request: Command) -> Handler:
+        if request.verb not in self._table:
+            raise Denied("ICNV", "Invalid Command")
+        if not request.verb.startswith("RTRV-"):
+            if self.is_busy:
+                raise Denied("SARB", "All Resources Busy")
+            if self.faults.strikes("error", str(request)):
+                raise Denied("SROF", "Requested Operation Failed")
+        return self._table[request.verb]
+
+    def _log_in(self, session: Tl1Session, request: Command) -> Sequence[str]:
+        rejected = self.faults.strikes("login-rejected", request.verb)
+        if rejected or self._accounts.get(request.aid) != request.block(1):
+            raise Denied("PIUI", "Invalid User Identity")
+        session.user = request.aid
+        return [f"{request.aid}:{request.aid},{len(self._sessions)}"]
+
+    def _reply(self, ctag: str, status: str, rows: Sequence[str]) -> bytes:
+        """Return a reply, in blocks when it is long; each block ends but the last in `>`."""
+        starts = range(0, max(1, len(rows)), ROWS_PER_BLOCK)
+        blocks = [
+            self._framed(f"M  {ctag} {status}", rows[start : start + ROWS_PER_BLOCK])
+            for start in starts
+        ]
+        return b">".join(blocks) + b";"
+
+    def _framed(self, words: str, rows: Sequence[str]) -> bytes:
+        moment = _SWITCHED_ON + timedelta(seconds=self.scheduler.now())
+        header = f"\r\n\n   {self._name} {moment:%y-%m-%d %H:%M:%S}\r\n{words}\r\n"
+        return (header + "".join(f"   {row}\r\n" for row in rows)).encode("ascii")
+
+    def _kick(self, fault: ArmedFault) -> None:
+        with self.lock:
+            for session in self._sessions:
+                session.user = ""
+
+
+class Tl1Session:
+    """One client's line: bytes to commands, and replies back."""
+
+    def __init__(self, far_end: Tl1FarEnd, connection: ClientConnection) -> None:
+        self.user = ""
+        self.alarms_allowed = True
+        self.last_command_at = far_end.scheduler.now()
+        self._far_end = far_end
+        self._connection = connection
+        self._begun = b""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any pieces; a command ends with `;`."""
+        self._begun += data
+        while end := command_end(self._begun):
+            line, self._begun = self._begun[:end], self._begun[end:]
+            self._answer(line)
+
+    def log_out(self) -> Sequence[str]:
+        """End the login."""
+        self.user = ""
+        return ()
+
+    def inhibit(self) -> Sequence[str]:
+        """Hear nothing any more that was not asked for."""
+        self.alarms_allowed = False
+        return ()
+
+    def allow(self) -> Sequence[str]:
+        """Hear alarms again."""
+        self.alarms_allowed = True
+        return ()
+
+    def _answer(self, line: bytes) -> None:
+        text, request = line.decode("ascii", "replace"), command(line)
+        strikes = self._far_end.faults.strikes
+        alarmed = self.alarms_allowed and strikes("alarms", text)
+        if alarmed:
+            self._connection.send_unsolicited(self._far_end.alarm() + self._far_end.alarm())
+        reply = self._far_end.execute(self, request)
+        if slow := strikes("in-progress", text):
+            self._connection.send_unsolicited(f"\r\nIP {request.ctag}\r\n<".encode("ascii"))
+            when = self._far_end.scheduler.now() + slow.delay
+            self._far_end.scheduler.call_at(when, lambda: self._connection.reply(reply, text))
+        else:
+            self._connection.reply(reply, text)
+        if alarmed:
+            self._connection.send_unsolicited(self._far_end.alarm())
+
+
+_SESSION_VERBS: Mapping[str, Callable[[Tl1Session], Sequence[str]]] = {
+    "CANC-USER": Tl1Session.log_out,
+    "INH-MSG": Tl1Session.inhibit,
+    "INH-MSG-ALL": Tl1Session.inhibit,
+    "ALW-MSG-ALL": Tl1Session.allow,
+}
+
+
+def account(user: str, password: Secret | None) -> dict[str, str]:
+    """Return the one account that a lab file names; none when it names no user."""
+    return {user: password.reveal() if password else ""} if user else {}
+
+
+def _escaped(row: str) -> str:
+    return row.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,1 @@
+"""Attenuators and power meters, with their far ends."""

@@ -1,0 +1,64 @@
+"""What drivers of instruments with numbered channels do alike: attenuators and power meters."""
+
+from __future__ import annotations
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.light.descriptors import ScpiOptions
+from testbed_drivers.transports.base import Dial, line_opener
+
+DENIED = ("*RST", "*RCL", "SYSTem:PRESet")
+"""Commands that change what others have set on other channels."""
+
+
+class ScpiChannels:
+    """An instrument with channels, over SCPI; `dial` replaces the way its line is opened.
+
+    `channels` are those that the lab file lets it use.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        channels: frozenset[int],
+        identity: str | None,
+        options: ScpiOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        self._name = name
+        self._channels = channels
+        self._scpi = Scpi(
+            name,
+            line_opener(name, resource, options, dial),
+            tracer,
+            ends=options.ends(),
+            denied=DENIED,
+            serial=identity,
+            timeouts=options,
+        )
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line and check who answers."""
+        return self.identify(deadline)
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._scpi.identify(deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves the channels as they are."""
+        self._scpi.close()
+
+    def _check(self, channel: int) -> None:
+        """Refuse, before the first byte, a channel that the lab file does not name."""
+        if channel not in self._channels:
+            known = ", ".join(map(str, sorted(self._channels))) or "none"
+            raise UsageError(
+                f"{self._name}: channel {channel} is not among its channels in the lab file",
+                hint=f"known: {known}",
+            )

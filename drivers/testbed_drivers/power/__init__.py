@@ -1,0 +1,1 @@
+"""Power units and management controllers, with their far ends."""

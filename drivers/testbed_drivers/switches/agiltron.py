@@ -1,0 +1,82 @@
+"""Driver for Agiltron FF 1×N switches on a serial line.
+
+The common fibre is port 1, channel n is port n + 1. Frames are four bytes: `01 12 00 n` goes to a
+channel and is echoed, `01 11 00 00` asks, and the last byte of the answer is the channel. The box
+does not say who it is. Evidence: drivers/README.md.
+"""
+
+from __future__ import annotations
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.dialects.frames import Frames
+from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
+from testbed_drivers.switches.selector import Selector, channels
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
+
+GO = b"\x01\x12\x00"
+ASK = b"\x01\x11\x00"
+
+
+class Agiltron(Selector):
+    """An Agiltron FF switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: AgiltronOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        if identity is not None:
+            raise UsageError(
+                f"{name}: an Agiltron FF does not tell its serial number",
+                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
+            )
+        self._options = options
+        self._positions = channels(options.channels)
+        self._dialect = self._frames = Frames(
+            name,
+            line_opener(name, resource, options, dial),
+            tracer,
+            length=4,
+            identity_query=(ASK + b"\0", self._identity),
+            serial=True,
+            timeouts=options,
+        )
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the channel."""
+        return self._frames.query(ASK + b"\0", self._asked, deadline)
+
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        ports = sides(1, self._options.channels)
+        return capabilities_of(self._options, ports, positions=self._positions)
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
+        order = GO + bytes([self._positions.index(wanted) + 1])
+
+        def echoed(frame: bytes) -> None:
+            if frame != order:
+                raise ValueError(f"{frame.hex(' ')}, which is no echo")
+
+        commanded, answered, _ = self._frames.execute([order], echoed, deadline)
+        return ChangeResult(commanded, answered)
+
+    def _identity(self, frame: bytes) -> Identity:
+        """Return what answers a channel; it does not say who it is."""
+        self._asked(frame)
+        return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")
+
+    def _asked(self, frame: bytes) -> State:
+        if frame[:3] != ASK or not 1 <= frame[3] <= len(self._positions):
+            raise ValueError(f"{frame.hex(' ')}, which is no channel")
+        return self._positions[frame[3] - 1]

@@ -1,0 +1,37 @@
+"""An Agiltron FF 1×N switch, device side: one actuator and its frames.
+
+What the public record leaves open is decided here, and listed in drivers/README.md: channel 1 after
+power comes, the channel last told as the answer, and silence after what it does not understand.
+"""
+
+from __future__ import annotations
+
+from testbed.bench.sites import SwitchSite
+from testbed_drivers.dialects.frames_far_end import FramesFarEnd
+from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
+from testbed_drivers.switches.selector import channels
+from testbed_drivers.switches.simulated_selector import LIT_FAULTS, SimulatedSelector
+from testbed_drivers.switches.switch import sides
+
+_GO = b"\x01\x12\x00"
+_ASK = b"\x01\x11\x00"
+
+
+class AgiltronFarEnd(FramesFarEnd):
+    """An Agiltron FF switch at a site."""
+
+    def __init__(self, site: SwitchSite, options: AgiltronOptions | None = None) -> None:
+        count = (options or AgiltronOptions()).channels
+        super().__init__(self._carry_out, LIT_FAULTS, site.scheduler, site.seed, length=4)
+        site.ingress, site.egress = sides(1, count)
+        self._positions = channels(count)
+        self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._switch.at_once(self.hang_up)
+
+    def _carry_out(self, frame: bytes) -> bytes:
+        if frame == _ASK + b"\0":
+            return _ASK + bytes([self._switch.read_back()[1] - 1])
+        if frame[:3] == _GO and 1 <= frame[3] <= len(self._positions):
+            self._switch.point(self._positions[frame[3] - 1])
+            return frame
+        return b""

@@ -1,0 +1,44 @@
+"""Describe programmable photonic meshes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.units import Seconds
+from testbed_drivers.descriptors import described
+from testbed_drivers.transports.options import Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class PhotonicMeshOptions(Timeouts):
+    """How a photonic mesh is reached, and how it is built.
+
+    Cells and external ports are numbered as `testbed.fabric.mesh` does, from 0; how a given device
+    numbers them is not public.
+    """
+
+    transport: str = "tcp"
+    """The far side ends its answer by hanging up, which only `tcp` notices at once."""
+    width: int = 6
+    height: int = 6
+    """Hexagons of a row, and rows."""
+    ingress: tuple[int, ...] = ()
+    """External ports that light enters: the switch's ports 1, 2, …; by default spread evenly."""
+    egress: tuple[int, ...] = ()
+    """External ports that light leaves; they follow in number."""
+    settle: Seconds = 0.01
+    """After the answer; what the box's software takes before it is no settling."""
+    settle_max: Seconds = 2.0
+
+
+PHOTONIC_MESH, PHOTONIC_MESH_FAR_END = described(
+    "photonic-mesh",
+    "testbed_drivers.switches.photonic_mesh:PhotonicMesh",
+    PhotonicMeshOptions,
+    driver="programmable photonic mesh, one line of cells over TCP (experimental)",
+    far_end="programmable photonic mesh, device side of its one line",
+    role="switch",
+    whole=True,
+    ways=("tcp",),
+    sides=lambda options: (len(options.ingress), len(options.egress)),
+)

@@ -1,0 +1,131 @@
+"""Describe Polatis switches: SCPI, TL1 and RESTCONF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.secret import Secret
+from testbed.units import PowerLevel, Seconds
+from testbed_drivers.descriptors import described
+from testbed_drivers.dialects.options import HttpOptions
+from testbed_drivers.transports.options import LineOptions, Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class PolatisOptions(LineOptions):
+    """How a Polatis switch is reached and what it is known to need.
+
+    The terminators are what one lab reported; an empty one means the usual of the line: LF both
+    ways on TCP, CR LF to the switch and CR from it on a serial line.
+    """
+
+    baud: int = 38400
+    write_termination: str = ""
+    read_termination: str = ""
+    size: tuple[int, int] | None = None
+    """Inputs and outputs, or, with no outputs, the ports of a model with one side; asked of the
+    switch when not given."""
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.05
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
+    monitors: bool | Literal["inputs", "outputs"] | None = None
+    """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no size of a switch."""
+        LineOptions.__post_init__(self)
+        if self.size and (self.size[0] < 1 or self.size[1] < 0):
+            raise ValueError(f"size {list(self.size)} is not inputs and outputs, as [16, 16]")
+
+    def ends(self, *, serial: bool) -> tuple[bytes, bytes]:
+        """Return what ends a line to the switch, and a line from it."""
+        write, read = ("\r\n", "\r") if serial else ("\n", "\n")
+        return (
+            (self.write_termination or write).encode("ascii"),
+            (self.read_termination or read).encode("ascii"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PolatisTl1Options(Timeouts):
+    """How a Polatis switch is reached over TL1 and what it is known to need."""
+
+    user: str = ""
+    """Must be given: there is no TL1 without a login."""
+    password: Secret | None = None
+    transport: str = ""
+    """`visa` or `tcp`; empty: by how the resource is written."""
+    size: tuple[int, int] | None = None
+    """Inputs and outputs; asked of the switch when not given."""
+    floor: PowerLevel = -50.0
+    """A monitor's reading of this or less is no light."""
+    monitors: bool | Literal["inputs", "outputs"] | None = None
+    """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.05
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolatisRestconfOptions(HttpOptions):
+    """How the web service of a Polatis switch is reached, and what the switch needs."""
+
+    size: tuple[int, int] | None = None
+    """Inputs and outputs; read from the name of the model when not given."""
+    floor: PowerLevel = -50.0
+    """A monitor's reading of this or less is no light."""
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.05
+    averaging: Seconds = 0.0
+    """Over how long its power monitors average what they read."""
+
+
+def ports_on_one_side(size: tuple[int, int] | None) -> int:
+    """Return how many ports a model has that are all on one side; 0 where it has inputs."""
+    return size[0] if size and not size[1] else 0
+
+
+POLATIS, POLATIS_FAR_END = described(
+    "polatis",
+    "testbed_drivers.switches.polatis:Polatis",
+    PolatisOptions,
+    driver="Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
+    far_end="Polatis switch, device side of its SCPI",
+    role="switch",
+    resource="TCPIP::{host}::5025::SOCKET",
+    make="polatis",
+    ways=("tcp", "serial", "visa"),
+    sides=lambda options: options.size or (0, 0),
+    reciprocal=True,
+    one_side=lambda options: ports_on_one_side(options.size),
+)
+POLATIS_TL1, POLATIS_TL1_FAR_END = described(
+    "polatis-tl1",
+    "testbed_drivers.switches.polatis_tl1:PolatisTl1",
+    PolatisTl1Options,
+    driver="Polatis / HUBER+SUHNER piezo switch, TL1 over TCP",
+    far_end="Polatis switch, device side of its TL1",
+    role="switch",
+    resource="TCPIP::{host}::3082::SOCKET",
+    make="polatis",
+    ways=("tcp",),
+    needs=("user",),
+    sides=lambda options: options.size or (0, 0),
+    reciprocal=True,
+)
+POLATIS_RESTCONF, POLATIS_RESTCONF_FAR_END = described(
+    "polatis-restconf",
+    "testbed_drivers.switches.polatis_restconf:PolatisRestconf",
+    PolatisRestconfOptions,
+    driver="Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
+    far_end="Polatis switch, device side of its RESTCONF",
+    role="switch",
+    resource="http://{host}:8008",
+    make="polatis",
+    ways=("http",),
+    sides=lambda options: options.size or (0, 0),
+    reciprocal=True,
+)

@@ -1,0 +1,142 @@
+"""Describe switches whose every move undoes the one before: 1×N, 2×2 and small matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.units import Seconds
+from testbed_drivers.descriptors import described
+from testbed_drivers.transports.options import LineOptions
+
+
+@dataclass(frozen=True, slots=True)
+class DiconOptions(LineOptions):
+    """How a DiCon 1×N module is reached and how long its mirror moves."""
+
+    settle: Seconds = 0.01
+    settle_max: Seconds = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class DiconMxsOptions(LineOptions):
+    """How a DiCon MXS-9100 is reached; its size is no part of the manual's pages that are public.
+
+    `size` counts inputs and outputs.
+    """
+
+    size: tuple[int, int] = (8, 8)
+    settle: Seconds = 0.025
+    settle_max: Seconds = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SantecOptions(LineOptions):
+    """How a Santec OSX or SX1 is reached, and which of its modules this is."""
+
+    module: int = 1
+    settle: Seconds = 0.3
+    settle_max: Seconds = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class ThorlabsOptions(LineOptions):
+    """How a Thorlabs OSW switch is reached; the box does not say which one it is."""
+
+    model: Literal["OSW12", "OSW22"] = "OSW22"
+    settle: Seconds = 0.001
+    settle_max: Seconds = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class MziOptions(LineOptions):
+    """How a controller of 2×2 interferometers is reached, and which of its elements this is."""
+
+    element: int = 1
+    settle: Seconds = 0.001
+    settle_max: Seconds = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class AgiltronOptions(LineOptions):
+    """How an Agiltron FF switch is reached; the box does not say how many channels it has."""
+
+    baud: int = 9600
+    channels: int = 8
+    settle: Seconds = 0.01
+    settle_max: Seconds = 0.1
+
+
+DICON, DICON_FAR_END = described(
+    "dicon",
+    "testbed_drivers.switches.dicon:Dicon",
+    DiconOptions,
+    driver="DiCon 1×N MEMS module on a serial line (experimental)",
+    far_end="DiCon 1×N module, device side of its lines",
+    role="switch",
+    ways=("serial", "visa"),
+    sides=lambda options: (1, 0),
+    reciprocal=True,
+)
+DICON_MXS, DICON_MXS_FAR_END = described(
+    "dicon-mxs",
+    "testbed_drivers.switches.dicon_mxs:DiconMxs",
+    DiconMxsOptions,
+    driver="DiCon MXS-9100 matrix switch, SCPI over TCP or serial (experimental)",
+    far_end="DiCon MXS-9100, device side of its SCPI",
+    role="switch",
+    ways=("tcp", "serial", "visa"),
+    sides=lambda options: options.size,
+    reciprocal=True,
+)
+SANTEC, SANTEC_FAR_END = described(
+    "santec",
+    "testbed_drivers.switches.santec:Santec",
+    SantecOptions,
+    driver="one 1×N module of a Santec (JGR) OSX or SX1, SCPI over TCP",
+    far_end="Santec OSX with one module, device side of its SCPI",
+    role="switch",
+    whole=True,
+    element=lambda options: f"module {options.module}",
+    ways=("tcp",),
+    sides=lambda options: (1, 0),
+    reciprocal=True,
+)
+THORLABS, THORLABS_FAR_END = described(
+    "thorlabs",
+    "testbed_drivers.switches.thorlabs:Thorlabs",
+    ThorlabsOptions,
+    driver="Thorlabs OSW12 (1×2) or OSW22 (2×2) on a serial line",
+    far_end="Thorlabs OSW switch, device side of its lines",
+    role="switch",
+    whole=True,
+    ways=("serial", "visa"),
+    anonymous=True,
+    sides=lambda options: (1 if options.model == "OSW12" else 2, 2),
+    reciprocal=True,
+)
+MZI, MZI_FAR_END = described(
+    "mzi",
+    "testbed_drivers.switches.mzi:Mzi",
+    MziOptions,
+    driver="generic 2×2 bar/cross element, our own SCPI over TCP or serial",
+    far_end="2×2 interferometers, device side of our own SCPI",
+    role="switch",
+    whole=True,
+    element=lambda options: f"element {options.element}",
+    ways=("tcp", "serial", "visa"),
+    sides=lambda options: (2, 2),
+)
+AGILTRON, AGILTRON_FAR_END = described(
+    "agiltron",
+    "testbed_drivers.switches.agiltron:Agiltron",
+    AgiltronOptions,
+    driver="Agiltron FF 1×N switch on a serial line",
+    far_end="Agiltron FF switch, device side of its frames",
+    role="switch",
+    whole=True,
+    ways=("serial", "visa"),
+    anonymous=True,
+    sides=lambda options: (1, options.channels),
+    reciprocal=True,
+)

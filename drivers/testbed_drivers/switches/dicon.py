@@ -1,0 +1,96 @@
+"""Driver for DiCon 1×N MEMS modules on a serial line.
+
+The common fibre is port 1, channel n is port n + 1, channel 0 is dark. Setters are silent and the
+module has no error report, so each is followed by a query: drivers/README.md has the evidence.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.dialects.session import SerialNumber
+from testbed_drivers.dialects.text_line import TextLine
+from testbed_drivers.switches.descriptors.selectors import DiconOptions
+from testbed_drivers.switches.selector import Selector
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
+
+_CHANNEL = re.compile(r"\d{1,3}")
+
+
+class Dicon(Selector):
+    """A DiCon 1×N module; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: DiconOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        self._options = options
+        self._expected = identity
+        self._serial = SerialNumber(name, identity)
+        self._dialect = self._line = TextLine(
+            name,
+            line_opener(name, resource, options, dial),
+            tracer,
+            ends=(b"\r", b"\n"),
+            identity_query=("ID?", self._identity),
+            serial=True,
+            timeouts=options,
+        )
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the channel that the module was told."""
+        return self._line.query("I1?", partial(_state, self.capabilities), deadline)
+
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        return capabilities_of(self._options, sides(1, self._line.query("CF?", _count, deadline)))
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
+        channel = wanted[1] - 1 if wanted else 0
+        parse = partial(_state, self.capabilities)
+        commanded, answered, _ = self._line.execute([f"I1 {channel}", "I1?"], parse, deadline)
+        return ChangeResult(commanded, answered)
+
+    def _identity(self, reply: str) -> Identity:
+        """Return maker, model, serial number and firmware.
+
+        How the modules write this is not public. Another form is taken for a serial number when
+        the lab file names just that.
+        """
+        parts = [part.strip() for part in reply.split(",")]
+        if len(parts) == 4 and all(parts):
+            return self._serial.check(Identity(*parts))
+        if reply == self._expected:
+            self._serial.check(Identity("DiCon", "1×N module", reply, ""))
+            return Identity("DiCon", reply, "", "")  # many may answer just so
+        raise ValueError(
+            f"{reply!r} is not maker, model, serial number, firmware; "
+            "if this is how it answers, write that as 'identity' in the lab file"
+        )
+
+
+def _state(can: Capabilities, reply: str) -> State:
+    channel = int(reply) if _CHANNEL.fullmatch(reply) else -1
+    if channel != 0 and channel + 1 not in can.egress:
+        raise ValueError(f"{reply!r} is no channel from 0 to {len(can.egress)}")
+    return {1: channel + 1} if channel else {}
+
+
+def _count(reply: str) -> int:
+    """Return the second field: the number of channels."""
+    fields = reply.split(",")
+    if len(fields) < 2 or not _CHANNEL.fullmatch(fields[1].strip()) or not int(fields[1]):
+        raise ValueError(f"{reply!r} has no number of channels as its second field")
+    return int(fields[1])

@@ -1,0 +1,262 @@
+"""Driver for programmable photonic meshes (as of iPronics), by one line of cells over TCP.
+
+One connection per reconfiguration: a greeting, one line that sets cells, status text until the
+other side hangs up. **There is no read-back.** The state here is what was last told and
+acknowledged; it is checked that the same box still answers, and nothing more. Before the first
+change nothing is known of it, unless somebody who knows says what to presume. A change always sets
+every cell.
+
+A change without an acknowledgement leaves a doubt that only another command can end. So whoever
+then asks for the state has the same list sent again: a list is absolute, and leads to the same
+state whether its first sending arrived or not. Until then no other change is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+
+from testbed.bench.contracts import Applied, Identity, Tracer, Transport
+from testbed.clock import Deadline, now
+from testbed.commands import typed
+from testbed.concealed import excerpt_of
+from testbed.errors import (
+    Garbled,
+    InstrumentError,
+    LinkLost,
+    NotKnown,
+    Rejected,
+    UsageError,
+)
+from testbed.fabric.change import Change, after
+from testbed.fabric.device import Capabilities, State
+from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
+from testbed.fabric.mesh_routes import Routing, route
+from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.switch import ChangeResult, Switch, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
+
+_COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
+"""Words of a refusal. What a real box answers is not public: any other status counts as done."""
+_SERIAL = re.compile(r"serial (\w[\w-]*)")
+_CELLS = re.compile(r"(\d+) cells")
+
+
+class PhotonicMesh(Switch):
+    """A photonic mesh used as a circuit switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: PhotonicMeshOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        self._options = options
+        self._unset = self._mesh = _mesh_of(name, options)
+        self._presumed: State | None = None
+        """What is there as somebody says who knows; None when nobody does."""
+        self._unacknowledged: Setting | None = None
+        """What was sent and not acknowledged; None when there is no doubt."""
+        self._expects_serial = identity is not None
+        self._serial = SerialNumber(name, identity)
+        self._seen_identity = Identity("", "", "", "")
+        self._session: Session[Transport] = Session(
+            name,
+            line_opener(name, resource, options, dial),
+            self._greet,
+            tracer,
+            options,
+        )
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+
+        def once() -> Identity:
+            with self._connection(deadline):
+                return self._seen_identity
+
+        return self._session.read(once, deadline)
+
+    def state(self, deadline: Deadline) -> State:
+        """Return what the box was told; ends a doubt about that, and asks who answers there."""
+        with self._held(deadline):
+            if self._unacknowledged is None:
+                self.identify(deadline)
+            else:
+                self._session.note("its last change was not acknowledged: sent again")
+                self._send_setting(self._unacknowledged, deadline)
+            return self._known_state()
+
+    def presume(self, state: State) -> None:
+        """Take a state for what is there until something is told."""
+        self._presumed = dict(state)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what the mesh can do, and how its cells stand as far as that is known."""
+        mesh = self._mesh if self._unacknowledged is None else self._unset
+        return replace(super().capabilities, mesh=mesh)
+
+    def apply(self, change: Change, deadline: Deadline) -> Applied:
+        """Do a change; raise InstrumentError while it is in doubt what it would start from."""
+        with self._held(deadline):
+            if self._unacknowledged is not None:
+                raise InstrumentError(
+                    self._name,
+                    "has not acknowledged its last change, so no other can be planned",
+                    hint="read its state first",
+                )
+            return super().apply(change, deadline)
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._session.close()
+
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        return capabilities_of(
+            self._options, sides(len(self._mesh.ingress), len(self._mesh.egress))
+        )
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        return self._session.locked(deadline)
+
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
+        """Route what is there afterwards, and set every cell."""
+        routing = self._routed(change, self._known_state())
+        if routing.disturbed:
+            circuits = ", ".join(f"{i}→{e}" for i, e in sorted(routing.disturbed.items()))
+            self._session.note(f"these circuits stay, on another path: {circuits}")
+        return self._send_setting(routing.setting, deadline)
+
+    def _known_state(self) -> State:
+        """Return what was last told and acknowledged, or is presumed; raise NotKnown."""
+        if self._mesh.setting is not None:
+            return self._mesh.circuits(self._mesh.setting)
+        if self._presumed is None:
+            raise NotKnown(
+                self._name,
+                "cannot be asked which circuits it holds, and was told none by this command",
+                hint="list all that it is to hold in a file, which sets all of its cells: "
+                f"{typed('switch', self._name, 'apply', 'wanted.yaml')}",
+            )
+        self._session.note(f"nothing was told yet; presumed: {dict(self._presumed)}")
+        return self._presumed
+
+    def _routed(self, change: Change, present: State) -> Routing:
+        """Return how to make a change; raise UsageError for one that ends or darkens others."""
+        kept = after(present, Change(change.removes, {}))
+        for ingress, egress in change.adds.items():
+            for other in kept.items():
+                if other != (ingress, egress) and {ingress, egress} & set(other):
+                    raise UsageError(
+                        f"{self._name}: a port of {ingress}→{egress} is in use by "
+                        f"{other[0]}→{other[1]}"
+                    )
+        try:
+            routing = route(self._mesh, after(present, change))
+        except ValueError as error:
+            raise UsageError(
+                f"{self._name}: {error}", hint="use fewer circuits at a time, or other ports"
+            ) from error
+        if unnamed := routing.disturbed.items() - change.disturbs:
+            circuits = ", ".join(f"{i}→{e}" for i, e in sorted(unnamed))
+            raise UsageError(
+                f"{self._name}: {circuits} would be dark for a moment, which was not planned",
+                hint="plan the change again",
+            )
+        return routing
+
+    # --- the line -----------------------------------------------------------------------------
+
+    def _send_setting(self, setting: Setting, deadline: Deadline) -> ChangeResult:
+        """Set every cell and wait for the status; without one, there is a doubt.
+
+        A refusal changes nothing, so it leaves the doubt that there was before, or none.
+        """
+        order = cells_line(dict(enumerate(setting))).encode() + b"\n"
+        before = self._unacknowledged
+        with self._connection(deadline) as line:
+            self._session.tracer("send", order)
+            commanded = now()
+            self._unacknowledged = setting
+            line.send(order, deadline)
+            words = " ".join(self._read_until_closed(line, deadline).split())
+            if _COMPLAINT.search(words):
+                self._unacknowledged = before
+                raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)
+        self._unacknowledged = None
+        self._mesh = replace(self._mesh, setting=setting)
+        return ChangeResult(commanded, now())
+
+    @contextmanager
+    def _connection(self, deadline: Deadline) -> Iterator[Transport]:
+        """Lend a connection that has been greeted, and close it whatever happens."""
+        with self._held(deadline):
+            try:
+                with self._session.exchange(deadline) as line:
+                    yield line
+            finally:
+                self._session.close()
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        budget = deadline.within(self._answer_timeout)
+        data = line.receive(b"\n", budget)
+        self._session.tracer("receive", data)
+        words = self._words(data).strip()
+        serial, cells = _SERIAL.search(words), _CELLS.search(words)
+        if serial is None and self._expects_serial:
+            raise Garbled(
+                self._name, f"greets with {words!r}, which names no serial number", reply=words
+            )
+        if cells and int(cells[1]) != len(self._mesh.cells):
+            raise InstrumentError(
+                self._name,
+                f"has {cells[1]} cells instead of {len(self._mesh.cells)}",
+                reply=words,
+                hint="correct 'width' and 'height' in the lab file",
+            )
+        model = cells[0] if cells else words
+        self._seen_identity = self._serial.check(
+            Identity("photonic mesh", model, serial[1] if serial else "", "")
+        )
+
+    def _read_until_closed(self, line: Transport, deadline: Deadline) -> str:
+        """Return the status text; the other side hangs up after it."""
+        data = b""
+        try:
+            while True:
+                data += line.receive(len, deadline)
+        except LinkLost as error:
+            self._session.tracer("receive", data)
+            text = self._words(data)
+            if not text.endswith("\n"):
+                raise LinkLost(self._name, "hung up before it had answered", reply=text) from error
+            return text
+
+    def _words(self, data: bytes) -> str:
+        text = data.decode("ascii") if data.isascii() else ""
+        if not all(line.isprintable() for line in text.splitlines()) or not data.isascii():
+            words = excerpt_of(data)
+            raise Garbled(self._name, f"answered {words!r}", reply=words)
+        return text
+
+
+def _mesh_of(name: str, options: PhotonicMeshOptions) -> Mesh:
+    try:
+        return hexagonal(options.width, options.height, options.ingress, options.egress)
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}", hint="correct its options in the lab file") from error
+
+
+def cells_line(gates: Mapping[int, Gate]) -> str:
+    """Return the line, without its end, that sets some cells: a Python list of cells and gates."""
+    return f"[{', '.join(f'({cell}, {gate.value!r})' for cell, gate in sorted(gates.items()))}]"

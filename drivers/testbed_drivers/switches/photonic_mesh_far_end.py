@@ -1,0 +1,148 @@
+"""A programmable photonic mesh, device side: cells that pass light on, and a one-line server.
+
+What is lit follows from the cells alone: light is traced from every ingress port through each cell
+as it stands. What the public record leaves open is decided here, and listed in drivers/README.md:
+the greeting, the status text, and that cells which a line does not list stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from testbed.bench.sites import SwitchSite
+from testbed.fabric.mesh import Gate, Path, Setting, hexagonal
+from testbed_drivers.dialects.armed_faults import ArmedFault
+from testbed_drivers.dialects.client_connection import ClientConnection
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.switches import simulated_switch
+from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
+
+_OF_ANY_SWITCH = ("lie", "dim", "slow", "meddled", "restart")
+FAULTS = {
+    **ORDER_FAULTS,
+    "cell-stuck": "leaves the cell with the number `port`, or any, as it is; reports no error",
+}
+"""What a mesh of cells can be told to do wrong; of the faults of any switch, those it can have."""
+
+_PAIR = r"\(\s*(\d+)\s*,\s*['\"]([=x])['\"]\s*,?\s*\)"
+_LIST = re.compile(rf"\s*\[\s*(?:{_PAIR}\s*(?:,\s*{_PAIR}\s*)*,?)?\s*\]\s*")
+"""A Python list such as `[(0, '='), (1, 'x')]`; it is read with a grammar, never evaluated."""
+
+
+class PhotonicMeshFarEnd(FarEnd):
+    """A photonic mesh at a site; its power comes back with every cell in bar."""
+
+    def __init__(self, site: SwitchSite, options: PhotonicMeshOptions | None = None) -> None:
+        of_any = {name: simulated_switch.FAULTS[name] for name in _OF_ANY_SWITCH}
+        super().__init__({**FAULTS, **of_any}, site.scheduler, site.seed)
+        options = options or PhotonicMeshOptions()
+        self._site = site
+        self._mesh = hexagonal(options.width, options.height, options.ingress, options.egress)
+        if (most := max(site.ingress | site.egress)) > len(self._mesh.ports):
+            raise ValueError(f"this mesh uses {len(self._mesh.ports)} ports, not {most}")
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self._cells: Setting = (Gate.BAR,) * len(self._mesh.cells)
+        self.at_once |= {"meddled": self._meddle, "restart": self._restart}
+        self._set(self._cells)
+
+    @property
+    def cells(self) -> Setting:
+        """Return how the cells stand."""
+        return self._cells
+
+    def _reply_end(self, serial: bool) -> bytes:
+        return b"\n"
+
+    def _conversation(self, connection: ClientConnection) -> MeshSession:
+        """Greet a client, who may say one line."""
+        cells = len(self._mesh.cells)
+        greeting = f"photonic mesh, serial {self._site.serial}, {cells} cells\n"
+        connection.reply(greeting.encode(), "")
+        return MeshSession(self, connection)
+
+    def execute(self, line: str) -> str:
+        """Set the cells of a line; return the status text."""
+        with self.lock:
+            if self.is_busy:
+                return "ERROR: busy with another configuration"
+            if self.faults.strikes("error", line):
+                return "ERROR: driving the heaters failed"
+            try:
+                gates = cells_of(line)
+            except ValueError as error:
+                return f"ERROR: {error}"
+            if unknown := [cell for cell in gates if cell >= len(self._cells)]:
+                return f"ERROR: there is no cell {unknown[0]}"
+            self._set(self._obeyed(gates))
+            return f"OK: {len(gates)} cells set"
+
+    def _obeyed(self, gates: Mapping[int, Gate]) -> Setting:
+        """Return how the cells stand after a command, but for those that are stuck."""
+        cells = list(self._cells)
+        for cell, gate in gates.items():
+            if cells[cell] is not gate and not self.faults.strikes("cell-stuck", "", cell):
+                cells[cell] = gate
+        return tuple(cells)
+
+    def _set(self, cells: Setting) -> None:
+        """Let the cells stand so; circuits whose light takes another way are dark meanwhile."""
+        before, now = self._paths(self._cells), self._paths(cells)
+        self._cells = cells
+        stays = {port for port, path in now.items() if before.get(port) == path}
+        circuits = self._mesh.circuits(cells)
+        commanded = dict(self._switch.commanded)
+        self._switch.disconnect(
+            {i: e for i, e in commanded.items() if i not in stays or circuits.get(i) != e}
+        )
+        self._switch.connect(circuits)
+
+    def _paths(self, cells: Setting) -> dict[int, Path]:
+        return {i: self._mesh.path(i, cells) for i in range(1, len(self._mesh.ingress) + 1)}
+
+    def _meddle(self, fault: ArmedFault) -> None:
+        """Turn the first cell on the way of each circuit of a port, as another client would."""
+        with self.lock:
+            cells = list(self._cells)
+            for ingress, egress in self._mesh.circuits(self._cells).items():
+                if fault.port in (None, ingress, egress):
+                    step = self._mesh.path(ingress, self._cells).steps[0]
+                    cells[step.cell] = Gate.CROSS if step.gate is Gate.BAR else Gate.BAR
+            self._set(tuple(cells))
+
+    def _restart(self, fault: ArmedFault) -> None:
+        with self.lock:
+            self._set((Gate.BAR,) * len(self._cells))
+        self.hang_up()
+
+
+class MeshSession:
+    """One client's connection: one line, a status, and the end."""
+
+    def __init__(self, far_end: PhotonicMeshFarEnd, connection: ClientConnection) -> None:
+        self._far_end = far_end
+        self._connection = connection
+        self._begun = b""
+        self._over = False
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes in any pieces; what follows the first line is not read any more."""
+        line, end, _ = (self._begun + data).partition(b"\n")
+        if not end or self._over:
+            self._begun = line
+            return
+        self._over = True
+        text = line.decode("ascii", "replace")
+        self._connection.reply(f"{self._far_end.execute(text)}\n".encode(), text, last=True)
+
+
+def cells_of(line: str) -> dict[int, Gate]:
+    """Return the cells that a line sets; ValueError for what is no such list."""
+    if not _LIST.fullmatch(line):
+        raise ValueError("not a list of cells with '=' or 'x'")
+    rows = [(int(cell), Gate(gate)) for cell, gate in re.findall(_PAIR, line)]
+    gates = dict(rows)
+    if len(gates) != len(rows):
+        raise ValueError("a cell is listed twice")
+    return gates

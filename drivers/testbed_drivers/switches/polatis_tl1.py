@@ -1,0 +1,158 @@
+"""Driver for Polatis (HUBER+SUHNER) piezo switches, over their TL1.
+
+Inputs are ports 1..N, outputs N+1..N+M. Commands used and their evidence: drivers/README.md.
+The flap that the switch times itself is left alone: the units of its intervals are not confirmed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import Rejected
+from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Readings, above
+from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
+from testbed_drivers.dialects.tl1_syntax import Request, listed
+from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
+from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
+from testbed_drivers.switches.polatis import declared_monitors
+from testbed_drivers.switches.power_monitors import monitored_ports
+from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
+from testbed_drivers.transports.base import Dial, line_opener
+
+PORTS_PER_COMMAND = 64
+"""The longest list that is sent; the switch's own limit is not public."""
+
+
+class PolatisTl1(PerCircuitSwitch):
+    """A Polatis switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: PolatisTl1Options,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        self._dialect = self._tl1 = Tl1(
+            name,
+            line_opener(name, resource, options, dial),
+            tracer,
+            user=options.user,
+            password=options.password,
+            identity_query=(Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",))),
+            who=_identity,
+            serial=identity,
+            timeouts=options,
+        )
+        self._options = options
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back every cross-connect, ours or not."""
+        parse = partial(_state, self.capabilities, self._ports)
+        return self._tl1.query([Request("RTRV-PATCH", "", ("",))], parse, deadline)
+
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Read the light at ports; only those that have a monitor are asked for."""
+        others = dict.fromkeys(ports, NOT_MEASURED)
+        wanted = sorted(self.capabilities.monitored & others.keys())
+        queries = [
+            Request("RTRV-PORT-POWER", listed(wanted[start : start + PORTS_PER_COMMAND]), ("",))
+            for start in range(0, len(wanted), PORTS_PER_COMMAND)
+        ]
+        parse = partial(_levels, wanted, self._options.floor)
+        return {**others, **self._tl1.query(queries, parse, deadline)} if wanted else others
+
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
+        counts = self._options.size or self._tl1.query([query], _size, deadline)
+        ingress, egress = sides(*counts)
+        declared, reads = (
+            declared_monitors(self._options.monitors, who),
+            partial(self._reads, deadline),
+        )
+        monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_COMMAND)
+        averaging = self._options.averaging
+        return capabilities_of(
+            self._options, (ingress, egress), monitored=monitored, averaging=averaging
+        )
+
+    def _reads(self, deadline: Deadline, ports: Sequence[int]) -> bool:
+        """Ask for the light of ports; tell whether the switch reads all of them."""
+        query = Request("RTRV-PORT-POWER", listed(ports), ("",))
+        try:
+            self._tl1.query([query], partial(_levels, ports, self._options.floor), deadline)
+        except Rejected:
+            return False
+        return True
+
+    def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
+        # One end names a circuit. Both ends would name two when somebody has just moved one.
+        portions = list(_portions(pairs))
+        orders = [Request("DLT-PATCH", listed(some), ("",)) for some in portions]
+        return self._refused(portions, orders, deadline)
+
+    def _connect(self, pairs: State, deadline: Deadline) -> Refused:
+        portions = list(_portions(pairs))
+        orders = [
+            Request("ENT-PATCH", f"{listed(some)},{listed(some.values())}", ("",))
+            for some in portions
+        ]
+        return self._refused(portions, orders, deadline)
+
+    def _refused(
+        self, portions: Sequence[State], orders: Sequence[Request], deadline: Deadline
+    ) -> Refused:
+        replies = self._tl1.execute(orders, deadline)
+        return {
+            ingress: words
+            for some, reply in zip(portions, replies, strict=True)
+            if (words := refusal_of(reply))
+            for ingress in some
+        }
+
+
+def _portions(pairs: State) -> Iterator[dict[int, int]]:
+    rows = sorted(pairs.items())
+    for start in range(0, len(rows), PORTS_PER_COMMAND):
+        yield dict(rows[start : start + PORTS_PER_COMMAND])
+
+
+def _identity(answers: Sequence[Rows]) -> Identity:
+    (kind,), inventory = answers
+    maker, model, _, firmware = (part.strip() for part in kind.split(",", 3))
+    serial = re.search(r"\bSN=([^,:\s]+)", ",".join(inventory))
+    if serial is None:
+        raise ValueError(f"{inventory} has no serial number")
+    return Identity(maker, model, serial[1], firmware)
+
+
+def _size(answers: Sequence[Rows]) -> tuple[int, int]:
+    match = re.search(r"\bSIZE=(\d+)x(\d+)", ",".join(answers[0]))
+    if match is None:
+        raise ValueError(f"{answers[0]} has no size")
+    return size(int(match[1]), int(match[2]))
+
+
+def _state(can: Capabilities, ours: frozenset[int], answers: Sequence[Rows]) -> State:
+    """Return the cross-connects of rows `1,17`; either end may come first."""
+    pairs = [tuple(sorted(map(int, row.split(",")))) for row in answers[0]]
+    return checked_state(((i, e) for i, e in pairs), can, ", ".join(answers[0]), ours)
+
+
+def _levels(ports: Sequence[int], floor: float, answers: Sequence[Rows]) -> Readings:
+    """Return the levels of rows `17:-3.1`, which must be of exactly these ports."""
+    rows = [row.partition(":") for rows in answers for row in rows]
+    levels = {int(port): float(level) for port, _, level in rows}
+    if sorted(levels) != list(ports):
+        raise ValueError(f"levels of ports {sorted(levels)} instead of {list(ports)}")
+    return {port: above(floor, level) for port, level in levels.items()}

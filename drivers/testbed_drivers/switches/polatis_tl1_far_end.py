@@ -1,0 +1,137 @@
+"""A Polatis switch, device side: ports, mirrors that take time to settle, and its TL1.
+
+What the public record leaves open is decided here, and listed in drivers/README.md: ENT-PATCH with
+a port that is in use is refused as a whole unless the very same pairs are connected already;
+DLT-PATCH of what is not connected does nothing; a monitor without light says -60.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.bench.sites import SwitchSite
+from testbed_drivers.dialects.tl1_commands import Command, unlisted
+from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
+from testbed_drivers.switches import simulated_switch
+from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
+from testbed_drivers.switches.polatis_far_end import size_at
+from testbed_drivers.switches.simulated_switch import SimulatedSwitch
+
+FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name != "failed"}
+"""What it can do wrong: how TL1 shows a port that has failed is not public."""
+_FACTORY_ACCOUNTS = {"root": "root", "admin": "root"}
+_NO_LIGHT = -60.0
+
+
+class PolatisTl1FarEnd(Tl1FarEnd):
+    """A Polatis switch at a site; it comes back dark after a loss of power."""
+
+    def __init__(self, site: SwitchSite, options: PolatisTl1Options | None = None) -> None:
+        options = options or PolatisTl1Options()
+        self._inputs, self._outputs = options.size or size_at(site)
+        self._serial = site.serial
+        self._monitors = options.monitors
+        accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS
+        super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
+        self._switch = SimulatedSwitch(site, self.faults, self.lock)
+        self.at_once |= self._switch.at_once(self.hang_up)
+
+    def _commands(self) -> dict[str, Handler]:
+        return {
+            "ENT-PATCH": self._enter,
+            "DLT-PATCH": self._delete,
+            "RTRV-PATCH": self._patches,
+            "RTRV-EQPT": self._equipment,
+            "RTRV-INV": lambda _: [f"OCS:SN={self._serial}"],
+            "RTRV-NETYPE": lambda _: [f"Polatis,{self._model},OCS,6.5.2.18"],
+            "RTRV-PORT-POWER": self._power,
+            "RTRV-PORT-SHUTTER": self._shutters,
+            "OPR-PORT-SHUTTER": self._shut,
+            "RLS-PORT-SHUTTER": self._unshut,
+            "ED-EQPT": self._edit,
+        }
+
+    @property
+    def _model(self) -> str:
+        return f"VST-{self._inputs}x{self._outputs}-LU1-DMHNS"
+
+    def _enter(self, request: Command) -> Sequence[str]:
+        lists = request.aid.split(",")
+        if len(lists) != 2:
+            raise Denied("IPMS", "Input, Parameter Missing")
+        ends = [self._ports(text) for text in lists]
+        if len(ends[0]) != len(ends[1]):
+            raise Denied("IIAC", "Lists of different lengths")
+        pairs = dict(tuple(sorted(pair)) for pair in zip(*ends, strict=True))
+        if len({*pairs, *pairs.values()}) != 2 * len(ends[0]):
+            raise Denied("IIAC", "A port is named twice")
+        if any(not i <= self._inputs < e for i, e in pairs.items()):
+            raise Denied("IIAC", "Not an input and an output")
+        for port in self._switch.in_use(pairs).values():
+            raise Denied("IEAE", f"Port {port} is in use")
+        self._switch.connect(pairs)
+        return ()
+
+    def _delete(self, request: Command) -> Sequence[str]:
+        ports = set(self._named(request))
+        commanded = self._switch.commanded
+        self._switch.disconnect({i: e for i, e in commanded.items() if ports & {i, e}})
+        return ()
+
+    def _patches(self, request: Command) -> Sequence[str]:
+        ports = set(self._named(request) if request.aid else self._all)
+        rows = sorted(self._switch.read_back().items())
+        return [f"{i},{e}" for i, e in rows if ports & {i, e}]
+
+    def _equipment(self, request: Command) -> Sequence[str]:
+        if (request.aid, request.block(2)) != ("SYSTEM", "PARAMETER=SIZE"):
+            raise Denied("IDNV", "Input, Data Not Valid")
+        return [f"SYSTEM:SIZE={self._inputs}x{self._outputs}"]
+
+    def _power(self, request: Command) -> Sequence[str]:
+        ports = self._named(request)
+        if dumb := [port for port in ports if not self._is_monitored(port)]:
+            raise Denied("IIAC", f"No monitor at port {dumb[0]}")
+        levels = {port: self._switch.power(port) for port in ports}
+        return [f"{p}:{_NO_LIGHT if dbm is None else dbm:.2f}" for p, dbm in levels.items()]
+
+    def _is_monitored(self, port: int) -> bool:
+        if self._monitors in ("inputs", "outputs"):
+            return (port <= self._inputs) is (self._monitors == "inputs")
+        return self._monitors is not False
+
+    def _shutters(self, request: Command) -> Sequence[str]:
+        words = {True: "CLOSED", False: "OPEN"}
+        return [f"{port}:{words[self._switch.is_shut(port)]}" for port in self._named(request)]
+
+    def _shut(self, request: Command) -> Sequence[str]:
+        self._switch.shut(self._named(request))
+        return ()
+
+    def _unshut(self, request: Command) -> Sequence[str]:
+        self._switch.unshut(self._named(request))
+        return ()
+
+    def _edit(self, request: Command) -> Sequence[str]:
+        key, _, minutes = request.block(2).partition("=")
+        if (request.aid, key) != ("TIMEOUT", "ADMIN") or not minutes.isdigit():
+            raise Denied("IDNV", "Input, Data Not Valid")
+        self.idle_seconds = 60.0 * int(minutes)
+        return ()
+
+    @property
+    def _all(self) -> range:
+        return range(1, self._inputs + self._outputs + 1)
+
+    def _named(self, request: Command) -> list[int]:
+        """Return the ports of a list, or all of them."""
+        return list(self._all) if request.aid.upper() == "ALL" else self._ports(request.aid)
+
+    def _ports(self, text: str) -> list[int]:
+        try:
+            ports = unlisted(text)
+        except ValueError:
+            raise Denied("IIAC", "Invalid Access Identifier") from None
+        if any(port not in self._all for port in ports):
+            raise Denied("IIAC", "No such port")
+        return ports

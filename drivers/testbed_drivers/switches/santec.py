@@ -1,0 +1,96 @@
+"""Driver for one 1×N module of a Santec (JGR) OSX or SX1, over its SCPI.
+
+The common fibre is port 1, channel n is port n + 1; the module always lights one of them. It
+answers before it has moved: `unsteady` asks whether it still does. A motor may sweep over the
+channels between: nothing there may mind a flash of light (drivers/README.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.dialects.scpi import Scpi
+from testbed_drivers.switches.descriptors.selectors import SantecOptions
+from testbed_drivers.switches.selector import Selector, channels
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides, size
+from testbed_drivers.transports.base import Dial, line_opener
+
+_MODULE = re.compile(r".*x(\d+)")
+
+
+class Santec(Selector):
+    """One module of an OSX or SX1; `dial` replaces the way its line is opened.
+
+    One that is made `beside` another shares the line with it.
+    """
+
+    _scpi: Scpi
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: SantecOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+        beside: Santec | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        self._options = options
+        self._header = f":ROUT{options.module}:CHAN"
+        home = f"ROUTe{options.module}:HOMe"
+        if beside:
+            self._dialect = self._scpi = beside._scpi.beside(name, denied=(home,))
+            return
+        self._dialect = self._scpi = Scpi(
+            name,
+            line_opener(name, resource, options, dial),
+            tracer,
+            ends=(b"\n", b"\n"),
+            denied=("*RST", "ROUTe:CHANnel:ALL", home),
+            serial=identity,
+            timeouts=options,
+        )
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the channel that the module was told."""
+        parse = partial(_state, self.capabilities.positions)
+        return self._scpi.query(f"{self._header}?", parse, deadline)
+
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return the cross-connect while the box is carrying out what it was told."""
+        condition = self._scpi.query(":STAT:OPER:COND?", int, deadline)
+        return {1: f"operation condition {condition}"} if condition else {}
+
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        parse = partial(_count, self._options.module)
+        count = self._scpi.query(":MOD:CAT?", parse, deadline)
+        return capabilities_of(
+            self._options, sides(1, count), positions=channels(count), steadiness=True, sweeps=True
+        )
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
+        return ChangeResult(*self._scpi.execute([f"{self._header} {wanted[1] - 1}"], deadline))
+
+
+def _state(positions: tuple[State, ...], reply: str) -> State:
+    channel = int(reply)
+    if not 1 <= channel <= len(positions):
+        raise ValueError(f"{reply!r} is no channel from 1 to {len(positions)}")
+    return positions[channel - 1]
+
+
+def _count(module: int, reply: str) -> int:
+    """Return the channels of a module out of `"SX 1Ax24","SX 2Bx12"`."""
+    modules = [text.strip(' "') for text in reply.split(",")]
+    if module > len(modules) or not (match := _MODULE.fullmatch(modules[module - 1])):
+        raise ValueError(f"{reply!r} has no channels of module {module}")
+    return size(1, int(match[1]))[1]

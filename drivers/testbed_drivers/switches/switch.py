@@ -1,0 +1,196 @@
+"""What every switch driver does alike: checks before the first byte, a budget, a read-back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from testbed.bench.contracts import Applied, Identity
+from testbed.clock import Deadline, now
+from testbed.concealed import excerpt
+from testbed.errors import LinkLost, UsageError
+from testbed.fabric.change import Change
+from testbed.fabric.device import Capabilities, State
+from testbed.fabric.reading import NOT_MEASURED, Readings
+from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect
+from testbed_drivers.transports.options import DEFAULT, Timeouts
+
+MOST_PORTS = 4096
+"""Inputs, or outputs; the largest switches that are sold have a few hundred of each."""
+
+
+class ChangeResult(NamedTuple):
+    """When a change was sent, when it was answered, and what the device itself refused of it."""
+
+    commanded: float
+    answered: float
+    refused: Mapping[int, str] = {}
+
+
+class SwitchOptions(Protocol):
+    """What the options of every switch say of its moves."""
+
+    @property
+    def settle(self) -> float:
+        """Return the seconds until light is steady after a change."""
+
+    @property
+    def settle_max(self) -> float:
+        """Return the seconds after which light that is not steady will not become so."""
+
+
+class Switch(ABC):
+    """An `OpticalSwitch` without its questions and orders.
+
+    `ports` are those that the lab file lets it move light on. A driver sets `_dialect` when it is
+    made.
+    """
+
+    _dialect: Dialect[Any]
+
+    def __init__(self, name: str, ports: frozenset[int], timeouts: Timeouts = DEFAULT) -> None:
+        self._name = name
+        self._ports = ports
+        self._answer_timeout = timeouts.answer_timeout
+        self._capabilities: Capabilities | None = None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what the switch can do; known once it was opened."""
+        if self._capabilities is None:
+            raise LinkLost(self._name, "has not been opened yet")
+        return self._capabilities
+
+    def open(self, deadline: Deadline) -> Identity:
+        """Open the line, check who answers and learn the ports."""
+        who = self.identify(deadline)
+        self._capabilities = self._read_capabilities(who, deadline)
+        return who
+
+    def apply(self, change: Change, deadline: Deadline) -> Applied:
+        """Do the removes, then the adds, and read back."""
+        self._check(change)
+        with self._held(deadline):
+            budget = deadline.within(self._seconds(change))
+            stamp = now()
+            done = self._carry_out(change, budget) if change else ChangeResult(stamp, stamp)
+            state = self.state(deadline)
+            refused = {i: excerpt(words, LONGEST_ANSWER) for i, words in done.refused.items()}
+            return Applied(done.commanded, done.answered, now(), state, refused)
+
+    def presume(self, state: State) -> None:  # noqa: B027 - most can be asked
+        """Do nothing: this family can be asked what it holds."""
+
+    def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
+        """Return nothing: this family does not tell."""
+        return {}
+
+    def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
+        """Say of every port that it is not measured: this family has no monitors."""
+        return dict.fromkeys(ports, NOT_MEASURED)
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who it is; refuse the wrong serial number."""
+        return self._dialect.identify(deadline)
+
+    @abstractmethod
+    def state(self, deadline: Deadline) -> State:
+        """Read back every cross-connect, ours or not."""
+
+    def close(self) -> None:
+        """Close the line; safe to call twice. Leaves all light as it is."""
+        self._dialect.close()
+
+    @abstractmethod
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        """Return what the switch that has just been opened can do."""
+
+    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several exchanges in a row."""
+        return self._dialect.held(deadline)
+
+    @abstractmethod
+    def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
+        """Send a change, which is not empty, and return when the switch has answered."""
+
+    def _seconds(self, change: Change) -> float:
+        """Return the longest that a change may take once the line is open.
+
+        The caller's deadline may be shorter.
+        """
+        return 3 * self.capabilities.settle_max + self._answer_timeout
+
+    def _check(self, change: Change) -> None:
+        """Refuse, before the first byte, what the lab file or the switch does not allow."""
+        can = self.capabilities
+        for pairs in (change.removes, change.adds):
+            if not (pairs.keys() <= can.ingress and can.egress.issuperset(pairs.values())):
+                raise self._no_path(pairs)
+            if foreign := {*pairs, *pairs.values()} - self._ports:
+                raise UsageError(
+                    f"{self._name}: port {min(foreign)} is not among its ports in the lab file"
+                )
+        if len(set(change.adds.values())) != len(change.adds):
+            raise UsageError(f"{self._name}: two inputs are wanted on one output")
+        if change.adds.keys() & set(change.adds.values()):
+            raise UsageError(f"{self._name}: a port is wanted in two cross-connects")
+
+    def _no_path(self, pairs: State) -> UsageError:
+        can = self.capabilities
+        ingress, egress = next(
+            (i, e) for i, e in pairs.items() if i not in can.ingress or e not in can.egress
+        )
+        return UsageError(
+            f"{self._name} has no path {ingress}→{egress}",
+            hint=f"its inputs are {_range(can.ingress)}, its outputs {_range(can.egress)}",
+        )
+
+
+def capabilities_of(
+    options: SwitchOptions, ports: tuple[frozenset[int], frozenset[int]], **more: Any
+) -> Capabilities:
+    """Return the capabilities of a switch with these ingress and egress ports."""
+    return Capabilities(*ports, options.settle, options.settle_max, **more)
+
+
+def size(inputs: int, outputs: int) -> tuple[int, int]:
+    """Return the numbers of inputs and outputs; raise ValueError for more than any switch has."""
+    if not (0 < inputs <= MOST_PORTS and 0 < outputs <= MOST_PORTS):
+        raise ValueError(f"{inputs}×{outputs} is not the size of a switch")
+    return inputs, outputs
+
+
+def sides(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return ingress and egress ports of a switch: 1…N, and N+1…N+M."""
+    return frozenset(range(1, inputs + 1)), frozenset(range(inputs + 1, inputs + outputs + 1))
+
+
+def all_ports(inputs: int, outputs: int) -> tuple[frozenset[int], frozenset[int]]:
+    """Return ingress and egress ports as `sides`; with no outputs, all ports are on one side."""
+    if outputs:
+        return sides(inputs, outputs)
+    ports = frozenset(range(1, inputs + 1))
+    return ports, ports
+
+
+def checked_state(
+    pairs: Iterable[tuple[int, int]], can: Capabilities, reply: str, ours: frozenset[int]
+) -> State:
+    """Return pairs as a state; raise ValueError for what no state of this switch can be.
+
+    What joins two ports that are none of `ours` in a way that is not modelled here, as two inputs,
+    is somebody else's affair and left out.
+    """
+    rows = [(i, e) for i, e in pairs if {i, e} & ours or (i in can.ingress and e in can.egress)]
+    state = dict(rows)
+    if len({*state, *state.values()}) != 2 * len(rows):
+        raise ValueError(f"{reply!r} has a port in two cross-connects")
+    if not (state.keys() <= can.ingress and set(state.values()) <= can.egress):
+        raise ValueError(f"{reply!r} has a cross-connect that is not from an input to an output")
+    return state
+
+
+def _range(ports: frozenset[int]) -> str:
+    return f"{min(ports)}-{max(ports)}"

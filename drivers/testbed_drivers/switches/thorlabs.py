@@ -1,0 +1,78 @@
+"""Driver for Thorlabs OSW12 (1×2) and OSW22 (2×2) MEMS switches on a serial line.
+
+Inputs are ports 1..N, the two outputs come after them; position 1 is bar, 2 is cross. The box says
+neither who it is nor that it was told something, and its first answer after a move may still be the
+old one: so each move is followed by a question whose answer counts for nothing but the time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from testbed.bench.contracts import Identity, Tracer
+from testbed.clock import Deadline
+from testbed.errors import UsageError
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.dialects.text_line import TextLine
+from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
+from testbed_drivers.switches.selector import Selector, positions_of
+from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
+from testbed_drivers.transports.base import Dial, line_opener
+
+
+class Thorlabs(Selector):
+    """A Thorlabs OSW switch; `dial` replaces the way its line is opened."""
+
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: ThorlabsOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+    ) -> None:
+        super().__init__(name, ports, options)
+        if identity is not None:
+            raise UsageError(
+                f"{name}: a Thorlabs OSW does not tell its serial number",
+                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
+            )
+        self._options = options
+        self._positions = positions_of(int(options.model[3]))
+        self._parse = partial(_state, self._positions)
+        self._dialect = self._line = TextLine(
+            name,
+            line_opener(name, resource, options, dial),
+            tracer,
+            ends=(b"\n", b"\r\n"),
+            identity_query=("S?", self._identity),
+            serial=True,
+            timeouts=options,
+        )
+
+    def state(self, deadline: Deadline) -> State:
+        """Read back the position."""
+        return self._line.query("S?", self._parse, deadline)
+
+    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+        ports = sides(len(self._positions[0]), 2)
+        return capabilities_of(self._options, ports, positions=self._positions)
+
+    def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
+        number = self._positions.index(wanted) + 1
+        commanded, answered, _ = self._line.execute([f"S {number}", "S?"], self._parse, deadline)
+        return ChangeResult(commanded, answered)
+
+    def _identity(self, reply: str) -> Identity:
+        """Return what answers a position; it does not say who it is."""
+        self._parse(reply)
+        return Identity("Thorlabs", self._options.model, "", "")
+
+
+def _state(positions: tuple[State, ...], reply: str) -> State:
+    if reply not in ("1", "2"):
+        raise ValueError(f"{reply!r} is neither position 1 nor 2")
+    return positions[int(reply) - 1]

@@ -1,0 +1,39 @@
+"""A Thorlabs OSW12 or OSW22, device side: one mirror, two positions and its lines.
+
+The first answer after a move is still the old position, as one public driver found. What the public
+record leaves open is decided here, and listed in drivers/README.md: position 1 after power comes,
+and silence after what it does not understand.
+"""
+
+from __future__ import annotations
+
+from testbed.bench.sites import SwitchSite
+from testbed_drivers.dialects.text_far_end import TextFarEnd
+from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
+from testbed_drivers.switches.selector import positions_of
+from testbed_drivers.switches.simulated_selector import ELEMENT_FAULTS, SimulatedSelector
+from testbed_drivers.switches.switch import sides
+
+
+class ThorlabsFarEnd(TextFarEnd):
+    """A Thorlabs OSW switch at a site."""
+
+    def __init__(self, site: SwitchSite, options: ThorlabsOptions | None = None) -> None:
+        super().__init__(self._carry_out, ELEMENT_FAULTS, site.scheduler, site.seed, end=b"\r\n")
+        inputs = int((options or ThorlabsOptions()).model[3])
+        site.ingress, site.egress = sides(inputs, 2)
+        self._positions = positions_of(inputs)
+        self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
+        self.at_once |= self._switch.at_once(self.hang_up)
+        self._old: str = ""
+
+    def _carry_out(self, line: str) -> str:
+        here = str(self._positions.index(self._switch.commanded) + 1)
+        if line == "S?":
+            shown = str(self._positions.index(self._switch.read_back()) + 1)
+            answer, self._old = self._old or shown, ""
+            return answer
+        if line in ("S 1", "S 2"):
+            self._old = here
+            self._switch.point(self._positions[int(line[-1]) - 1])
+        return ""

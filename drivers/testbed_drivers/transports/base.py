@@ -1,0 +1,188 @@
+"""What all transports share: the choice between them, lines out of bytes, words for troubles."""
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from testbed.bench.contracts import Cut, Transport
+from testbed.clock import Deadline
+from testbed.concealed import excerpt_of
+from testbed.errors import BusyError, Garbled, LinkLost, NoReply, TestbedError, UsageError
+from testbed.plugins import kind
+from testbed.resource import Ssh, Tcp, Tty, is_visa, place
+from testbed_drivers.transports.options import LineOptions
+
+
+class Dial(Protocol):
+    """Open a line to one instrument; the shape of every plug-in of the group `transports`.
+
+    `baud` counts on serial lines only. Errors: LinkLost, BusyError for a line held by another.
+    """
+
+    def __call__(
+        self, instrument: str, resource: str, *, baud: int, deadline: Deadline
+    ) -> Transport: ...
+
+
+def dial_for(
+    instrument: str, resource: str, transport: str, setting: LineOptions | None = None
+) -> Dial:
+    """Return the way to open a resource: by the transport named, else by how it is written.
+
+    VISA names go through VISA, device names through pyserial, `tcp://…` straight to a socket,
+    `ssh://…` through SSH. `setting` is how a serial line is set besides its speed.
+    """
+    where = place(resource)
+    direct = "ssh" if isinstance(where, Ssh) else "tcp" if isinstance(where, Tcp) else "serial"
+    name = transport or ("visa" if is_visa(resource) else direct)
+    if name == "serial" and not isinstance(where, Tty):
+        raise UsageError(f"{instrument}: {resource!r} is no serial line", hint="use 'visa'")
+    if name == "tcp" and not isinstance(where, Tcp):
+        raise UsageError(f"{instrument}: {resource!r} is no TCP port", hint="use 'serial'")
+    load = kind("transports", name).load
+    if setting and isinstance(where, Tty) and (setting.parity != "none" or setting.rtscts):
+        return partial(load(), parity=setting.parity, rtscts=setting.rtscts)
+    dial: Dial = load()
+    return dial
+
+
+class TransportOptions(Protocol):
+    """What the options of every instrument say that leaves its transport open."""
+
+    @property
+    def transport(self) -> str:
+        """Return the name of a transport; empty: by how the resource is written."""
+
+
+def line_opener(
+    instrument: str, resource: str, options: TransportOptions, dial: Dial | None
+) -> Callable[[Deadline], Transport]:
+    """Return what opens a line as its options say; `dial` replaces the way."""
+    setting = options if isinstance(options, LineOptions) else None
+    chosen = dial or dial_for(instrument, resource, options.transport, setting)
+    baud = setting.baud if setting else 0
+    return lambda deadline: chosen(instrument, resource, baud=baud, deadline=deadline)
+
+
+def is_serial(resource: str) -> bool:
+    """Tell whether a resource is a serial line, however it is written."""
+    return isinstance(place(resource), Tty)
+
+
+MAX_REPLY_BYTES = 2 << 20
+"""The most that may arrive in one exchange, before somebody takes it for an answer."""
+
+
+class BufferedTransport(ABC):
+    """A transport whose library hands over bytes in any pieces; lines are cut here.
+
+    However much arrives, and in whatever pieces, a wait ends at its deadline and an exchange, which
+    begins with `send`, at `MAX_REPLY_BYTES`.
+    """
+
+    def __init__(self, instrument: str) -> None:
+        self._instrument = instrument
+        self._unread = bytearray()
+        self._arrived = 0
+        """Bytes of this exchange so far."""
+
+    def send(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of `data`; returns when the kernel has taken it."""
+        self._arrived = 0
+        self._send(data, deadline)
+
+    def receive(self, end: bytes | Cut, deadline: Deadline) -> bytes:
+        """Return bytes up to and including the terminator `end`, or as many as it cuts off."""
+        try:
+            while not (count := self._cut(end)):
+                self._receive_more(deadline)
+        except (NoReply, Garbled):
+            self._abort_read()
+            raise
+        message = bytes(self._unread[:count])
+        del self._unread[:count]
+        return message
+
+    @abstractmethod
+    def _send(self, data: bytes, deadline: Deadline) -> None:
+        """Send all of `data`; raise NoReply or LinkLost."""
+
+    @abstractmethod
+    def _receive_some(self, deadline: Deadline) -> bytes:
+        """Return at least one new byte; raise NoReply or LinkLost."""
+
+    def _abort_read(self) -> None:  # noqa: B027 - most lines can tell nothing
+        """Tell the other side, where that can be done, that its answer is not awaited any more."""
+
+    def _cut(self, end: bytes | Cut) -> int:
+        """Return how many of the bytes that arrived are the first message, 0 for none."""
+        if not isinstance(end, bytes):
+            return end(bytes(self._unread))
+        found = self._unread.find(end)
+        return 0 if found < 0 else found + len(end)
+
+    def _receive_more(self, deadline: Deadline) -> None:
+        """Take in what arrives next."""
+        if deadline.passed:
+            raise self._no_reply()
+        data = self._receive_some(deadline)
+        self._unread += data
+        self._arrived += len(data)
+        if self._arrived > MAX_REPLY_BYTES:
+            begun = self._partial_reply()
+            raise Garbled(
+                self._instrument,
+                f"sent more than {MAX_REPLY_BYTES >> 20} MiB without an end, as in {begun!r}",
+                reply=begun,
+                hint="is it the box that 'driver' and 'resource' in the lab file name?",
+            )
+
+    def _no_reply(self) -> NoReply:
+        if not self._unread:
+            return NoReply(self._instrument, "did not answer in time")
+        begun = self._partial_reply()
+        return NoReply(self._instrument, f"stopped answering after {begun!r}", reply=begun)
+
+    def _partial_reply(self) -> str:
+        """Return what has arrived of an answer that has no end."""
+        return excerpt_of(bytes(self._unread))
+
+
+def exactly(count: int) -> Cut:
+    """Return what cuts off frames of a fixed number of bytes."""
+    return lambda data: count if len(data) >= count else 0
+
+
+def drain_input(line: Transport, seconds: float, deadline: Deadline) -> None:
+    """Drop what arrives until nothing has for so long, or the deadline passes."""
+    while not deadline.passed:
+        try:
+            line.receive(len, deadline.within(seconds))
+        except NoReply:
+            return
+
+
+def open_error(instrument: str, resource: str, error: Exception) -> TestbedError:
+    """Return what a failed open means to a person; `error` came from the library."""
+    number = error.errno if isinstance(error, OSError) and error.errno else 0
+    if number in (errno.EAGAIN, errno.EBUSY):
+        return BusyError(
+            f"{instrument}: {resource} is open in another program",
+            hint="close that program; `fuser` with the device name tells which",
+        )
+    reason = os.strerror(number) if number else str(error).partition("\n")[0]
+    hint = _HINTS.get(number, "check its power, its cable and the resource in the lab file")
+    return LinkLost(instrument, f"opening {resource} failed: {reason}", hint=hint)
+
+
+_HINTS = {
+    errno.EACCES: "join the device's group, as with: sudo usermod -aG dialout $USER",
+    errno.ENOENT: "plug it in, or correct the device name in the lab file",
+    errno.ETIMEDOUT: "is it on, is its address right, and does the name service answer?",
+    errno.ECONNREFUSED: "nothing listens there; check the port and that remote control is enabled",
+}

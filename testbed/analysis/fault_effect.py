@@ -1,0 +1,184 @@
+"""The effect on the job of a fault that no policy repaired: its beginning and its end.
+
+A step is long when it took longer than the longest of its kind before the fault, by more than the
+clocks leave open. Without a long step the job has ridden the fault out, and there is no recovery
+whose time could be told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.analysis.clocks import Instant
+from testbed.analysis.steps import Step, kind_of_interval
+
+BASELINE = 20
+"""Steps before the fault from which on the longest of them says what is usual."""
+
+_QUIET = 5
+"""Steps in a row that are not long, after which the effect of a fault that stays is over."""
+
+Response = Literal["recovered", "ridden out", "not recovered", "not known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """A fault, and what was noticed of it beside the steps."""
+
+    begin: Instant
+    """When it was injected."""
+    end: Instant | None
+    """When it was taken back; None where it was not, or not yet."""
+    is_held: bool
+    """It is taken back after a time, whatever the job does; else it stays until a recovery."""
+    noticed: Sequence[Instant] = ()
+    """When anybody noticed anything of it."""
+    lost: Sequence[Instant] = ()
+    """When ports lost their carrier."""
+    restored: Sequence[Instant] = ()
+    """When those that had it again had it for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What came of a disturbance."""
+
+    response: Response
+    first: Instant | None
+    """When anything of it was first observed."""
+    back: Step | None
+    """The first verified step that ended after the effect was over, where the job recovered."""
+    watched: Sequence[Step] = ()
+    """The steps that it could have touched."""
+    by_chance: float | None = None
+    """How probable a long step among these is where the fault does nothing; None if not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What one step took: from the end of the one before it to its own."""
+
+    step: Step
+    begin: Instant
+    kind: str
+
+    @property
+    def seconds(self) -> float:
+        return self.step.end.middle - self.begin.middle
+
+    @property
+    def error(self) -> float:
+        return (self.step.end.late - self.step.end.early + self.begin.late - self.begin.early) / 2
+
+
+def effect_of(disturbance: Disturbance, steps: Sequence[Step]) -> Effect:
+    """Return what a disturbance did to the steps of a job, which are in the order of their ends."""
+    zero = disturbance.begin.early
+    spans = _spans(steps)
+    baseline = [span for span in spans if span.step.end.late < zero]
+    longest = _longest(baseline)
+    watched = _watched(disturbance, [span for span in spans if span.step.end.late >= zero])
+    hit = _hit(disturbance, watched, longest)
+    first = _first(disturbance, hit, longest)
+    touched = tuple(span.step for span in watched)
+    back = _back(disturbance, watched, hit)
+    if back is None:
+        return Effect("not recovered", first, None, touched)
+    if any(span.kind not in longest for span in watched):
+        return Effect("not known", first, None, touched)
+    by_chance = _by_chance(baseline, watched)
+    if not hit:
+        return Effect("ridden out", first, None, touched, by_chance)
+    return Effect("recovered", first, back, touched, by_chance)
+
+
+def _spans(steps: Sequence[Step]) -> list[_Span]:
+    spans = []
+    for number, step in enumerate(steps):
+        before = steps[number - 1] if number else None
+        follows = before is not None and before.generation == step.generation
+        if before is not None and follows and before.number + 1 == step.number:
+            spans.append(_Span(step, before.end, kind_of_interval(before, step)))
+        else:
+            spans.append(_Span(step, step.begin, step.work))
+    return spans
+
+
+def _longest(baseline: Sequence[_Span]) -> dict[str, float]:
+    """Return how long a step may take, by kind; a kind of which too few are known is left out."""
+    by_kind: dict[str, list[float]] = {}
+    for span in baseline:
+        by_kind.setdefault(span.kind, []).append(span.seconds + span.error)
+    return {kind: max(found) for kind, found in by_kind.items() if len(found) >= BASELINE}
+
+
+def _by_chance(baseline: Sequence[_Span], watched: Sequence[_Span]) -> float:
+    """Return the probability that a step of those watched is the longest of its kind.
+
+    Where the fault does nothing, the longest of all is as likely to be one as any other. Over
+    several kinds of steps the probabilities are added, which is at least that of any.
+    """
+    before, after = (Counter(span.kind for span in spans) for spans in (baseline, watched))
+    return min(1.0, sum(count / (before[kind] + count) for kind, count in after.items()))
+
+
+def _watched(disturbance: Disturbance, spans: Sequence[_Span]) -> list[_Span]:
+    """Return the steps that began before the disturbance was over, and one more."""
+    if disturbance.end is None:
+        return list(spans)
+    over = max(at.late for at in (disturbance.end, *disturbance.restored))
+    inside = [span for span in spans if span.begin.early <= over]
+    return [*inside, *spans[len(inside) : len(inside) + 1]]
+
+
+def _hit(
+    disturbance: Disturbance, watched: Sequence[_Span], longest: Mapping[str, float]
+) -> list[_Span]:
+    """Return the steps that were long or failed; of a fault that stays, until it is quiet."""
+    hit: list[_Span] = []
+    quiet = 0
+    for span in watched:
+        is_long = span.seconds - span.error > longest.get(span.kind, span.seconds)
+        if is_long or not span.step.is_verified:
+            hit.append(span)
+            quiet = 0
+        elif hit:
+            quiet += 1
+        if quiet == _QUIET and not disturbance.is_held:
+            break
+    return hit
+
+
+def _first(
+    disturbance: Disturbance, hit: Sequence[_Span], longest: Mapping[str, float]
+) -> Instant | None:
+    """Return the first observation: of somebody, or of a step that does not end in its time."""
+    seen = list(disturbance.noticed)
+    for span in hit[:1]:
+        late = longest.get(span.kind)
+        if late is None or not span.step.is_verified:
+            seen.append(span.step.end)
+        else:
+            early = max(span.begin.early + late, disturbance.begin.early)
+            seen.append(Instant(early, max(span.begin.late + late, early)))
+    return min(seen, key=lambda at: at.late, default=None)
+
+
+def _back(disturbance: Disturbance, watched: Sequence[_Span], hit: Sequence[_Span]) -> Step | None:
+    """Return the first verified step that ended after the effect was over.
+
+    Where no step was long, only one that also began after all that was noticed can say so.
+    """
+    over = [at.late for at in (*disturbance.lost, *disturbance.restored)]
+    if disturbance.is_held and disturbance.end is not None:
+        over.append(disturbance.end.early)
+    if hit:
+        over.append(hit[-1].begin.late)
+        late = [span for span in watched if span.step.end.early > max(over)]
+    else:
+        over.append(disturbance.begin.late)
+        late = [span for span in watched if span.begin.early > max(over)]
+    return next((span.step for span in late if span.step.is_verified), None)

@@ -1,0 +1,163 @@
+"""The definition of each metric: its unit and which direction is better.
+
+A value is stored, printed and compared in the unit of its metric: seconds, bit/s, bytes, dBm, dB,
+percent (`%`: 98.2 is 98.2 %), or a plain number (`1`). A metric whose unit is empty is text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.units import FREQUENCY, LOSS, POWER, RATE, SHARE, SIZE, TIME, Dimension
+
+Better = Literal["lower", "higher", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDefinition:
+    """The definition of a metric: unit, better direction, meaning."""
+
+    unit: str
+    better: Better
+    what: str
+
+
+DIMENSIONS: dict[str, Dimension] = {
+    "s": TIME,
+    "bit/s": RATE,
+    "B": SIZE,
+    "1/s": FREQUENCY,
+    "dBm": POWER,
+    "dB": LOSS,
+    "%": SHARE,
+}
+"""By unit of a metric, what its values are; a unit that is not here has plain numbers."""
+
+_Metric = MetricDefinition
+
+METRICS: dict[str, MetricDefinition] = {
+    "recovery_time": _Metric("s", "lower", "t10 - t0: until the last rank's first verified step"),
+    "return_to_service": _Metric("s", "lower", "t11 - t0: until throughput is back to 95 %"),
+    "fabric_ready": _Metric("s", "lower", "t6 - t0: until light and link are good again"),
+    "detection": _Metric("s", "lower", "t2 - t0: until the failure is decided"),
+    "fencing": _Metric("s", "lower", "t3 - t2: until the victim is provably out"),
+    "commanding": _Metric("s", "lower", "t5 - t4: until the switch reads back as told"),
+    "reconfiguration": _Metric("s", "lower", "t6 - t4: from the command to light, link, identity"),
+    "leaving": _Metric("s", "lower", "t7 - t3: until the last survivor has left"),
+    "waiting": _Metric("s", "lower", "from t6 until switch, survivors and spare are ready too"),
+    "joining": _Metric("s", "lower", "from the last of t5, t6, t7 and a ready spare to t8"),
+    "resuming": _Metric("s", "lower", "from the last of t5, t6, t7 and a ready spare to t10"),
+    "restoring": _Metric("s", "lower", "t9 - t8: until every rank holds the agreed state"),
+    "first_step": _Metric("s", "lower", "t10 - t9"),
+    "dip": _Metric("s", "lower", "work lost until t11, or in steps that rode a fault out, as time"),
+    "plateau": _Metric("1", "higher", "rate after t11 over the rate before t0"),
+    "step_time": _Metric("s", "lower", "median time of a step before the fault"),
+    "busbw": _Metric("bit/s", "higher", "bus bandwidth of the steps' AllReduce before the fault"),
+    "wire_overhead": _Metric(
+        "%", "lower", "bytes on the ports over bytes of the AllReduce, less 1"
+    ),
+    "total_time": _Metric("s", "lower", "a collective, from when all but the late are ready"),
+    "exposed_time": _Metric("s", "lower", "a collective, from when the last rank has arrived"),
+    "speedup": _Metric("1", "higher", "total time of what it is compared with over its own"),
+    "speedup_over_rhd": _Metric("1", "higher", "total time of rhd over that of stragglar"),
+    "speedup_over_fold": _Metric("1", "higher", "total time of fold over that of stragglar"),
+    "speedup_over_direct": _Metric("1", "higher", "total time of direct over that of stragglar"),
+    "exposed_speedup": _Metric("1", "higher", "the same of the exposed times"),
+    "critical_delay": _Metric("s", "lower", "the straggler's delay from which on it is faster"),
+    "critical_delay_model": _Metric(
+        "s", "lower", "the same by the model's formula, from times without a delay"
+    ),
+    "model_error": _Metric(
+        "%", "lower", "the largest distance of a total time from its prediction, as a share of it"
+    ),
+    "right_choices": _Metric(
+        "%", "higher", "share of sizes and algorithms at which the better way was expected to be"
+    ),
+    "skew": _Metric("s", "lower", "by how much the last rank came later than the one before it"),
+    "straggler": _Metric("1", "neither", "the rank that came last most often"),
+    "straggler_confidence": _Metric(
+        "%", "higher", "one less the chance that some rank is last so often where all are alike"
+    ),
+    "rounds": _Metric("1", "lower", "rounds of a schedule from the straggler's arrival on"),
+    "straggling_step_time": _Metric("s", "lower", "median time of a step while a rank comes late"),
+    "communication_share": _Metric(
+        "%", "neither", "of a step, what its collective took before another was chosen"
+    ),
+    "collective_gain": _Metric("%", "higher", "share of a collective's time that a choice saved"),
+    "step_gain": _Metric("%", "higher", "share of a step's time that a choice saved"),
+    "gain_agreement": _Metric(
+        "1", "neither", "step_gain over communication_share times collective_gain"
+    ),
+    "steps": _Metric("1", "neither", "steps finished when the trial ended"),
+    "loss": _Metric("1", "neither", "training loss of the last step"),
+    "digest": _Metric("", "neither", "SHA-256 of model, optimiser, step and data position"),
+}
+"""Every metric by name; those of single message sizes are found by `meaning`."""
+
+PREDICTED = {
+    "recovery_time": "total",
+    "detection": "noticing",
+    "reconfiguration": "reconfiguration",
+    "waiting": "waiting_for_spare",
+    "restoring": "state",
+    "first_step": "step",
+}
+"""Values that the prediction names, and the term of it that is about each."""
+
+_BY_SIZE = {
+    "time": _Metric("s", "lower", "time of one collective of this size"),
+    "algbw": _Metric("bit/s", "higher", "algorithm bandwidth at this size"),
+    "busbw": _Metric("bit/s", "higher", "bus bandwidth at this size"),
+    "total": _Metric("s", "lower", "from when all ranks but the last were there, at this size"),
+    "exposed": _Metric("s", "lower", "from when the last rank was there, at this size"),
+    "sent": _Metric("B", "lower", "bytes of the busiest port, without headers of frames"),
+    "over": _Metric("1", "lower", "exposed time over that of a library's own AllReduce"),
+}
+
+_SIZED = re.compile(
+    r"(?:(time|algbw|busbw)_[1-9][0-9]*(?:b|kib|mib|gib)(?:_in_place)?"
+    r"|(total|exposed|busbw|sent|over_(?:gloo|nccl))"
+    r"_(?:(?:ring|rhd|fold|direct|stragglar)(?:_repointed|_forwarded)?|gloo|nccl)"
+    r"_[1-9][0-9]*(?:b|kib|mib|gib))"
+)
+
+
+def meaning(metric: str) -> MetricDefinition:
+    """Return the definition of a metric; raise KeyError for an unknown one."""
+    if metric in METRICS:
+        return METRICS[metric]
+    sized = _SIZED.fullmatch(metric)
+    if sized is None:
+        raise KeyError(metric)
+    return _BY_SIZE[(sized[1] or sized[2]).partition("_")[0]]
+
+
+def is_of_size(metric: str) -> bool:
+    """Return whether a metric is about one message size."""
+    return _SIZED.fullmatch(metric) is not None
+
+
+def size_name(size: int) -> str:
+    """Return a message size as part of a metric's name: `64kib`, `4mib`, `100b`."""
+    for unit, factor in (("gib", 2**30), ("mib", 2**20), ("kib", 2**10)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size}b"
+
+
+def own_metrics(options: object) -> dict[str, MetricDefinition]:
+    """Return the metrics that the options of a job define by themselves, by name."""
+    return {
+        name: MetricDefinition(pattern.base[0], pattern.better, f"read by {pattern.pattern!r}")
+        for name, pattern in getattr(options, "metrics", {}).items()
+    }
+
+
+def quantity(value: float, unit: str) -> str:
+    """Return a value with its unit, in the size that people read: `25.14 ms`, `480 Mbit/s`."""
+    if unit not in ("s", "bit/s", "B"):
+        return f"{value:.4g}" if unit in ("", "1") else f"{value:.4g} {unit}"
+    value = round(value, 9)
+    return DIMENSIONS[unit].format(value) if value else f"0 {unit}"

@@ -1,0 +1,90 @@
+"""The undo journal's entry for circuits: the state at the start, and every cross-connect made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from testbed.bench.crossbar import Crossbar
+from testbed.bench.multi_switch_change import PlannedChange
+from testbed.bench.orphaned_circuits import OrphanedCircuits
+from testbed.bench.ownership import CrossPairs
+from testbed.record.journal import Journal
+
+
+class CircuitUndo:
+    """The one journal entry that restores the ports of some switches to their state at the start.
+
+    It is on the disk before the first change, and amended before each further one.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._entry: int | None = None
+        self._made: dict[str, CrossPairs] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the entry is still unsettled."""
+        return self._entry is not None
+
+    def cover(self, moves: Sequence[PlannedChange]) -> None:
+        """Journal the cross-connects that planned changes will add to those made before."""
+        made = {
+            move.crossbar.name: self._made.get(move.crossbar.name, frozenset())
+            | move.change.adds.items()
+            for move in moves
+        }
+        if self._entry is None:
+            crossbars = [move.crossbar for move in moves]
+            start = {one.name: sorted(one.start.items()) for one in crossbars}
+            ports = {one.name: sorted(one.ports) for one in crossbars}
+            self._entry = self._journal.promise(
+                "circuits", start=start, ports=ports, made=_listed(made)
+            )
+            self._subscribe(crossbars)
+        elif made != self._made:
+            self._journal.amend(self._entry, made=_listed(made))
+        self._made = made
+
+    def settle(self) -> None:
+        """Settle the entry: nothing is left to undo; harmless when there was no entry."""
+        if self._entry is not None:
+            self._journal.settle(self._entry)
+            self._entry, self._made = None, {}
+
+    def adopt_undo(
+        self, entry: Mapping[str, Any], left: Sequence[OrphanedCircuits], alone: Collection[str]
+    ) -> None:
+        """Take over an open entry of a dead run, for the switches that are open.
+
+        Switches in `alone` cannot have been used by another run since.
+        """
+        self._entry = entry["id"]
+        self._made = {name: _pairs(entry["made"].get(name, ())) for name in entry["ports"]}
+        for crossbar in left:
+            name = crossbar.name
+            start = dict(_pairs(entry["start"][name]))
+            crossbar.adopt_undo(start, self._made[name], alone=name in alone)
+        self._subscribe(left)
+
+    def _subscribe(self, crossbars: Iterable[Crossbar]) -> None:
+        for crossbar in crossbars:
+            crossbar.on_unrequested(self._add)
+
+    def _add(self, switch: str, astray: CrossPairs) -> None:
+        """Journal cross-connects that a switch made instead of those that were commanded."""
+        known = self._made.get(switch, frozenset())
+        if self._entry is not None and not astray <= known:
+            made = {**self._made, switch: known | astray}
+            lost = f"no record says that {switch} made {sorted(astray)} on our ports"
+            self._journal.amend(self._entry, consequence=lost, made=_listed(made))
+            self._made = made
+
+
+def _pairs(listed: Iterable[Iterable[int]]) -> CrossPairs:
+    return frozenset((ingress, egress) for ingress, egress in listed)
+
+
+def _listed(made: Mapping[str, CrossPairs]) -> dict[str, list[tuple[int, int]]]:
+    return {name: sorted(cross) for name, cross in made.items()}

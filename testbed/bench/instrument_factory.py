@@ -1,0 +1,52 @@
+"""From the lab file to drivers: every instrument is made here, with nothing opened yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from testbed.bench.characterisation import options_of
+from testbed.bench.contracts import Attenuator, OpticalSwitch, PowerMeter, PowerUnit, Tracer
+from testbed.plugins import kind
+from testbed.resource import place
+from testbed.schema import Lab
+
+Instrument = OpticalSwitch | PowerUnit | Attenuator | PowerMeter
+
+
+_CONNECT, _ANSWER, _QUESTIONS = 2.0, 2.0, 2
+"""What limits of opening reckon with: seconds for a line, for an answer, and answers waited for."""
+
+
+def opening_seconds(lab: Lab, names: Iterable[str], usual: float) -> float:
+    """Return the longest that opening instruments side by side may take.
+
+    That is the usual limit, and more where the timeouts in the lab file allow an instrument more.
+    """
+    every = [lab.instruments()[name].options for name in names]
+    waits = [(getattr(o, "connect_timeout", 0), getattr(o, "answer_timeout", 0)) for o in every]
+    more = [max(0, c - _CONNECT) + _QUESTIONS * max(0, a - _ANSWER) for c, a in waits]
+    return usual + max(more, default=0)
+
+
+def make_instrument(
+    lab: Lab, name: str, tracer: Tracer, others: Mapping[str, Instrument] = {}
+) -> Instrument:
+    """Return the driver of an instrument, which may use what the lab file lets it use.
+
+    Where one of the `others` is behind the same controller, the two share its line.
+    """
+    spec = lab.instruments()[name]
+    at = place(spec.resource)
+    near = (m for other, m in others.items() if place(lab.instruments()[other].resource) == at)
+    beside = {"beside": one} if (one := next(near, None)) else {}
+    make = kind("drivers", spec.driver).load()
+    usable: tuple[frozenset[int], ...] = ()
+    if name in lab.switches:
+        usable = (lab.switches[name].usable,)
+    elif name in lab.attenuators:
+        usable = (frozenset(lab.attenuators[name].fibres),)
+    elif name in lab.meters:
+        usable = (frozenset(lab.meters[name].taps),)
+    given = (spec.resource, *usable, spec.identity, options_of(lab, name), tracer)
+    made: Instrument = make(name, *given, **beside)
+    return made

@@ -1,0 +1,85 @@
+"""The open instruments of one run, with their transcripts and the locks of exclusive lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from testbed.bench.contracts import Attenuator, Identity, OpticalSwitch, PowerMeter, PowerUnit
+from testbed.bench.instrument_factory import Instrument, make_instrument
+from testbed.bench.lease_resources import box_of, is_exclusive
+from testbed.bench.parallel import run_parallel
+from testbed.clock import Deadline
+from testbed.record.locks import InstrumentLock
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.record.transcript import Transcript
+from testbed.schema import Lab
+
+
+class InstrumentSet:
+    """The instruments that one run has opened, by role and name."""
+
+    def __init__(self, lab: Lab, run: RunDirectory, log: EventLog) -> None:
+        self.switches: dict[str, OpticalSwitch] = {}
+        self.units: dict[str, PowerUnit] = {}
+        self.attenuators: dict[str, Attenuator] = {}
+        self.meters: dict[str, PowerMeter] = {}
+        self._lab = lab
+        self._run = run
+        self._log = log
+        self._all: dict[str, Instrument] = {}
+        self._locks: list[InstrumentLock] = []
+        self._transcripts: dict[str, Transcript] = {}
+
+    def open(self, names: Sequence[str], deadline: Deadline) -> dict[str, Identity]:
+        """Open instruments in parallel, log and return their identities; lock exclusive lines.
+
+        Raise BusyError when somebody has such a line, InstrumentError when one does not answer.
+        """
+        lab = self._lab
+        for box, name in {box_of(lab, n): n for n in names if is_exclusive(lab, n)}.items():
+            if all(lock.resource != box for lock in self._locks):
+                self._locks.append(InstrumentLock(name, box, self._run.id))
+        for name in names:
+            self._transcripts[name] = Transcript(
+                self._run.wire(name), name, partial(self._log_retry, name)
+            )
+        for name in names:
+            self._make(name)
+        opened = run_parallel(lambda name: self._all[name].open(deadline), list(names))
+        for name, identity in opened.items():
+            self._log_identity(name, identity)
+        return opened
+
+    def close(self) -> None:
+        """Close lines and transcripts and release the locks; change nothing else."""
+        for instrument in self._all.values():
+            instrument.close()
+        for transcript in self._transcripts.values():
+            transcript.close()
+        while self._locks:
+            self._locks.pop().release()
+
+    def _make(self, name: str) -> None:
+        made: Any = make_instrument(self._lab, name, self._transcripts[name], self._all)
+        self._all[name] = made
+        for section, ready in (
+            (self._lab.switches, self.switches),
+            (self._lab.power, self.units),
+            (self._lab.attenuators, self.attenuators),
+            (self._lab.meters, self.meters),
+        ):
+            if name in section:
+                ready[name] = made
+
+    def _log_retry(self, name: str, why: str) -> None:
+        self._log.append("retry", name, what="a read", why=why)
+
+    def _log_identity(self, name: str, identity: Identity) -> None:
+        data = asdict(identity)
+        if name in self.switches:
+            data["settle"] = self.switches[name].capabilities.settle
+        self._log.append("instrument.ready", name, **data)

@@ -1,0 +1,269 @@
+"""Change the circuits of one switch by hand, with the same checks as `Fabric.change`.
+
+What a person connects stays connected; until it is verified its undo is in a journal, where
+`recover` finds it if this process is killed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+
+from testbed.bench.characterisation import options_of
+from testbed.bench.circuit_undo import CircuitUndo
+from testbed.bench.conformance_probe import Probe, probed_sides, spare_ports
+from testbed.bench.contracts import Identity, OpticalSwitch
+from testbed.bench.cross_connect_rows import CrossConnectRow, contradiction, read_rows
+from testbed.bench.crossbar import Crossbar
+from testbed.bench.endpoints import ports_of
+from testbed.bench.instrument_factory import opening_seconds
+from testbed.bench.lease_resources import box_of, is_exclusive
+from testbed.bench.manual_lease import LeasedPorts, leased_ports
+from testbed.bench.multi_switch_change import (
+    ForeignCircuitsLost,
+    PlannedChange,
+    VerifiedChange,
+    change_all,
+    take_back_verified,
+)
+from testbed.clock import Deadline, now
+from testbed.errors import InstrumentError, NotKnown, TestbedError, UnsafeError
+from testbed.fabric.card import Card
+from testbed.fabric.change import Change
+from testbed.fabric.circuits import CrossConnect, HostEnds
+from testbed.fabric.device import State
+from testbed.plugins import kind
+from testbed.record.journal import Journal
+from testbed.record.leases import Leases
+from testbed.record.locks import InstrumentLock
+from testbed.record.rundir import RunDirectory
+from testbed.record.transcript import DeferredTranscript
+from testbed.schema import Lab
+
+_LIMIT = 10.0
+_LOOKS = 3
+"""Reads of a switch whose state changes meanwhile."""
+
+
+def _ignore(text: str) -> None:
+    """Ignore progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManualChange:
+    """The result of a change by hand."""
+
+    moved: VerifiedChange | None
+    """None when there was nothing to change."""
+    rows: list[CrossConnectRow]
+    """The last read-back, which is as wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManualSwitch:
+    """An open switch of a lab."""
+
+    lab: Lab
+    name: str
+    identity: Identity
+    _switch: OpticalSwitch
+    _leases: Leases | None
+    """None when a person forces the change of ports that others have leased."""
+    _transcript: DeferredTranscript
+    on_wait: Callable[[str], None] = _ignore
+    """Called with the reason for a long wait."""
+
+    def rows(self) -> list[CrossConnectRow]:
+        """Read and return every cross-connect with its host ports, state and light."""
+        return read_rows(self.lab, self.name, self._switch, Deadline.after(_LIMIT))
+
+    def ends(self, ingress: int, egress: int) -> str:
+        """Return the host ports that a cross-connect joins, in words."""
+        return str(HostEnds(self.lab.wiring()).of(CrossConnect(self.name, ingress, egress)))
+
+    def probe(
+        self, ports: list[int], label: str, run: RunDirectory, on_progress: Callable[[str], None]
+    ) -> Card:
+        """Probe the switch with two ingress and two egress ports; by default with spare ones."""
+        can = self._switch.capabilities
+        if ports:
+            ingress, egress = probed_sides(ports, can)
+        else:
+            state = self._switch.state(Deadline.after(_LIMIT))
+            ingress, egress = spare_ports(self.lab, self.name, can, state)
+        driver = self.lab.switches[self.name].driver
+        with self._leased(frozenset({*ingress, *egress}), run) as leased:
+            within = leased.journal, leased.may_move
+            probe = Probe(self.name, self._switch, ingress, egress, *within)
+            return probe.run(driver, label, on_progress)
+
+    def connect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
+        """Add cross-connects and verify them; change nothing when they exist already.
+
+        Their undo is in the journal of `run` meanwhile. Raise BusyError when one of their ports is
+        in use, UnsafeError when the change failed and is not known to be rolled back, or removed
+        circuits of others.
+        """
+        return self._move(cross, run, add=True)
+
+    def disconnect(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
+        """Remove cross-connects, with the guarantees of `connect`; skip those that do not exist."""
+        return self._move(cross, run, add=False)
+
+    def planned(self, cross: frozenset[CrossConnect]) -> Change:
+        """Return the change that `apply` would make; change nothing."""
+        return self._as_listed(cross, Deadline.after(_LIMIT)).change
+
+    def apply(self, cross: frozenset[CrossConnect], run: RunDirectory) -> ManualChange:
+        """Make the listed cross-connects the only ones between the ports that they name.
+
+        Raise BusyError when a named port is connected to one that is not named, and the errors of
+        `connect`.
+        """
+        with self._leased(ports_of(cross), run) as leased:
+            deadline = Deadline.after(_LIMIT)
+            move = self._as_listed(cross, deadline)
+            leased.permit(move.crossbar)
+            return self._made(move, _pairs(cross), leased.journal, deadline)
+
+    def _as_listed(self, cross: frozenset[CrossConnect], deadline: Deadline) -> PlannedChange:
+        pairs = _pairs(cross)
+        named = {*pairs, *pairs.values()}
+        try:
+            present = self._switch.state(deadline)
+        except NotKnown:  # a list is all that such a switch is to hold
+            self._switch.presume({})
+            present = {}
+        ours = {i: e for i, e in present.items() if {i, e} <= named}
+        return self._prepared(pairs, ours, pairs, deadline)
+
+    def _move(
+        self, cross: frozenset[CrossConnect], run: RunDirectory, *, add: bool
+    ) -> ManualChange:
+        pairs = _pairs(cross)
+        wanted = pairs if add else {}
+        with self._leased(ports_of(cross), run) as leased:
+            deadline = Deadline.after(_LIMIT)
+            present = self._switch.state(deadline)
+            ours = {i: e for i, e in present.items() if pairs.get(i) == e}
+            move = self._prepared(pairs, ours, wanted, deadline)
+            leased.permit(move.crossbar)
+            absent = {} if add else pairs
+            return self._made(move, wanted, leased.journal, deadline, absent)
+
+    def _made(
+        self,
+        move: PlannedChange,
+        wanted: State,
+        journal: Journal,
+        deadline: Deadline,
+        absent: State = {},  # noqa: B006 - never written to
+    ) -> ManualChange:
+        """Make a change, wait for its mirrors to settle, and read a last time.
+
+        A change that this read contradicts is rolled back as any other that failed.
+        """
+        gone = {**move.change.removes, **absent}
+        if not move.change:
+            rows = self._last_rows()
+            if problem := contradiction(rows, wanted, gone):
+                raise InstrumentError(
+                    self.name,
+                    f"nothing was changed, as it showed all that was wanted; now {problem}",
+                )
+            return ManualChange(None, rows)
+        undo = CircuitUndo(journal)
+        undo.cover([move])
+        try:
+            moved = change_all([move], deadline)[0]
+            rows = self._settled(move, moved)
+            if problem := contradiction(rows, wanted, gone):
+                take_back_verified(
+                    move, InstrumentError(self.name, f"it was verified, and now {problem}")
+                )
+        except ForeignCircuitsLost:  # all of ours was rolled back
+            undo.settle()
+            raise
+        except UnsafeError:
+            raise
+        except TestbedError:  # all was rolled back; after any other error that is unknown
+            undo.settle()
+            raise
+        undo.settle()
+        if words := move.crossbar.others_gone():
+            raise ForeignCircuitsLost(f"{self.name}: {move.change} is done, but {words}")
+        return ManualChange(moved, rows)
+
+    def _settled(self, move: PlannedChange, moved: VerifiedChange) -> list[CrossConnectRow]:
+        """Return the rows once light that was not waited for has had time to settle."""
+        can = self._switch.capabilities
+        if moved.verified.lit is None and can.monitored & {*move.change.adds.values()}:
+            time.sleep(max(0.0, moved.applied.read_back + can.settle_max + can.averaging - now()))
+        try:
+            return self._last_rows()
+        except InstrumentError as error:
+            why = str(error.args[0]).removeprefix(f"{self.name}: ")
+            said = f"{move.change} is done and verified, but a last look at it failed: {why}"
+            raise type(error)(self.name, said, reply=error.reply, hint=error.hint) from error
+
+    def _last_rows(self) -> list[CrossConnectRow]:
+        """Return the rows if the state was the same from the first to the last read."""
+        for _ in range(_LOOKS):
+            rows = self.rows()
+            shown = {row.ingress: row.egress for row in rows}
+            if all(self._switch.state(Deadline.after(_LIMIT)) == shown for _ in range(2)):
+                return rows
+        raise InstrumentError(self.name, "what it shows changes while it is looked at")
+
+    def _leased(
+        self, ports: frozenset[int], run: RunDirectory
+    ) -> AbstractContextManager[LeasedPorts]:
+        self._transcript.write_to(run.wire(self.name), self.name)
+        return leased_ports(self.lab, self.name, self.identity, self._leases, ports, run)
+
+    def _prepared(
+        self, named: State, ours: State, wanted: State, deadline: Deadline
+    ) -> PlannedChange:
+        """Plan the change of the named ports from our circuits there to the wanted ones."""
+        ports = frozenset(named) | frozenset(named.values())
+        if self._switch.capabilities.positions:
+            ports = self.lab.switches[
+                self.name
+            ].usable  # such a switch moves as a whole, and this one is held by us
+        limits = self.lab.light_limits()[self.name]
+        crossbar = Crossbar(self.name, self._switch, ports, self.lab.wiring(), limits)
+        crossbar.on_wait(self.on_wait)
+        crossbar.adopt(ours, deadline)
+        return PlannedChange(crossbar, *crossbar.plan(wanted, deadline))
+
+
+@contextmanager
+def open_manual_switch(
+    lab: Lab,
+    name: str,
+    leases: Leases,
+    *,
+    force: bool,
+    on_wait: Callable[[str], None] = _ignore,
+) -> Iterator[ManualSwitch]:
+    """Open a switch of a lab; with `force` change also ports that others have leased."""
+    spec = lab.switches[name]
+    with ExitStack() as stack:
+        if is_exclusive(lab, name) and not force:
+            stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
+        make = kind("drivers", spec.driver).load()
+        options = options_of(lab, name)
+        transcript = DeferredTranscript()
+        stack.callback(transcript.close)
+        switch = make(name, spec.resource, spec.usable, spec.identity, options, transcript)
+        stack.callback(switch.close)
+        identity = switch.open(Deadline.after(opening_seconds(lab, [name], _LIMIT)))
+        yield ManualSwitch(
+            lab, name, identity, switch, None if force else leases, transcript, on_wait
+        )
+
+
+def _pairs(cross: frozenset[CrossConnect]) -> dict[int, int]:
+    return {c.ingress: c.egress for c in cross}

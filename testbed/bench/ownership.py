@@ -1,0 +1,109 @@
+"""Ownership of one switch's state: the ports of a plan, and the cross-connects made by this run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from testbed.bench.contracts import Applied
+from testbed.errors import LabError
+from testbed.fabric.change import Change
+from testbed.fabric.circuits import CrossConnect, HostEnds, Wiring
+from testbed.fabric.device import State
+
+CrossPairs = frozenset[tuple[int, int]]
+"""Cross-connects of one switch, each an ingress and an egress."""
+
+
+class OwnedPorts:
+    """The ports of one switch that a plan uses, and the cross-connects adopted or commanded there.
+
+    A cross-connect that is not in `made` is foreign, also on one of our ports.
+    """
+
+    def __init__(self, name: str, ports: frozenset[int], wiring: Wiring) -> None:
+        self.name = name
+        self.ports = ports
+        self.made: set[tuple[int, int]] = set()
+        self.shown: State | None = {}
+        """Our part of the last read-back; None when it could not be read."""
+        self.seen: State | None = None
+        """The last read-back, of all ports; None when it failed."""
+        self.on_unrequested: Callable[[str, CrossPairs], None] = lambda switch, astray: None
+        """Called at once with cross-connects that the switch made instead of those commanded."""
+        self._ends = HostEnds(wiring)
+        self.senders = {f.tx.number: port for port, f in wiring.items() if f.tx.switch == name}
+        self.receivers = {f.rx.number: port for port, f in wiring.items() if f.rx.switch == name}
+        """By ingress port, the host port that lights it; by egress port, the one that it reaches.
+        """
+
+    def of(self, state: State) -> dict[int, int]:
+        """Return the cross-connects of a state that were made by this run."""
+        return {i: e for i, e in state.items() if (i, e) in self.made}
+
+    def on_ports(self, state: State) -> dict[int, int]:
+        """Return the cross-connects of a state that touch our ports, ours or foreign."""
+        return {i: e for i, e in state.items() if {i, e} & self.ports}
+
+    def own(self, state: State, change: Change, applied: Applied) -> None:
+        """Count as ours the cross-connects that our command made by mistake, to remove them later.
+
+        They are those of an ingress whose order the switch did not refuse and which it shows at
+        another egress. After a lost answer the cause is unknown: the switch may have restarted.
+        """
+        astray = frozenset(
+            (i, e)
+            for i, e in applied.state.items()
+            if i in change.adds
+            and i not in applied.refused
+            and e not in (state.get(i), change.adds[i])
+        )
+        if astray:
+            self.made |= astray
+            self.on_unrequested(self.name, astray)
+
+    def named(self, cross: State) -> str:
+        """Return cross-connects with the host ports that their fibres lead to."""
+        return ", ".join(
+            f"{i}→{e} ({self._ends.of(CrossConnect(self.name, i, e))})"
+            for i, e in sorted(cross.items())
+        )
+
+
+class ForeignCircuits:
+    """The circuits of others on a switch before our last command, away from our ports."""
+
+    def __init__(self, ours: OwnedPorts) -> None:
+        self.leased_elsewhere: Callable[[frozenset[int]], frozenset[int]] = lambda ports: _NONE
+        """Returns the ports that are leased to others, who may change them at the same time."""
+        self._ours = ours
+        self._before: State = {}
+
+    def note(self, state: State, change: Change) -> None:
+        """Remember the circuits of a state that are not ours, on our ports or in a change."""
+        ports, made = self._ours.ports | change.ports, self._ours.made
+        self._before = {i: e for i, e in state.items() if not {i, e} & ports and (i, e) not in made}
+
+    def gone(self, look: Callable[[], State]) -> str:
+        """Return in words which of them the command removed or moved; empty for none.
+
+        A circuit that seems to be gone is read twice more: one answer may be from before.
+        """
+        seen = self._ours.seen
+        if seen is None or self._before.items() <= seen.items():
+            return ""
+        there = set(seen.items())
+        with suppress(LabError):
+            for _ in range(2):
+                seen = look()
+                there |= seen.items()
+        gone = dict(self._before.items() - there)
+        theirs = self.leased_elsewhere(frozenset({*gone, *gone.values()}))
+        gone = {i: e for i, e in gone.items() if not {i, e} & theirs}
+        instead = {i: seen[i] for i in gone if i in seen}
+        words = f", and {self._ours.named(instead)} is there instead" if instead else ""
+        named = self._ours.named(gone)
+        return f"{named}, which somebody else had made, is gone{words}" if gone else ""
+
+
+_NONE: frozenset[int] = frozenset()

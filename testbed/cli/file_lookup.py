@@ -1,0 +1,134 @@
+"""Look up labs, experiments and results by name, from any working directory."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import testbed
+from testbed.commands import set_context
+from testbed.errors import UsageError
+from testbed.files import exists, is_directory, is_file
+from testbed.plugins import nearest
+from testbed.twin import NEW_TWIN
+
+LABS, EXPERIMENTS = "configs", "experiments"
+RESULTS = Path("results")
+COMMAND_VARIABLE = "TESTBED_COMMAND"
+"""Set for a command that runs inside a twin, to what a person typed outside."""
+LAB_VARIABLE = "TESTBED_LAB"
+"""Set for commands inside a twin that stands, to its lab file."""
+
+_SUFFIXES = (".yaml", ".yml")
+_WORDS = {LABS: "lab", EXPERIMENTS: "experiment"}
+
+
+def places(of: str) -> list[Path]:
+    """Return the existing directories of labs or experiments, the nearest first.
+
+    They are looked for here, in each directory above that has both, and where this code lies.
+    """
+    found = [Path(of), *(root / of for root in _roots())]
+    return [place for place in dict.fromkeys(found) if is_directory(place)]
+
+
+def _roots() -> list[Path]:
+    """Return the directories that hold both labs and experiments, without the current one."""
+    above = [*_here().parents, Path(testbed.__file__).resolve().parents[1]]
+    wanted = [root for root in above if all(is_directory(root / of) for of in (LABS, EXPERIMENTS))]
+    return [root for root in dict.fromkeys(wanted) if root != _here()]
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the working directory is gone", hint="go to one that is there") from None
+
+
+def found_file(name: str, of: str, besides: Path | None = None) -> Path:
+    """Return the lab or experiment that a path or a name means; `.yaml` may be left out.
+
+    `besides` is looked in after all others. Raise UsageError with the directories searched.
+    """
+    for path in _spellings(Path(name)):
+        if is_file(path) and (path.suffix in _SUFFIXES or "/" in name):
+            return path
+    what = _WORDS[of]
+    if "/" in name:
+        where = Path(name).parent
+        known = _names([where])
+        raise UsageError(
+            f"there is no {what} file {name} (looked in {where.absolute()})",
+            hint=nearest(_stem(name), known) if known else "check the path",
+        )
+    searched = [*places(of), *([besides] if besides and is_directory(besides) else [])]
+    for place in searched:
+        for path in _spellings(place / name):
+            if is_file(path) and path.suffix in _SUFFIXES:
+                return path
+    looked = ", ".join(map(str, dict.fromkeys(searched))) or f"no directory {of!r} is there"
+    raise UsageError(
+        f"no {what} is called {_stem(name)!r} (looked in {looked})",
+        hint=nearest(_stem(name), _names(searched)),
+    )
+
+
+def named_file(name: str) -> Path:
+    """Return the file that is meant of any sort: a path, or an experiment's or a lab's name."""
+    if exists(name) or "/" in name:
+        return next((path for path in _spellings(Path(name)) if exists(path)), Path(name))
+    found = (path for of in _WORDS for place in places(of) for path in _spellings(place / name))
+    return next((path for path in found if is_file(path)), Path(name))
+
+
+def _spellings(path: Path) -> list[Path]:
+    return [path, *(path.with_name(f"{path.name}{suffix}") for suffix in _SUFFIXES)]
+
+
+def _names(directories: list[Path]) -> list[str]:
+    files: list[Path] = []
+    for place in directories:
+        with suppress(OSError):  # nobody's to read, or gone: it names nothing
+            files += place.iterdir()
+    return sorted({file.stem for file in files if file.suffix in _SUFFIXES})
+
+
+def _stem(name: str) -> str:
+    path = Path(name)
+    return path.stem if path.suffix in _SUFFIXES else path.name
+
+
+def lab_file(name: str, experiment: Path | None = None) -> Path:
+    """Return the lab file that a name or path means; raise UsageError where there is none."""
+    besides = experiment.resolve().parent.parent / LABS if experiment else None
+    file = found_file(name, LABS, besides)
+    set_context(lab=name)
+    return file
+
+
+def chosen_lab(name: str, twin: str = "", usual: str = "", experiment: Path | None = None) -> Path:
+    """Return the lab file of a command: the one named, the named twin's, or the usual one.
+
+    Inside a twin that stands, its own takes the place of the usual one.
+    """
+    if twin:
+        set_context(twin=twin)
+    if not name and twin and twin != NEW_TWIN:
+        from testbed.twin import registry
+
+        return Path(registry.find(twin).lab_file)
+    if not name and (inside := os.environ.get(LAB_VARIABLE)):
+        return Path(inside)
+    if not name and not usual:
+        raise UsageError("no lab is named", hint="name one with --lab, or a twin with --twin")
+    return lab_file(name or usual, experiment)
+
+
+def results_to_read(given: Path) -> Path:
+    """Return the results that are meant: those given, or the usual ones, the nearest first."""
+    set_context(results="" if given == RESULTS else str(given))
+    if given != RESULTS or is_directory(given):
+        return given
+    return next((root / RESULTS for root in _roots() if is_directory(root / RESULTS)), given)

@@ -1,0 +1,198 @@
+"""`testbed list runs`: one row for each run, and what a metric of it came to."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.commands import typed
+from testbed.errors import UnsafeError, UsageError
+from testbed.files import open_file, parse_json
+from testbed.plugins import nearest
+from testbed.record.journal import has_pending_undo, is_held
+from testbed.record.lines import MAX_LOG
+from testbed.record.rundir import RunDirectory, runs
+from testbed.schema.arm_names import short_names
+
+_TAIL = 64 << 10
+"""Bytes at the end of an event log in which a run, or a `recover`, says that it is over."""
+_LONGEST = 60
+"""Characters of one cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSelection:
+    """Selects the runs to list, and the metric beside each."""
+
+    experiment: str = ""
+    metric: str = ""
+    last: int | None = None
+    best: int | None = None
+
+    def rows(self, results: Path) -> list[dict[str, Any]]:
+        """Return what is worth a row of each run, oldest first, or the best first."""
+        found = [row_of(run) for run in runs(results)]
+        if self.experiment:
+            known = sorted({row["experiment"] for row in found})
+            found = [row for row in found if row["experiment"] == self.experiment]
+            if not found:
+                raise UsageError(
+                    f"{results.absolute()} has no run of {self.experiment!r}",
+                    hint=nearest(self.experiment, known),
+                )
+        if self.metric or self.best is not None:
+            found = self._measured(found, results)
+        rows = found[: self.best] if self.best is not None else found
+        return rows[-self.last :] if self.last is not None else rows
+
+    def _measured(self, rows: list[dict[str, Any]], results: Path) -> list[dict[str, Any]]:
+        if not self.metric:
+            raise UsageError("--best needs a metric", hint="name one with --metric")
+        metrics = {row["run"]: metrics_of(results / row["run"]) for row in rows}
+        name = self.metric
+        known = sorted({one for found in metrics.values() for one in found})
+        metrics = {run: found | _by_short_name(found) for run, found in metrics.items()}
+        if not any(name in found for found in metrics.values()):
+            ends = [one for one in known if one.partition(".")[2] == name]
+            hint = "known: " + ", ".join(ends) if ends else nearest(name, known)
+            raise UsageError(f"no run that is listed has the metric {name!r}", hint=hint)
+        for row in rows:
+            found = metrics[row["run"]].get(name, {})
+            row |= {"metric": name, "value": found.get("median"), "unit": found.get("unit", "")}
+            row |= {"n": found.get("n"), "better": found.get("better", "")}
+        return rows if self.best is None else _best_first(rows)
+
+
+def _best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    measured = [row for row in rows if row["value"] is not None]
+    return sorted(
+        measured, key=lambda row: -row["value"] if row["better"] == "higher" else row["value"]
+    )
+
+
+def row_of(run: RunDirectory) -> dict[str, Any]:
+    """Return a run's row from its own files; a damaged file is an entry of the row."""
+    named = run.id[len("20260101T000000Z-") :].rpartition("-")[0]
+    row: dict[str, Any] = {"run": run.id, "experiment": named, "started": "", "lab": ""}
+    row |= {"label": "", "overrides": [], "outcome": "unreadable", "reason": ""}
+    try:
+        facts = run.read_json("run.json")
+        row |= {key: str(facts.get(key) or "") for key in ("started", "lab", "label")}
+        row["overrides"] = [str(one) for one in facts.get("overrides") or ()]
+    except (UsageError, AttributeError, TypeError):  # killed before it was whole, or damaged
+        return row | {"reason": "it has no readable run.json"}
+    outcome, reason = _beside_the_summary(run)
+    try:
+        summary = run.read_json("summary.json")
+        if outcome in ("failed", "unfinished"):  # nothing of it is left to do: the summary decides
+            return row | {key: str(summary[key]) for key in ("outcome", "reason")}
+        reason = f"{summary['outcome']}: {summary['reason']}; {reason}"
+    except (UsageError, KeyError, TypeError):
+        pass
+    return row | {"outcome": outcome, "reason": reason}
+
+
+def _beside_the_summary(run: RunDirectory) -> tuple[str, str]:
+    """Return the state of a run by its journal and the end of its log."""
+    try:
+        if run.journal.exists() and is_held(run.journal):
+            return "running", ""
+        if has_pending_undo(run.journal):
+            return "unrecovered", f"type: {typed('recover', str(run.path))}"
+    except (OSError, UnsafeError) as error:
+        return "unreadable", f"its journal: {error}"
+    for event in reversed(_last_events(run.events)):
+        data = event.get("data")
+        if not isinstance(data, dict):
+            continue
+        if event.get("kind") == "recover.end" and data.get("exit_code") == 0:
+            return "recovered", "all that it had changed was taken back"
+        if event.get("kind") == "run.end" and data.get("error"):
+            return "failed", str(data["error"])
+    return "unfinished", "it was killed, and left nothing changed"
+
+
+def _last_events(path: Path) -> list[dict[str, Any]]:
+    try:
+        with open_file(path, MAX_LOG) as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL))
+            lines = file.read(_TAIL).split(b"\n")
+    except OSError:
+        return []
+    return [event for line in lines if isinstance(event := _parsed(line), dict)]
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return parse_json(line)
+    except ValueError:
+        return None
+
+
+def _by_short_name(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics by the short names of their arms, which pages print."""
+    short = short_names(name.rpartition(".")[0] for name in metrics)
+    parts = ((*name.rpartition("."), found) for name, found in metrics.items())
+    return {f"{short[arm]}.{what}": found for arm, _, what, found in parts}
+
+
+def metrics_of(path: Path) -> dict[str, Any]:
+    """Return the metrics of a run that have a number, or say that there is none."""
+    try:
+        found = RunDirectory(path).read_json("summary.json").get("metrics", {})
+    except UsageError:
+        return {}
+    rows = found.items() if isinstance(found, dict) else ()
+    return {name: one for name, one in rows if isinstance(one, dict) and _is_metric(one)}
+
+
+def _is_metric(found: Mapping[str, Any]) -> bool:
+    median = found.get("median")
+    is_number = isinstance(median, (int, float)) and not isinstance(median, bool)
+    return (median is None or is_number) and isinstance(found.get("unit"), str)
+
+
+def print_runs(rows: Sequence[Mapping[str, Any]], wanted: RunSelection, results: Path) -> None:
+    """Print rows under headings; RUN is the end of a run's name, which every command takes."""
+    if not rows:
+        print(f"{results.absolute()} holds no runs", file=sys.stderr)
+        return
+    headings = ["RUN", "EXPERIMENT", "STARTED", "LAB", "LABEL", "OUTCOME"]
+    headings += [wanted.metric] if wanted.metric else []
+    print_table([*headings, "OVERRIDES", "REASON"], [_cells(row, wanted) for row in rows])
+
+
+def _cells(row: Mapping[str, Any], wanted: RunSelection) -> list[str]:
+    started = row["started"][:16].replace("T", " ")
+    cells = [row["run"].rpartition("-")[2], row["experiment"], started, row["lab"], row["label"]]
+    cells.append(row["outcome"])
+    if wanted.metric:
+        cells.append(_value(row))
+    return [*cells, shlex.join(row["overrides"]), row["reason"]]
+
+
+def _value(row: Mapping[str, Any]) -> str:
+    from testbed.analysis.metric_definitions import quantity
+
+    if row["value"] is None:
+        return "-"
+    return f"{quantity(row['value'], row['unit'])} (n={row['n']})"
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns; only the last one is as long as it is."""
+    shown = [[_short(cell) for cell in row[:-1]] + [row[-1]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    for row in (headings, *shown):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _short(cell: str) -> str:
+    return cell if len(cell) <= _LONGEST else f"{cell[: _LONGEST - 1]}…"

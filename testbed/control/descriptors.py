@@ -1,0 +1,31 @@
+"""Descriptors of the built-in policies: what entry points name, without their code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.plugins import Kind
+from testbed.units import Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class SpliceOptions:
+    """How the policy `splice` prepares and decides."""
+
+    standby: Literal["warm", "cold"] = "warm"
+    """`warm`: the spare's process runs with its imports done; `cold`: it starts at the failure."""
+    heartbeat: Seconds = 0.2
+    """How long a rank may be silent before it counts as frozen."""
+    probe: Seconds = 0.01
+    """How long a host whose circuits went dark may take to answer, beyond what it usually takes.
+
+    Then it is asked once more, for twenty times as long, and its outlet is looked at.
+    """
+
+
+SPLICE = Kind(
+    "a spare host takes the victim's place through the fabric; survivors stay up",
+    "testbed.control.splice:Splice",
+    options=SpliceOptions,
+)

@@ -1,0 +1,73 @@
+"""Descriptors of the built-in faults: what entry points name, without their code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.plugins import Kind
+from testbed.units import Loss, Seconds, Share
+
+
+@dataclass(frozen=True, slots=True)
+class AttenuateOptions:
+    """How much light is taken away."""
+
+    loss: Loss
+    """What the fibre takes beyond what it took before."""
+
+    def __post_init__(self) -> None:
+        if self.loss <= 0:
+            raise ValueError("a loss must be above 0 dB")
+
+
+@dataclass(frozen=True, slots=True)
+class StragglerOptions:
+    """How a rank is slowed down, and by how much."""
+
+    how: Literal["sleep", "quota", "freeze-cycle"] = "sleep"
+    delay: Seconds = 0.0
+    """For `sleep`: how late it comes to each collective."""
+    share: Share = 0.5
+    """For `quota` and `freeze-cycle`: the share of the time in which it may run."""
+    period: Seconds = 0.1
+    """For `quota` and `freeze-cycle`: how long a turn of running and standing still takes."""
+
+    def __post_init__(self) -> None:
+        """Refuse a dose of nothing."""
+        if (self.how == "sleep") != (self.delay > 0):
+            raise ValueError(f"how: {self.how} and a delay of {self.delay:g} s do not go together")
+        if not (0 < self.share < 1):
+            raise ValueError("a share must be above 0 % and below 100 %")
+        if not (0.01 <= self.period <= 10):
+            raise ValueError("a period must be 10 ms at least and 10 s at most")
+
+    @property
+    def dose(self) -> float:
+        """Return the seconds by which the rank is late at the least, now and then."""
+        return self.delay or self.period * (1 - self.share)
+
+
+ATTENUATE = Kind(
+    "a fibre of a port loses light in the lab's attenuator",
+    "testbed.faults.attenuate:Attenuate",
+    options=AttenuateOptions,
+)
+POWER_CUT = Kind(
+    "the host of a rank loses power, through the lab's power unit",
+    "testbed.faults.power_cut:PowerCut",
+)
+RANK_KILL = Kind("a rank's process is killed (SIGKILL)", "testbed.faults.rank:RankKill")
+RANK_FREEZE = Kind(
+    "a rank's process stops without dying (SIGSTOP)", "testbed.faults.rank:RankFreeze"
+)
+STRAGGLER = Kind(
+    "a rank is slowed down: it comes late to every collective",
+    "testbed.faults.straggler:Straggler",
+    options=StragglerOptions,
+    role="slows",
+)
+DARK_CIRCUIT = Kind(
+    "the circuit from a rank to its successor is disconnected at the switch",
+    "testbed.faults.dark_circuit:DarkCircuit",
+)

@@ -1,0 +1,98 @@
+"""Descriptor of the job `collective`: what the entry point names, without its code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from testbed.analysis.metric_definitions import size_name
+from testbed.jobs.option_checks import check_counts, check_list, check_pairs, check_sizes
+from testbed.plugins import Kind
+from testbed.units import Bytes
+
+Library = Literal["gloo", "nccl"]
+"""What torch.distributed can be told to carry bytes with; each has an AllReduce of its own."""
+
+Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar", "gloo", "nccl"]
+CircuitUse = Literal["auto", "re-point", "forward", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveOptions:
+    """AllReduce by several algorithms in turn, on the same hosts, with every value verified."""
+
+    ranks: int
+    sizes: tuple[Bytes, ...]
+    algorithms: tuple[Algorithm, ...] = ("ring", "rhd", "direct", "stragglar")
+    iterations: int = 5
+    """Timed iterations of each size by each algorithm."""
+    warmup: int = 1
+    straggler: int | None = None
+    """The rank that stragglar and direct expect last; without it, the last rank."""
+    executor: Literal["sockets"] | Library = "sockets"
+    """What runs the schedules; the libraries run them as point-to-point operations."""
+    circuits: CircuitUse = "auto"
+    """On a circuit switch, what to do where no circuit leads: re-point the switch between rounds,
+    forward from rank to rank, both in turn, or whichever the model expects to be faster."""
+
+    def __post_init__(self) -> None:
+        """Refuse what gives no sample, and ranks that an algorithm cannot serve."""
+        for name, least in (("ranks", 2), ("iterations", 1), ("warmup", 0)):
+            check_counts(self, name, least=least)
+        check_sizes(self.sizes)
+        check_list("algorithms", self.algorithms)
+        check_pairs(self.ranks, *self.algorithms)
+        if self.straggler is not None and not 0 <= self.straggler < self.ranks:
+            raise ValueError(f"rank {self.straggler} is not one of the {self.ranks} ranks")
+        if len(self.libraries) > 1:
+            raise ValueError("a rank can be in one library at a time, in gloo or in nccl")
+
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics of its trials, on circuits or on a packet switch."""
+        yield from ("steps", "digest", "skew", "straggler", "straggler_confidence")
+        yield from ("model_error", "right_choices")
+        if "stragglar" in self.algorithms:
+            yield from _beside_stragglar(self.algorithms)
+        ours = [name for name in self.algorithms if name not in get_args(Library)]
+        ways = [f"{name}_{way}" for name in ours for way in ("repointed", "forwarded")]
+        for size in map(size_name, self.sizes):
+            for name in (*self.algorithms, *ways):
+                yield from (f"{what}_{name}_{size}" for what in _OF_ONE)
+            for library in self.libraries:
+                yield from (f"over_{library}_{name}_{size}" for name in ours)
+
+    def predicts(self) -> Iterator[str]:
+        """Yield the metrics of its trials that the cost model knows: those of our algorithms."""
+        if "stragglar" in self.algorithms:
+            yield from _beside_stragglar(self.algorithms)
+        ours = [name for name in self.algorithms if name not in get_args(Library)]
+        for size in map(size_name, self.sizes):
+            for name in ours:
+                yield from (f"{what}_{name}_{size}" for what in ("total", "exposed", "sent"))
+                ways = (f"{name}_{way}_{size}" for way in ("repointed", "forwarded"))
+                yield from (f"{what}_{way}" for way in ways for what in ("total", "exposed"))
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Return the libraries that its ranks need."""
+        named = {self.executor, *self.algorithms}
+        return tuple(library for library in get_args(Library) if library in named)
+
+
+_OF_ONE = ("total", "exposed", "busbw", "sent")
+
+
+def _beside_stragglar(algorithms: Sequence[str]) -> Iterator[str]:
+    if "ring" in algorithms:
+        yield from ("speedup", "exposed_speedup", "critical_delay", "critical_delay_model")
+    for name in algorithms:
+        if name not in ("ring", "stragglar", *get_args(Library)):
+            yield f"speedup_over_{name}"
+
+
+COLLECTIVE = Kind(
+    "AllReduce by several algorithms in turn: total and exposed time, every value verified",
+    "testbed.jobs.collective:Collective",
+    options=CollectiveOptions,
+)

@@ -1,0 +1,156 @@
+"""Descriptors of the built-in jobs: what entry points name, without their code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from testbed.analysis.metric_definitions import size_name
+from testbed.jobs.option_checks import check_counts, check_pairs, check_sizes
+from testbed.plugins import Kind
+from testbed.units import BitRate, Bytes, Seconds
+
+Topology = Literal["ring"]
+Algorithm = Literal["ring", "rhd", "fold", "direct", "stragglar"]
+Collective = Literal["ring", "rhd", "direct", "stragglar", "auto"]
+
+_MOST_RANKS = 4096
+"""Of a model: a schedule of so many has 17 million sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """Data-parallel training of a small causal language model on bytes.
+
+    The defaults give 16.3 MiB of state: parameters and both moments of Adam, in float32.
+    """
+
+    ranks: int
+    spares: int = 0
+    topology: Topology = "ring"
+    collective: Collective = "ring"
+    """What sums the gradients: the ring, which needs its neighbours only, or a schedule; with auto
+    the one that the cost model expects to be fastest with the ranks that are late."""
+    straggler: int | None = None
+    """The rank that stragglar and direct expect last; without it, the last rank."""
+    steps: int | None = None
+    """End after so many steps; without it the job lives until the run ends."""
+    dim: int = 192
+    layers: int = 3
+    heads: int = 6
+    hidden: int = 512
+    sequence: int = 64
+    batch: int = 3
+    """Sequences per rank and step."""
+    learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that do not fit together."""
+        check_counts(self, "ranks", "dim", "layers", "heads", "hidden", "sequence", "batch")
+        check_counts(self, "spares", least=0)
+        if self.steps is not None:
+            check_counts(self, "steps")
+        self._check_collective()
+        if not (0 < self.learning_rate < math.inf):
+            raise ValueError(
+                f"learning_rate must be above 0 and finite, not {self.learning_rate:g}"
+            )
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by {self.heads} heads")
+        if self.dim // self.heads % 2:
+            raise ValueError("rotary attention needs an even number of dimensions per head")
+
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics of its trials, but for those that a fault brings."""
+        yield from ("step_time", "steps", "loss")
+        yield from ("busbw", "wire_overhead") if self.ranks > 1 else ()
+        yield from ("digest",) if self.steps is not None else ()
+
+    def _check_collective(self) -> None:
+        if self.collective != "ring" and self.ranks < 2:
+            raise ValueError(f"{self.collective} takes two ranks or more, and there is only one")
+        check_pairs(self.ranks, self.collective)
+        if self.straggler is None:
+            return
+        if self.collective not in ("direct", "stragglar"):
+            raise ValueError(f"{self.collective} takes no straggler; direct and stragglar do")
+        if not 0 <= self.straggler < self.ranks:
+            raise ValueError(f"rank {self.straggler} is not one of the {self.ranks} ranks")
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduceOptions:
+    """AllReduce of given sizes, again and again, with every value verified."""
+
+    ranks: int
+    sizes: tuple[Bytes, ...]
+    spares: int = 0
+    topology: Topology = "ring"
+    iterations: int = 20
+    """Timed iterations of each size."""
+    warmup: int = 5
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that do not consist of float32 values, and what gives no sample."""
+        check_counts(self, "ranks", "iterations")
+        check_counts(self, "spares", "warmup", least=0)
+        check_sizes(self.sizes)
+
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics of its trials, but for those that a fault brings."""
+        yield from ("steps", "digest")
+        for name in map(size_name, self.sizes):
+            yield from (f"time_{name}", f"algbw_{name}", f"busbw_{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveModelOptions:
+    """An AllReduce by the cost model, with its last rank late, beside another one."""
+
+    ranks: int
+    size: Bytes
+    alpha: Seconds
+    """Time of a message of nothing."""
+    rate: BitRate
+    """Of every link, each way."""
+    algorithm: Algorithm = "stragglar"
+    against: Algorithm = "ring"
+    """What it is compared with."""
+    delay: Seconds = 0.0
+    """How late the straggler is."""
+    reconfiguration: Seconds = 0.0
+    """What it takes to re-point the switch between rounds."""
+
+    def __post_init__(self) -> None:
+        """Refuse ranks that an algorithm cannot serve, and links that carry nothing."""
+        check_counts(self, "ranks", least=2)
+        if self.ranks > _MOST_RANKS:
+            raise ValueError(f"ranks must be at most {_MOST_RANKS}, not {self.ranks}")
+        check_pairs(self.ranks, self.algorithm, self.against)
+        if not self.rate:
+            raise ValueError("rate must be above 0")
+
+    def measures(self) -> Iterator[str]:
+        """Yield the metrics that it computes."""
+        yield from ("total_time", "exposed_time", "speedup", "exposed_speedup", "rounds")
+        yield from ("critical_delay",) if self.algorithm == "stragglar" else ()
+
+
+TRAIN = Kind(
+    "data-parallel training of a small causal language model, in NumPy",
+    "testbed.jobs.training:Train",
+    options=TrainOptions,
+)
+ALLREDUCE = Kind(
+    "AllReduce over message sizes: algbw and busbw, every value verified",
+    "testbed.jobs.training:AllReduce",
+    options=AllReduceOptions,
+)
+COLLECTIVE_MODEL = Kind(
+    "an AllReduce by the cost model beside another one; nothing is run",
+    "testbed.jobs.model:CollectiveModel",
+    options=CollectiveModelOptions,
+    role="model",
+)

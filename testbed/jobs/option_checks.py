@@ -1,0 +1,38 @@
+"""Checks that the options of several jobs share; each raises ValueError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from testbed.units import SIZE
+
+
+def check_counts(options: Any, *names: str, least: int = 1) -> None:
+    """Refuse options of these names that are less than `least`."""
+    for name in names:
+        if (count := getattr(options, name)) < least:
+            raise ValueError(f"{name} must be at least {least}, not {count}")
+
+
+def check_list(name: str, items: Sequence[str]) -> None:
+    """Refuse a list that is empty, or that names something twice."""
+    if not items:
+        raise ValueError(f"{name} must name at least one")
+    for index, item in enumerate(items):
+        if item in items[:index]:
+            raise ValueError(f"{item} is listed twice")
+
+
+def check_sizes(sizes: Sequence[int]) -> None:
+    """Refuse message sizes that do not consist of float32 values, and a list without any."""
+    check_list("sizes", [SIZE.format(size) for size in sizes])
+    for size in sizes:
+        if size < 4 or size % 4:
+            raise ValueError(f"{size} bytes are not a whole number of float32 values")
+
+
+def check_pairs(ranks: int, *algorithms: str) -> None:
+    """Refuse an odd number of ranks for StragglAR."""
+    if ranks % 2 and "stragglar" in algorithms:
+        raise ValueError(f"stragglar pairs its ranks, so their number must be even, not {ranks}")

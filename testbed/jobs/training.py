@@ -1,0 +1,89 @@
+"""The jobs `train` and `allreduce`, as the orchestrator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
+
+if TYPE_CHECKING:
+    from testbed.collectives.cost import Links
+    from testbed.collectives.schedule import Schedule
+
+_MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
+
+
+class Train:
+    """Train until the last step, or until the run ends."""
+
+    def __init__(self, options: TrainOptions) -> None:
+        self._options = options
+        self.ranks = options.ranks
+        self.spares = options.spares
+        self.topology = options.topology if options.collective == "ring" else "all"
+        self.last_step = None if options.steps is None else options.steps - 1
+        self.endless = options.steps is None
+        self.chooses = self._schedule if options.collective == "auto" else None
+
+    @cached_property
+    def _schedule(self) -> Schedule:
+        """Make the schedule when it is asked for: plans of the ranks' own ring need no NumPy."""
+        from testbed.collectives.catalogue import all_reduce
+
+        options = self._options
+        first = "ring" if options.collective == "auto" else options.collective
+        return all_reduce(first, options.ranks, options.straggler)
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the model, its batches, and a schedule unless the ranks' own ring sums."""
+        told = {key: getattr(self._options, key) for key in _MODEL}
+        if self._options.collective != "ring":
+            from testbed.collectives.schedule import to_json
+
+            told["schedule"] = to_json(self._schedule)
+        return {"kind": "train", "options": told}
+
+    def gradient_bytes(self, state_bytes: int) -> int:
+        """Return a third of the state, which is the parameters and both moments of Adam."""
+        return state_bytes // 3
+
+    def predict_steps(
+        self, links: Links, late: Mapping[int, float], step: float, state_bytes: int
+    ) -> dict[str, float]:
+        """Return by how much steps take longer; what a choice changes is expected when it is made.
+
+        A rank that is late holds the collective up, but for what that does without it meanwhile.
+        """
+        if self.chooses is not None:
+            return {}
+        from testbed.collectives.cost import cost
+
+        size = self.gradient_bytes(state_bytes)
+        on_time, held_up = (cost(self._schedule, size, links, who).total for who in ({}, late))
+        return {"straggling_step_time": step + held_up - on_time}
+
+
+class AllReduce:
+    """Run through all sizes and end."""
+
+    def __init__(self, options: AllReduceOptions) -> None:
+        self._options = options
+        self.ranks = options.ranks
+        self.spares = options.spares
+        self.topology = options.topology
+        self.last_step = None
+        self.endless = False
+
+    def for_rank(self) -> Mapping[str, Any]:
+        """Return the sizes and how often each is run."""
+        options = self._options
+        return {
+            "kind": "allreduce",
+            "options": {
+                "sizes": list(options.sizes),
+                "iterations": options.iterations,
+                "warmup": options.warmup,
+            },
+        }

@@ -1,0 +1,101 @@
+"""What ran before, read from the run directories."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UsageError
+from testbed.files import open_file, parse_json, read_file
+from testbed.nightly.pairs import Pair
+from testbed.record.rundir import RunDirectory, runs
+from testbed.schema.load import MAX_BYTES
+
+_TAIL = 65_536
+"""Bytes at the end of an event log that its last event is looked for in."""
+_LARGEST = 4 << 30
+"""Bytes of a log."""
+
+_MEASURED = ("passed", "failed", "inconclusive")
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run on record: of which files, when, with how many trials of each arm, how long.
+
+    It is `whole` when it came to its end, and `timed` when all its trials were run until then; one
+    that was cut short says only that it takes longer.
+    """
+
+    run: str
+    experiment: str
+    lab: str
+    trials: int
+    seconds: float
+    is_whole: bool
+    is_timed: bool
+    texts: tuple[str, str]
+
+    def is_of(self, pair: Pair) -> bool:
+        """Return whether it ran these two files, as they are now."""
+        texts = pair.experiment.source.text, pair.lab.source.text
+        return (self.experiment, self.lab) == pair.key and self.texts == texts
+
+
+def past_runs(results: Path) -> list[PastRun]:
+    """Return the runs on twins below `results` in which nothing was set by hand, oldest first.
+
+    A run that cannot be read is left out.
+    """
+    return [past for run in runs(results) if (past := _read(run)) is not None]
+
+
+def _read(run: RunDirectory) -> PastRun | None:
+    try:
+        facts, plan = run.read_json("run.json"), run.read_json("plan.json")
+        if facts["overrides"] or facts["label"] == "measured-hw":
+            return None
+        counts = Counter(s["arm"] for s in plan["steps"] if s["do"] == "RunTrial")
+        texts = [
+            read_file(run.path / name, MAX_BYTES).decode()
+            for name in ("experiment.yaml", "lab.yaml")
+        ]
+        return PastRun(
+            run=run.id,
+            experiment=str(plan["experiment"]),
+            lab=str(plan["lab"]),
+            trials=min(counts.values()),
+            seconds=_seconds(run.events),
+            is_whole=(outcome := _outcome(run)) in (*_MEASURED, "error"),
+            is_timed=outcome in _MEASURED,
+            texts=(texts[0], texts[1]),
+        )
+    except (UsageError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _outcome(run: RunDirectory) -> Any:
+    try:
+        return run.read_json("summary.json").get("outcome")
+    except (UsageError, AttributeError):  # killed before it wrote that file
+        return ""
+
+
+def _seconds(events: Path) -> float:
+    """Return when the last event of a log was, in seconds since its run began."""
+    with open_file(events, _LARGEST) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        lines = file.read(_TAIL).splitlines()
+    return max(_times(lines), default=0.0)
+
+
+def _times(lines: list[bytes]) -> Iterator[float]:
+    for line in lines:
+        try:
+            yield float(parse_json(line)["t"])
+        except (ValueError, KeyError, TypeError):  # cut at either end
+            continue

@@ -1,0 +1,38 @@
+"""What an agent reports of its host at the beginning."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import tempfile
+import time
+from typing import Any
+
+from .ports import card_addresses, hardware_address
+
+
+def host_facts(interfaces: dict[str, str]) -> dict[str, Any]:
+    """Return names, versions and sizes; `interfaces` are those of the fabric ports, by port."""
+    free = os.statvfs(tempfile.gettempdir())
+    return {
+        "hostname": platform.node(),
+        "python": platform.python_version(),
+        "numpy": _version("numpy"),
+        "kernel": platform.release(),
+        "cpus": os.cpu_count(),
+        "root": os.geteuid() == 0,
+        "pid": os.getpid(),
+        "hardware": {port: hardware_address(name) for port, name in interfaces.items()},
+        "cards": card_addresses(),
+        "time": time.time(),
+        "free": free.f_bavail * free.f_frsize,
+    }
+
+
+def _version(package: str) -> str:
+    """Return a package's version, or an empty string when it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,117 @@
+"""Who is at the other end of a circuit: a question and an answer over the circuit itself.
+
+A read-back says what a switch believes, a carrier says that there is light; only an answer from the
+right port says that the light comes from where it should. Datagrams are bound to the port, so they
+can take no other path, and broadcast, so they need no ARP: a kernel whose first ARP request was
+lost while a link came up asks again only a second later. A kernel hands its own broadcasts to its
+own sockets, too: where both ends happen to listen at the same number, a port receives what it sends
+itself, and must not take that for the other end. A packet switch would carry a broadcast to all
+hosts; there a question is `direct`, to one address, and so is its answer.
+
+The token that the agents of a run share is never sent: each datagram carries an HMAC of itself
+under it, and a question carries a nonce that its answer must repeat, so that neither a
+listener on a fibre nor a replayed answer can pass as a port.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import socket
+from typing import Any, Optional
+
+_LARGEST = 2048
+_BROADCAST = "255.255.255.255"
+
+
+class IdentityPort:
+    """One fabric port that answers who it is, and asks others.
+
+    `token` is shared by the agents of one run; a question without it is not answered.
+    """
+
+    def __init__(self, host: str, port: str, interface: str, token: str) -> None:
+        self.host = host
+        self.port = port
+        self._token = token
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        self._socket.bind(("", 0))
+        self._nonces: dict[int, str] = {}
+        self.answers: dict[int, dict[str, Any]] = {}
+        """What came back, by the number of the question."""
+
+    @property
+    def number(self) -> int:
+        """Return the UDP port that questions go to."""
+        return int(self._socket.getsockname()[1])
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when something arrives."""
+        return self._socket.fileno()
+
+    def ask(self, number: int, question: int, address: str = "") -> None:
+        """Send one question to the peer's UDP port; a dark circuit loses it silently.
+
+        With an address the question goes to it alone.
+        """
+        nonce = self._nonces.setdefault(question, secrets.token_hex(16))
+        asked = {"ask": question, "nonce": nonce, "direct": bool(address)}
+        self._send(asked, (address or _BROADCAST, number))
+
+    def forget(self, question: int) -> None:
+        """Take no more answers to a question, and drop the one it had."""
+        self._nonces.pop(question, None)
+        self.answers.pop(question, None)
+
+    def read_datagrams(self) -> None:
+        """Answer questions and keep answers, as many as have arrived."""
+        while True:
+            message, sender = self._receive()
+            if sender is None:
+                return
+            if (message.get("host"), message.get("port")) == (self.host, self.port):
+                continue
+            if "ask" in message:
+                to = sender[0] if message.get("direct") else _BROADCAST
+                answer = {"answer": message["ask"], "nonce": message.get("nonce")}
+                self._send(answer, (to, sender[1]))
+            elif self._is_awaited(message):
+                self.answers[message["answer"]] = message
+
+    def _send(self, message: dict[str, Any], to: tuple[str, int]) -> None:
+        text = json.dumps({**message, "host": self.host, "port": self.port})
+        data = json.dumps({"text": text, "proof": self._proof(text)}).encode()
+        try:
+            self._socket.sendto(data, to)
+        except OSError:
+            return  # no carrier: the same as a lost datagram
+
+    def _receive(self) -> tuple[dict[str, Any], Optional[tuple[str, int]]]:
+        try:
+            data, sender = self._socket.recvfrom(_LARGEST)
+        except BlockingIOError:
+            return {}, None
+        except OSError:
+            return {}, None
+        try:
+            envelope = json.loads(data)
+            text, proof = str(envelope["text"]), str(envelope["proof"])
+            if not hmac.compare_digest(proof.encode(), self._proof(text).encode()):
+                return {}, sender
+            return json.loads(text), sender
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return {}, sender  # anybody can send us anything
+
+    def _proof(self, text: str) -> str:
+        return hmac.new(self._token.encode(), text.encode(), "sha256").hexdigest()
+
+    def _is_awaited(self, message: dict[str, Any]) -> bool:
+        nonce = self._nonces.get(message.get("answer", 0))
+        return nonce is not None and message.get("nonce") == nonce
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._socket.close()

@@ -1,0 +1,52 @@
+"""A question to the other end of a circuit, repeated until it is answered or time is up."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Optional
+
+from ..frames import Message
+from .identity import IdentityPort
+
+_numbers = itertools.count(1)
+
+
+class IdentityQuery:
+    """Ask `count` times, `interval` seconds apart; when `first`, until the first right answer.
+
+    `expect` names the host and port that should answer; `limit` is how long to wait in all;
+    `address` is whom to ask where more than one could receive the question. A wrong answer does not
+    end the first kind: questions are asked before a circuit is changed, and whom it led to until
+    then may still receive them.
+    """
+
+    def __init__(self, request: Message, port: IdentityPort, now: float) -> None:
+        self.request = request
+        self.port = port
+        self._expected = tuple(request["expect"])
+        self._end = now + request["limit"]
+        self._due = now
+        self._asked: list[int] = []
+
+    def work(self, now: float) -> Optional[dict[str, Any]]:
+        """Ask when it is time; return the result once the question is over."""
+        answers = [self.port.answers[n] for n in self._asked if n in self.port.answers]
+        seen = sorted({(answer["host"], answer["port"]) for answer in answers})
+        if self.request["first"]:
+            is_over = is_good = self._expected in seen
+        else:
+            is_over = len(answers) == self.request["count"]
+            is_good = seen == [self._expected]
+        if is_over or now >= self._end:
+            self._forget()
+            counts = {"asked": len(self._asked), "answered": len(answers)}
+            return {"mono": now, **counts, "seen": seen, "good": is_good}
+        if now >= self._due and len(self._asked) < self.request["count"]:
+            self._asked.append(next(_numbers))
+            self.port.ask(self.request["peer"], self._asked[-1], self.request.get("address", ""))
+            self._due = now + self.request["interval"]
+        return None
+
+    def _forget(self) -> None:
+        for number in self._asked:
+            self.port.forget(number)

@@ -1,0 +1,260 @@
+"""What an agent changes on its host, written down and synced before it does so.
+
+One file for each agent, locked for as long as that lives. An agent that ends in good order removes
+it; what a killed one leaves behind is unlocked, and the next agent on the host takes back all that
+stands in it, last first. Nothing in it is code or a command: each kind of undo is known here by
+name. The file is about the state of one kernel, so another boot of the machine makes it void.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any, Optional
+
+from .processes import end_process, start_time
+
+_PREDECESSOR_LIMIT = 2.0
+"""Seconds that an agent of the same run and host may take to end in good order."""
+_KILL_LIMIT = 5.0
+_PAUSE = 0.01
+
+
+class HostJournal:
+    """The journal of this process: `record` before the act, `mark_undone` after the undo."""
+
+    def __init__(self, run: str, host: str) -> None:
+        """Make the file; raise OSError when no place takes it."""
+        me = os.getpid()
+        self.mark = f"{run}/{host}/{me}-{start_time(me)}"
+        self._open: set[int] = set()
+        self._next = 0
+        header = {"run": run, "host": host, "pid": me, "born": start_time(me), "kernel": _kernel()}
+        problems = []
+        for place in _places():
+            try:
+                self._path, self._file = _create(place, header)
+            except OSError as error:
+                problems.append(f"{place}: {error.strerror}")
+            else:
+                return
+        raise OSError(f"no undo can be written on this host: {'; '.join(problems)}")
+
+    def record(self, undo: str, **arguments: Any) -> int:
+        """Write what will take back the act that follows; raise OSError when that cannot be."""
+        number = self._next
+        self._next += 1
+        try:
+            _append(self._file, {"id": number, "undo": undo, **arguments})
+        except OSError as error:
+            raise OSError(f"{self._path} takes no more: {error.strerror}") from error
+        self._open.add(number)
+        return number
+
+    def mark_undone(self, number: int) -> None:
+        """Write that an undo was done and verified; a full disk only means that it is done twice.
+
+        An undo is harmless when there is nothing left to take back.
+        """
+        self._open.discard(number)
+        try:
+            _append(self._file, {"done": number})
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Remove the file, unless something is still to be taken back."""
+        if not self._open:
+            self._path.unlink(missing_ok=True)
+            _remove_if_empty(self._path.parent)
+        os.close(self._file)
+
+
+class OrphanedJournal:
+    """The journal of an agent that is dead; no other agent undoes it meanwhile."""
+
+    def __init__(self, path: Path, descriptor: int, header: dict[str, Any]) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self.run: str = header["run"]
+        self.host: str = header["host"]
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what was never settled, last first; a line that was cut was never acted on."""
+        found: dict[int, dict[str, Any]] = {}
+        for line in self.path.read_bytes().split(b"\n")[1:]:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if "done" in entry:
+                found.pop(entry["done"], None)
+            else:
+                found[entry["id"]] = entry
+        return [found[number] for number in sorted(found, reverse=True)]
+
+    def discard(self) -> None:
+        """Remove the file: all in it is taken back."""
+        self.path.unlink(missing_ok=True)
+        self.release()
+        _remove_if_empty(self.path.parent)
+
+    def release(self) -> None:
+        """Leave the file to the next agent."""
+        os.close(self._descriptor)
+
+
+def orphaned_journals(run: str, host: str) -> list[OrphanedJournal]:
+    """Return the journals of dead agents, oldest first.
+
+    An agent of the same run and host was given up by the orchestrator that started this one: it
+    gets a moment to end, then it is killed. Agents of others that live are left alone.
+    """
+    found = []
+    for path in sorted(_files(), key=_age):
+        orphan = _take(path)
+        if orphan is None and run and _is_of(path, run, host):
+            orphan = _inherit(path)
+        if orphan is not None:
+            found.append(orphan)
+    return found
+
+
+def _take(path: Path) -> Optional[OrphanedJournal]:
+    """Lock a dead agent's journal; None when it lives, or its file is void and now removed."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None  # just removed by its agent
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        header = _header(path)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except (OSError, ValueError):
+        header = {}
+    boot, _, where = _kernel().partition(" ")
+    theirs = header.get("kernel", "").partition(" ")
+    if theirs[0] != boot:
+        path.unlink(missing_ok=True)  # begun and nothing recorded in it, or of another boot
+    elif theirs[2] == where:
+        return OrphanedJournal(path, descriptor, header)
+    os.close(descriptor)
+    return None  # a container's, which shares only the directory with us
+
+
+def _inherit(path: Path) -> Optional[OrphanedJournal]:
+    """Wait for a predecessor to end, or end it; return what it left, if anything."""
+    header = _header(path)
+    end = time.monotonic() + _PREDECESSOR_LIMIT
+    while start_time(header["pid"]) == header["born"]:
+        if time.monotonic() > end:
+            end_process(header["pid"], header["born"], _KILL_LIMIT)
+            break
+        time.sleep(_PAUSE)
+    return _take(path)
+
+
+def _is_of(path: Path, run: str, host: str) -> bool:
+    try:
+        header = _header(path)
+    except (OSError, ValueError):
+        return False
+    return (header["run"], header["host"]) == (run, host) and header["pid"] != os.getpid()
+
+
+def _header(path: Path) -> dict[str, Any]:
+    header: dict[str, Any] = json.loads(path.read_bytes().partition(b"\n")[0])
+    return header
+
+
+def _places() -> list[Path]:
+    """Return where journals may be, best first.
+
+    A directory that is emptied when the machine starts is best, and a user's runtime directory
+    no place at all: it vanishes when the user's last session ends, which may be the agent's own.
+    """
+    name = f"testbed-agents-{os.geteuid()}"
+    return [Path(root) / name for root in ("/run", "/tmp", "/dev/shm")]  # noqa: S108
+
+
+def _files() -> list[Path]:
+    return [path for place in _places() if _is_ours(place) for path in place.glob("*.jsonl")]
+
+
+def _create(place: Path, header: dict[str, Any]) -> tuple[Path, int]:
+    """Make a locked file that holds the header before anybody can see it."""
+    path = place / f"{header['pid']}-{header['born']}.jsonl"
+    draft = path.with_suffix(".new")
+    for is_last in (False, True):
+        try:
+            place.mkdir(mode=0o700)
+        except FileExistsError:
+            if not _is_ours(place):
+                raise
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+            descriptor = os.open(draft, flags, 0o600)
+            break
+        except FileNotFoundError:  # another agent ended, and the directory with it
+            if is_last:
+                raise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _append(descriptor, header)
+        draft.rename(path)
+    except OSError:
+        os.close(descriptor)
+        draft.unlink(missing_ok=True)
+        raise
+    return path, descriptor
+
+
+def _append(descriptor: int, entry: dict[str, Any]) -> None:
+    """Write one entry whole and synced, or not at all."""
+    data = json.dumps(entry).encode() + b"\n"
+    before = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)  # half an entry would spoil the next one
+        raise
+
+
+def _is_ours(place: Path) -> bool:
+    """Tell whether a directory is there and nobody else could have written in it."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return False
+    others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not others
+
+
+def _remove_if_empty(place: Path) -> None:
+    try:
+        place.rmdir()
+    except OSError:
+        return  # other agents are at work
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _kernel() -> str:
+    """Return what a change on this host is a change of: this boot, these networks and processes."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    spaces = (Path("/proc/self/ns", name).readlink() for name in ("net", "pid"))
+    return " ".join([boot, *map(str, spaces)])

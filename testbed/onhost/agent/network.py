@@ -1,0 +1,163 @@
+"""Addresses, routes and neighbours that we give fabric ports, and take away again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_LIMIT = 5.0
+_PAUSE = 0.01
+
+
+class Change(NamedTuple):
+    """One thing that a port has, or is to have: an address, a route, a neighbour, or being up."""
+
+    what: str
+    interface: str
+    to: str = ""
+    """The address, or the peer's."""
+    how: str = ""
+    """The metric of a route, the hardware address of a neighbour."""
+
+    def __str__(self) -> str:
+        return f"{self.interface} {self.what} {self.to}".rstrip()
+
+    @property
+    def make(self) -> str:
+        """Return the arguments of `ip` that make it."""
+        return {
+            # Without the route to its subnet: every peer gets a route of its own over every port.
+            "address": f"addr add {self.to} dev {self.interface} noprefixroute",
+            "up": f"link set {self.interface} up",
+            "route": f"route add {self._route} scope link",
+            "neighbour": f"neigh replace {self._neighbour} lladdr {self.how} nud permanent",
+        }[self.what]
+
+    @property
+    def undo(self) -> str:
+        """Return the arguments of `ip` that undo it."""
+        return {
+            "address": f"addr del {self.to} dev {self.interface}",
+            "up": f"link set {self.interface} down",
+            "route": f"route del {self._route}",
+            "neighbour": f"neigh del {self._neighbour}",
+        }[self.what]
+
+    @property
+    def _route(self) -> str:
+        return f"{self.to}/32 dev {self.interface} metric {self.how}"
+
+    @property
+    def _neighbour(self) -> str:
+        return f"{self.to} dev {self.interface}"
+
+
+def missing(ports: dict[str, dict[str, str]], peers: dict[str, str]) -> list[Change]:
+    """Return what must be made so that every port is up and reaches each peer.
+
+    `peers` are addresses with the hardware address of each. Sockets choose their port by binding
+    to it, so every peer has a route and a neighbour entry over every port; the metrics keep the
+    routes apart, and fixed neighbours save a circuit that has just come up from ARP and its
+    retries a second apart. What is there already is left alone, now and at undo. Raise OSError for
+    an interface that is not there, or with what `ip` said.
+    """
+    links = _links()
+    there = {(c.what, c.interface, c.to) for c in _present(links)}
+    changes: list[Change] = []
+    for number, spec in enumerate(ports.values(), 1):
+        interface = spec["interface"]
+        if interface not in links:
+            raise OSError(f"there is no interface {interface}")
+        wanted = [Change("address", interface, spec["address"]), Change("up", interface)]
+        for peer, hardware in peers.items():
+            wanted.append(Change("route", interface, peer, str(number)))
+            wanted.append(Change("neighbour", interface, peer, hardware))
+        changes += [c for c in wanted if (c.what, c.interface, c.to) not in there]
+    return changes
+
+
+def make(changes: list[Change]) -> None:
+    """Make changes in their order; raise OSError with what `ip` said."""
+    if changes:
+        _batch([change.make for change in changes])
+
+
+def revert(changes: list[Change]) -> list[Change]:
+    """Take changes back, last first; return those that stayed."""
+    if not changes:
+        return []
+    with suppress(OSError):  # some were gone already; what counts is what is still there
+        _batch([change.undo for change in reversed(changes)], "-force")
+    there = _present(_links())
+    return [change for change in changes if change in there]
+
+
+def await_others(limit: float) -> None:
+    """Wait until no `ip` makes changes on this host any more.
+
+    An `ip` whose agent was killed still does all that it was told to.
+    """
+    end = time.monotonic() + limit
+    while _is_at_work() and time.monotonic() < end:
+        time.sleep(_PAUSE)
+
+
+def _is_at_work() -> bool:
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = command.read_bytes().split(b"\0")
+        except OSError:
+            continue  # it ended meanwhile
+        if words[0].rpartition(b"/")[2] == b"ip" and b"-batch" in words:
+            return True
+    return False
+
+
+def _present(links: dict[str, dict[str, Any]]) -> set[Change]:
+    """Return all that could be a change of ours, whichever process made it."""
+    found = set()
+    for name, link in links.items():
+        if "UP" in link["flags"]:
+            found.add(Change("up", name))
+        for address in link.get("addr_info", []):
+            found.add(Change("address", name, f"{address['local']}/{address['prefixlen']}"))
+    for route in _read("-4", "route", "show"):
+        metric = str(route.get("metric", 0))
+        found.add(Change("route", route.get("dev", ""), route["dst"], metric))
+    for neighbour in _read("neigh", "show", "nud", "permanent"):
+        hardware = neighbour.get("lladdr", "")
+        found.add(Change("neighbour", neighbour["dev"], neighbour["dst"], hardware))
+    return found
+
+
+def _links() -> dict[str, dict[str, Any]]:
+    return {link["ifname"]: link for link in _read("addr", "show")}
+
+
+def _read(*arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(_ip(["-j", *arguments]) or "[]")
+    return found
+
+
+def _batch(lines: list[str], *flags: str) -> None:
+    _ip([*flags, "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def _ip(arguments: list[str], text: str = "") -> str:
+    asking = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    command = [*asking, shutil.which("ip") or "/usr/sbin/ip", *arguments]
+    try:
+        done = subprocess.run(
+            command, input=text, capture_output=True, text=True, timeout=_LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"`{' '.join(command)}` took more than {_LIMIT:.0f} s") from None
+    if done.returncode != 0:
+        raise OSError(f"`{' '.join(command)}` said: {done.stderr.strip()}")
+    return done.stdout

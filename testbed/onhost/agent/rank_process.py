@@ -1,0 +1,161 @@
+"""Ranks as processes, in a process group of their own each, which never outlive the agent."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Optional
+
+from ..frames import Decoder, Message, encode
+
+_PR_SET_PDEATHSIG = 1
+_KILL_LIMIT = 5.0
+_LONGEST_LINE = 4096
+_SIGNAL_LIMIT = 1.0
+_SEND_LIMIT = 1.0
+_EFFECT: dict[int, str] = {signal.SIGSTOP: "T", signal.SIGKILL: "ZX"}
+"""The states that signals lead to, which on a busy host takes until the process is scheduled."""
+
+_libc = ctypes.CDLL(None)
+
+
+def die_with(agent: int) -> None:
+    """Have the kernel kill this process with the agent: a rank that is stopped cannot see it go."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != agent:
+        os._exit(1)  # it went before we asked
+
+
+class RankProcess:
+    """One rank's process: its control line, its standard error, and a descriptor of its life."""
+
+    def __init__(self, slot: int, bundle: int, environment: dict[str, str]) -> None:
+        """Start a rank from the bundle behind the descriptor `bundle`.
+
+        `slot` is its place on this host; which rank of the job it is, it learns later.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.slot = slot
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, f"/proc/self/fd/{bundle}", "--control", str(theirs.fileno())],
+                pass_fds=(bundle, theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **environment},
+                start_new_session=True,
+                preexec_fn=partial(die_with, os.getpid()),
+            )
+        assert self._process.stderr is not None
+        self.line = ours
+        self.line.setblocking(False)
+        self.errors = self._process.stderr.fileno()
+        os.set_blocking(self.errors, False)
+        self.life = os.pidfd_open(self.pid)
+        self._decoder = Decoder()
+        self._text = b""
+
+    @property
+    def pid(self) -> int:
+        """Return the process's id, which is also its group's."""
+        return self._process.pid
+
+    def send(self, message: Message) -> None:
+        """Pass one message on; a rank that has ended loses it, and one that takes none is ended."""
+        self.line.settimeout(_SEND_LIMIT)
+        try:
+            self.line.sendall(encode(message))
+        except socket.timeout:  # TimeoutError is another class before Python 3.10
+            # It stands still, and half a message would garble all that follow.
+            self.signal(signal.SIGKILL)
+        except OSError:
+            return  # its end is reported by `life`
+        finally:
+            self.line.setblocking(False)
+
+    def messages(self) -> list[Message]:
+        """Return all messages that have arrived, however many."""
+        messages: list[Message] = []
+        try:
+            while data := self.line.recv(1 << 16):
+                messages += self._decoder.feed(data)
+        except OSError:
+            return messages  # nothing more for now, or the rank is gone
+        return messages
+
+    def error_lines(self) -> list[str]:
+        """Return the whole lines that have arrived on standard error."""
+        try:
+            data = os.read(self.errors, 1 << 16)
+        except BlockingIOError:
+            return []
+        *lines, self._text = (self._text + data).split(b"\n")
+        if len(self._text) > _LONGEST_LINE or not data:
+            lines, self._text = [*lines, self._text], b""
+        return [line.decode(errors="replace") for line in lines if line]
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the rank and everything it started; one that has ended is fine."""
+        try:
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return
+
+    def state(self) -> str:
+        """Return the kernel's letter for the process: R, S, T for stopped, Z; X when gone."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return "X"
+
+    def state_after(self, number: int) -> str:
+        """Return the state that a signal led to, as soon as it has; at most 1 s later."""
+        limit = time.monotonic() + _SIGNAL_LIMIT
+        while (state := self.state()) not in _EFFECT.get(number, state):
+            if time.monotonic() > limit:
+                break
+            time.sleep(1e-4)
+        return state
+
+    def exit_code(self) -> Optional[int]:
+        """Return the exit code, negative for a signal, or None while it runs."""
+        return self._process.poll()
+
+    def end(self) -> bool:
+        """Kill it and its group and wait; tell whether it is provably gone."""
+        self.signal(signal.SIGKILL)
+        poll = select.poll()
+        poll.register(self.life, select.POLLIN)
+        gone = bool(poll.poll(_KILL_LIMIT * 1e3)) and self._process.poll() is not None
+        gone = gone and self._is_silent()
+        os.close(self.life)
+        self.line.close()
+        assert self._process.stderr is not None
+        self._process.stderr.close()
+        return gone
+
+    def _is_silent(self) -> bool:
+        """Tell whether nobody holds the rank's standard error, as the supervisor of a program does.
+
+        It closes it when nothing is left of the program; that may take a moment.
+        """
+        limit = time.monotonic() + _KILL_LIMIT
+        poll = select.poll()
+        poll.register(self.errors, select.POLLIN)
+        while poll.poll(max(0.0, limit - time.monotonic()) * 1e3):
+            if not os.read(self.errors, 1 << 16):
+                return True
+        return False
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the record keeps about the process."""
+        return {"slot": self.slot, "pid": self.pid}

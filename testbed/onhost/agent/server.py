@@ -1,0 +1,294 @@
+"""The agent: one process per host that does on the host what the orchestrator asks over SSH.
+
+It reads framed JSON on standard input and writes it on standard output. A request carries `id` and
+`do`; its answer carries the same number as `re`, and either `ok` or `error`. What happens
+without a request is sent as `event`. Every stamp called `mono` is this host's monotonic clock.
+
+When standard input closes, or no request comes for as long as the orchestrator said, the agent
+kills its ranks, takes back what it did to the network, and ends. What it could not take back,
+because it was killed, the next agent on this host does (journal.py).
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from typing import Any, Optional, TypeVar
+
+from ..frames import Decoder, Message, encode
+from . import network
+from .host_facts import host_facts
+from .identity import IdentityPort
+from .identity_query import IdentityQuery
+from .journal import HostJournal
+from .ports import CarrierWatch, counters
+from .ranks import Ranks
+from .undo import undo_orphaned_journals
+
+CARRIER_PERIOD = 0.005
+QUESTION_PERIOD = 0.001
+_UNSENT_LIMIT = 4 << 20
+
+_Part = TypeVar("_Part")
+
+
+class Agent:
+    """Serve one orchestrator until it goes away."""
+
+    def __init__(self, bundle: int) -> None:
+        self._bundle = bundle
+        self._selector = selectors.DefaultSelector()
+        self._decoder = Decoder()
+        self._unsent = bytearray()
+        self._journal: Optional[HostJournal] = None
+        self._ranks: Optional[Ranks] = None
+        self._changes: list[tuple[int, list[network.Change]]] = []
+        self._watch: Optional[CarrierWatch] = None
+        self._identities: dict[str, IdentityPort] = {}
+        self._questions: list[IdentityQuery] = []
+        self._silence_limit = 0.0
+        self._last_request = time.monotonic()
+        self._ending = False
+
+    def serve(self) -> int:
+        """Work until the orchestrator goes; return 0 when everything was taken back."""
+        for descriptor in (0, 1):
+            os.set_blocking(descriptor, False)
+        self._selector.register(0, selectors.EVENT_READ, self._read_requests)
+        try:
+            while not self._ending:
+                for key, _ in self._selector.select(self._wait()):
+                    # What came first may have let go of a rank whose lines are ready too.
+                    if self._selector.get_map().get(key.fd) is key:
+                        key.data()
+                self._tick()
+        finally:
+            left = self._undo_all()
+        return 1 if left else 0
+
+    # --- requests and answers --------------------------------------------------------------
+
+    def _read_requests(self) -> None:
+        try:
+            data = os.read(0, 1 << 16)
+        except BlockingIOError:
+            return
+        received = time.monotonic()
+        self._last_request = received
+        if not data:
+            self._ending = True
+            return
+        for request in self._decoder.feed(data):
+            self._answer(request, received)
+
+    def _answer(self, request: Message, received: float) -> None:
+        try:
+            verb = getattr(self, "do_" + request["do"].replace("-", "_"))
+            result = verb(request, received)
+        except (OSError, KeyError, ValueError, AttributeError) as error:
+            self._send({"re": request["id"], "error": f"{type(error).__name__}: {error}"})
+            return
+        if result is not None:
+            self._send({"re": request["id"], "ok": result})
+
+    def _send_event(self, event: str, **fields: Any) -> None:
+        self._send({"event": event, "mono": time.monotonic(), **fields})
+
+    def _send(self, message: Message) -> None:
+        self._unsent += encode(message)
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            sent = os.write(1, self._unsent)
+            del self._unsent[:sent]
+        except BlockingIOError:
+            if len(self._unsent) > _UNSENT_LIMIT:
+                self._ending = True  # the orchestrator does not read any more
+        except OSError:
+            self._ending = True
+
+    # --- the requests ----------------------------------------------------------------------
+
+    def do_hello(self, request: Message, _: float) -> dict[str, Any]:
+        """Describe this host; from now on silence longer than `patience` ends the agent.
+
+        For a `run` it first takes back what dead agents left; without one it only looks, and may
+        change nothing.
+        """
+        signal.alarm(0)
+        self._silence_limit = request["patience"]
+        found = undo_orphaned_journals(request["run"], request["host"])
+        if request["run"]:
+            self._journal = HostJournal(request["run"], request["host"])
+            self._ranks = Ranks(self._bundle, self._selector, self._journal, self._send)
+        return {
+            **host_facts(request["interfaces"]),
+            "leftovers": found,
+        }
+
+    def do_alive(self, request: Message, _: float) -> dict[str, Any]:
+        """Answer at once: the orchestrator and the host are both there."""
+        return {}
+
+    def do_clock(self, request: Message, received: float) -> list[float]:
+        """Return when the question came and when the answer left."""
+        return [received, time.monotonic()]
+
+    def do_network(self, request: Message, _: float) -> dict[str, Any]:
+        """Set up the ports, and answer identity questions on them."""
+        ports: dict[str, dict[str, str]] = request["ports"]
+        changes = 0
+        if request["manage"]:
+            changes = self._set_up(ports, request["peers"])
+        for name, spec in ports.items():
+            identity = IdentityPort(request["host"], name, spec["interface"], request["token"])
+            self._identities[name] = identity
+            self._selector.register(identity, selectors.EVENT_READ, identity.read_datagrams)
+        self._watch = CarrierWatch({name: spec["interface"] for name, spec in ports.items()})
+        self._selector.register(self._watch, selectors.EVENT_READ, self._look_at_carriers)
+        self._look_at_carriers()
+        numbers = {name: identity.number for name, identity in self._identities.items()}
+        return {"changes": changes, "identity": numbers}
+
+    def do_ask_identity(self, request: Message, _: float) -> None:
+        """Ask who is at the other end of a port; the answer comes when the question is over."""
+        port = self._identities[request["port"]]
+        self._questions.append(IdentityQuery(request, port, time.monotonic()))
+
+    def do_counters(self, request: Message, _: float) -> dict[str, dict[str, int]]:
+        """Return the byte counters of interfaces."""
+        return {interface: counters(interface) for interface in request["interfaces"]}
+
+    def do_start(self, request: Message, _: float) -> dict[str, Any]:
+        """Start a rank's process; it then waits to be configured."""
+        return self._of_a_run(self._ranks).start(request["slot"], request["env"])
+
+    def do_tell(self, request: Message, _: float) -> dict[str, Any]:
+        """Pass a message on to a rank."""
+        ranks = self._of_a_run(self._ranks)
+        ranks.send(request["slot"], request["message"], request["grace"])
+        return {}
+
+    def do_signal(self, request: Message, _: float) -> dict[str, Any]:
+        """Send a rank a signal; return between which instants it took effect, and its state.
+
+        With `watched`, an observer looks for any of these states from before the signal on.
+        """
+        ranks, watched = self._of_a_run(self._ranks), request.get("watched", "")
+        return ranks.signal(request["slot"], request["signal"], watched)
+
+    def do_witness(self, request: Message, _: float) -> None:
+        """Ask the observer what it saw; the answer comes when it has seen it."""
+        self._of_a_run(self._ranks).observers.ask(request["slot"], request["id"])
+
+    def do_straggle(self, request: Message, _: float) -> None:
+        """Have a rank enter collectives late; the answer comes when the rank knows."""
+        ranks = self._of_a_run(self._ranks)
+        ranks.delay(request["slot"], request["seconds"], request["id"])
+
+    def do_slow(self, request: Message, _: float) -> dict[str, Any]:
+        """Let a rank run only part of the time."""
+        ranks, how = self._of_a_run(self._ranks), request["quota"]
+        ranks.slow(request["slot"], request["share"], request["period"], quota=how)
+        return {}
+
+    def do_end(self, request: Message, _: float) -> dict[str, Any]:
+        """Kill a rank and prove that it is gone; one that never ran here is gone too."""
+        return {"gone": self._of_a_run(self._ranks).end(request["slot"])}
+
+    def do_bye(self, request: Message, _: float) -> dict[str, Any]:
+        """Take everything back and end."""
+        left = self._undo_all()
+        self._ending = True
+        return {"left": left}
+
+    def _set_up(self, ports: dict[str, dict[str, str]], peers: dict[str, str]) -> int:
+        """Give the ports what they lack, the undo recorded first; return the number of changes."""
+        changes = network.missing(ports, peers)
+        if changes:
+            entry = self._of_a_run(self._journal).record("network", changes=changes)
+            self._changes.append((entry, changes))
+            network.make(changes)
+        return len(changes)
+
+    def _of_a_run(self, part: Optional[_Part]) -> _Part:
+        if part is None:
+            raise ValueError("this agent was started to look only")
+        return part
+
+    # --- events ----------------------------------------------------------------------------
+
+    def _look_at_carriers(self) -> None:
+        if self._watch:
+            for port, up in self._watch.changes():
+                self._send_event("carrier", port=port, up=up)
+
+    def _wait(self) -> float:
+        """Return how long to wait for input before something is due."""
+        if self._questions:
+            return QUESTION_PERIOD
+        return CARRIER_PERIOD if self._watch else 0.05
+
+    def _tick(self) -> None:
+        if self._unsent:
+            self._flush()
+        self._look_at_carriers()
+        if self._ranks:
+            self._ranks.check_heartbeats()
+            self._ranks.work(time.monotonic())
+        self._questions = [q for q in self._questions if not self._over(q)]
+        silence = time.monotonic() - self._last_request
+        if self._silence_limit and silence > self._silence_limit:
+            self._ending = True
+
+    def _over(self, question: IdentityQuery) -> bool:
+        result = question.work(time.monotonic())
+        if result is not None:
+            self._send({"re": question.request["id"], "ok": result})
+        return result is not None
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def _undo_all(self) -> list[str]:
+        """Kill the ranks and undo the network; return what is left."""
+        left = self._ranks.end_all() if self._ranks else []
+        if self._watch:
+            self._selector.unregister(self._watch)
+            self._watch.close()
+            self._watch = None
+        for identity in self._identities.values():
+            self._selector.unregister(identity)
+            identity.close()
+        self._identities.clear()
+        self._questions.clear()
+        left += self._undo_network()
+        if self._journal:
+            self._journal.close()
+        self._journal = self._ranks = None
+        return left
+
+    def _undo_network(self) -> list[str]:
+        left = []
+        while self._changes:
+            entry, changes = self._changes.pop()
+            try:
+                stayed = network.revert(changes)
+            except OSError as error:
+                left.append(str(error))
+                continue
+            left += map(str, stayed)
+            if not stayed:
+                self._of_a_run(self._journal).mark_undone(entry)
+        return left
+
+
+def main(bundle: int) -> int:
+    """Be the agent; `bundle` is the descriptor of the archive that this code came from."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # only the end of the line ends us …
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # … or of the host, in good order
+    return Agent(bundle).serve()

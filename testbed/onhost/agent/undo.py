@@ -1,0 +1,92 @@
+"""How each change of an agent is taken back: by the agent itself, or by the next one on the host.
+
+Every undo may be done twice, looks afterwards whether it worked, and returns a sentence about what
+is left.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any, Callable
+
+from .cpu_limits import remove_cgroup
+from .journal import OrphanedJournal, orphaned_journals
+from .network import Change, await_others, revert
+from .processes import end_marked, end_strays, send, start_time
+
+_LIMIT = 5.0
+_PAUSE = 0.01
+
+
+def undo_network(entry: dict[str, Any]) -> str:
+    """Take back addresses, routes, neighbours and ports that were brought up."""
+    await_others(_LIMIT)
+    changes = [Change(*change) for change in entry["changes"]]
+    return ", ".join(map(str, revert(changes)))
+
+
+def undo_processes(entry: dict[str, Any]) -> str:
+    """Kill the ranks and all they started."""
+    run = entry["mark"].partition("/")[0]
+    left = end_marked(entry["mark"], _LIMIT) + end_strays(run, _LIMIT)
+    return f"processes {', '.join(map(str, left))} survived SIGKILL" if left else ""
+
+
+def undo_stop(entry: dict[str, Any]) -> str:
+    """Let a stopped process go on, if it is still there."""
+    if start_time(entry["pid"]) == entry["born"]:
+        send(entry["pid"], signal.SIGCONT)
+    return ""
+
+
+def undo_cgroup(entry: dict[str, Any]) -> str:
+    """Remove the cgroup of a CPU quota, once what ran in it has ended."""
+    end = time.monotonic() + _LIMIT
+    while True:
+        try:
+            remove_cgroup(entry["name"])
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return ""
+
+
+_UNDO: dict[str, Callable[[dict[str, Any]], str]] = {
+    "network": undo_network,
+    "processes": undo_processes,
+    "stop": undo_stop,
+    "group": undo_cgroup,
+}
+
+
+def undo(entry: dict[str, Any]) -> str:
+    """Do what one entry of a journal says; return what is left, or an empty string."""
+    if entry["undo"] not in _UNDO:
+        return f"this version cannot take back {entry['undo']!r}"
+    try:
+        return _UNDO[entry["undo"]](entry)
+    except OSError as error:
+        return str(error)
+
+
+def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
+    """Undo what dead agents left on this host; return what each had recorded, and what is left.
+
+    Without a `run` nothing is undone.
+    """
+    return [_finish(journal, act=bool(run)) for journal in orphaned_journals(run, host)]
+
+
+def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
+    # What runs is ended first: no group can be removed in which something runs.
+    entries = sorted(journal.entries(), key=lambda entry: entry["undo"] != "processes")
+    left = [problem for entry in entries if (problem := undo(entry))] if act else []
+    if act and not left:
+        journal.discard()
+    else:
+        journal.release()
+    recorded = [entry["undo"] for entry in entries]
+    return {"run": journal.run, "host": journal.host, "promised": recorded, "left": left}

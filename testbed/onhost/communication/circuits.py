@@ -1,0 +1,209 @@
+"""A group on a circuit switch: each rank reaches those that the circuits lead to, and no others.
+
+The circuits are those of a ring between two collectives. In a collective a rank that is through
+with a round asks for those of the next one and goes on when they are said to be lit. It asks
+only when all that it has sent was acknowledged, so that nothing is lost when a mirror moves, and a
+connection lives through the dark until its circuit is lit again.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .communicator import Vector
+from .connections import PeerConnections
+from .control import Control
+from .group import Group
+from .handshake import Address, connect_peers
+from .rank_identity import RankIdentity
+from .rank_schedule import RankSchedule, ScheduleRecord
+from .sockets import Port, discard
+
+RING = 0
+"""The number of the circuits of the ring."""
+
+PASSES = 8
+"""How often every change is made to measure it."""
+
+CircuitEnds = tuple[tuple[int, int], tuple[int, int]]
+"""A circuit: a rank and the number of its port, at either end; the lower rank first."""
+
+
+@dataclass(frozen=True)
+class FabricPorts:
+    """A rank's two fabric ports and the listener on each; port 0 comes first."""
+
+    ports: tuple[Port, Port]
+    listeners: tuple[socket.socket, socket.socket]
+
+
+@dataclass(frozen=True)
+class ScheduleStage:
+    """Rounds of a collective over the same circuits: this rank's part of them."""
+
+    circuits: int
+    schedule: RankSchedule
+    acting: frozenset[int]
+    """The ranks that have a part."""
+
+
+class CircuitGroup:
+    """All ranks of one generation, with connections over every circuit that they will ask for.
+
+    `run` and `barrier` are like those of `Group`, and every rank calls both in the same order.
+    `circuits` are all that they will ask for, by number, and `tour` the order in which every change
+    that a collective will make is made once, from the ring's circuits back to them.
+    """
+
+    def __init__(
+        self,
+        identity: RankIdentity,
+        circuits: Sequence[Sequence[CircuitEnds]],
+        tour: Sequence[int],
+        control: Control,
+    ) -> None:
+        self.rank, self.ranks = identity.rank, identity.ranks
+        self.generation = identity.generation
+        self._control = control
+        self._tour = tour
+        self._circuits = [_by_peer(identity.rank, ends) for ends in circuits]
+        self._sockets: dict[CircuitEnds, socket.socket] = {}
+        self._groups: dict[int, Group] = {}
+        self._lit = RING
+        self._requests = 0
+
+    @classmethod
+    def connect(
+        cls,
+        ports: FabricPorts,
+        members: Mapping[int, Mapping[str, Any]],
+        identity: RankIdentity,
+        options: Mapping[str, Any],
+        control: Control,
+    ) -> CircuitGroup:
+        """Make every change of the tour, and connect to the ranks at the other ends.
+
+        Raise Left, with nothing left open.
+        """
+        addresses = {r: ((m["address"], m["port"]), tuple(m["second"])) for r, m in members.items()}
+        group = cls(identity, options["circuits"], options["tour"], control)
+        try:
+            for number in (RING, *options["tour"]):
+                group.light(number)
+                if number not in group._groups:
+                    group._connect_over(number, ports, addresses, identity)
+        except BaseException:
+            group.close()
+            raise
+        return group
+
+    def _connect_over(
+        self,
+        number: int,
+        ports: FabricPorts,
+        addresses: Mapping[int, tuple[Address, Address]],
+        identity: RankIdentity,
+    ) -> None:
+        circuits = self._circuits[number]
+        new = {rank: ends for rank, ends in circuits.items() if ends not in self._sockets}
+        paths = {}
+        for rank, ends in new.items():
+            own, other = sorted(ends, key=lambda end: end[0] != self.rank)
+            paths[rank] = (ports.ports[own[1]], addresses[rank][other[1]])
+        leave = self._control.leave
+        for rank, connection in connect_peers(ports.listeners, paths, identity, leave).items():
+            self._sockets[new[rank]] = connection
+        sockets = {rank: self._sockets[ends] for rank, ends in circuits.items()}
+        connections = PeerConnections(sockets, self.generation, leave)
+        self._groups[number] = Group(
+            self.rank, self.ranks, connections, around=number == RING, shared=False
+        )
+
+    @property
+    def ring(self) -> Group:
+        """Return the group of the ring, in which a rank reaches its two neighbours."""
+        return self._groups[RING]
+
+    def checkpoint(self) -> None:
+        """Raise Left when this generation must be left."""
+        self._control.leave.check(self.generation)
+
+    def barrier(self) -> None:
+        """Return when every rank has called this, on the circuits of the ring."""
+        self.light(RING)
+        self.ring.barrier()
+        self.ring.connections.acknowledge()
+
+    def run(self, stages: Sequence[ScheduleStage], vector: Vector) -> ScheduleRecord:
+        """Do this rank's part of a collective, and ask for circuits between its stages."""
+        record, before = ScheduleRecord(), frozenset[int]()
+        for stage in stages:
+            self.light(stage.circuits, before | stage.acting)
+            record.merge(self._groups[stage.circuits].run(stage.schedule, vector))
+            before = stage.acting
+        return record
+
+    def light(self, number: int, ranks: Optional[frozenset[int]] = None) -> None:
+        """Have circuits lit, together with those ranks that leave or enter them; None for all.
+
+        The others go on: one that comes late must not keep those from their circuits that are
+        there.
+        """
+        if number == self._lit:
+            return
+        before, self._lit = self._lit, number
+        self._requests += 1
+        asking = frozenset(range(self.ranks)) if ranks is None else ranks
+        if self.rank in asking:
+            if before in self._groups:
+                self._groups[before].connections.drain()
+            self._control.ask_for_circuits(
+                self.generation, self._requests, circuits=number, of=sorted(asking)
+            )
+
+    def time_changes(self) -> list[float]:
+        """Return the seconds of each change of some tours, with nothing to send in between."""
+        found = []
+        for number in [*self._tour] * PASSES:
+            begin = time.monotonic()
+            self.light(number)
+            found.append(time.monotonic() - begin)
+        return found
+
+    def bytes_on_wire(self) -> Optional[int]:
+        """Return the bytes that both ports have sent since they exist, headers included."""
+        return self.ring.bytes_on_wire()
+
+    def frames_on_wire(self) -> Optional[int]:
+        """Return the frames that both ports have sent."""
+        return self.ring.frames_on_wire()
+
+    def close(self) -> None:
+        """Discard every connection."""
+        for connection in self._sockets.values():
+            discard(connection)
+
+
+def stages_of(stages: Sequence[Mapping[str, Any]], rank: int) -> tuple[ScheduleStage, ...]:
+    """Return a rank's part of a collective, given as stages: circuits and a schedule each."""
+    return tuple(
+        ScheduleStage(
+            stage["circuits"],
+            RankSchedule.of(stage, rank),
+            frozenset(end for step in stage["rounds"] for row in step for end in row[:2]),
+        )
+        for stage in stages
+    )
+
+
+def _by_peer(rank: int, circuits: Sequence[CircuitEnds]) -> dict[int, CircuitEnds]:
+    """Return the circuit by which a rank reaches each of the others that it reaches."""
+    found: dict[int, CircuitEnds] = {}
+    for (a, port_a), (b, port_b) in sorted(circuits):
+        if rank in (a, b):
+            found.setdefault(b if rank == a else a, ((a, port_a), (b, port_b)))
+    return found

@@ -1,0 +1,230 @@
+"""The connections of one rank in one generation, each to one peer.
+
+Nothing here waits without listening for the order to leave, and nothing gives up by itself: a
+fibre that goes dark is no error to TCP, and whether it is one to the job is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import select
+import socket
+import struct
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Optional, Union
+
+from ..errors import PeerLost, ProtocolError
+from .control import LeaveOrder
+from .sockets import SEND_BUFFER, discard
+
+Peer = Union[int, str]
+"""Whom a connection leads to: a rank, or in a ring one of NEXT and PREVIOUS (of two ranks both are
+the same rank)."""
+
+Need = Union[None, float, tuple[()], tuple[Peer, int]]
+"""What a transfer waits for: MOVED, BLOCKED, an instant of the monotonic clock, or the peer whose
+connection must become readable (POLLIN) or writable (POLLOUT)."""
+
+MOVED = None
+"""Nothing: it has moved something and can go on at once."""
+
+BLOCKED = ()
+"""Another transfer of the same rank, which must have moved something first."""
+
+NEXT, PREVIOUS = "next", "previous"
+"""The neighbours in a ring: a rank sends to the next one and receives from the previous one."""
+
+_TCP_NOTSENT_LOWAT = 25  # Python knows it from 3.12 on
+_UNSENT = 2.5e-3
+"""Seconds' worth of bytes that may wait in a connection before they are sent. What waits there
+while we turn to the next peer would still share the port with what that one gets."""
+
+_NO_LIMIT = 0x7FFFFFFF
+
+_AHEAD = 30e-3
+"""Seconds' worth of send buffer towards the only peer of a schedule: a busy machine may give us no
+processor for so long, and the line is to carry something all the same."""
+
+_LARGEST = 6 << 20
+"""Bytes above which a send buffer falls out of the cache, and a line so fast needs none."""
+
+_LOOK_AGAIN = 100e-6
+
+_BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
+
+
+class PeerConnections:
+    """Move bytes, never more than fits at once; wait for room or for bytes.
+
+    Every call but `close` may raise PeerLost for the peer whose connection broke, and `wait` and
+    `checkpoint` raise Left.
+    """
+
+    def __init__(
+        self,
+        sockets: Mapping[int, socket.socket] | Mapping[str, socket.socket],
+        generation: int,
+        leave: LeaveOrder,
+    ) -> None:
+        self.generation = generation
+        self._sockets: dict[Peer, socket.socket] = dict(sockets.items())
+        self._leave = leave
+        self._unsent = _NO_LIMIT
+        self._limits: dict[Peer, int] = {}
+        self._peers = {connection.fileno(): peer for peer, connection in sockets.items()}
+        self._poll = select.poll()
+        self._poll.register(leave, select.POLLIN)
+        for connection in sockets.values():
+            self._poll.register(connection, select.POLLRDHUP)
+        self._polled: dict[Peer, int] = {}
+
+    def checkpoint(self) -> None:
+        """Raise Left when this generation must be left."""
+        self._leave.check(self.generation)
+
+    def send(self, peer: Peer, *pieces: memoryview | bytes) -> int:
+        """Hand bytes to a peer, one piece after the other; return how many were taken."""
+        try:
+            connection = self._sockets[peer]
+            return connection.send(pieces[0]) if len(pieces) == 1 else connection.sendmsg(pieces)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise PeerLost(_name(peer), error.strerror or str(error)) from error
+
+    def receive(self, peer: Peer, *rooms: memoryview) -> int:
+        """Fill rooms that are not empty with what came from a peer; return how many bytes."""
+        try:
+            connection = self._sockets[peer]
+            one = len(rooms) == 1
+            count = connection.recv_into(rooms[0]) if one else connection.recvmsg_into(rooms)[0]
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise PeerLost(_name(peer), error.strerror or str(error)) from error
+        if not count:
+            raise PeerLost(_name(peer), "the connection was closed")
+        return count
+
+    def wait(self, needs: Sequence[Need]) -> None:
+        """Wait until one of the needs is met: a connection is ready, or an instant has come.
+
+        A connection that broke is noticed whether or not anything was asked of it. Raise
+        ProtocolError when all needs are BLOCKED: nothing could ever meet them.
+        """
+        events: dict[Peer, int] = {}
+        until: Optional[float] = None
+        for need in needs:
+            if isinstance(need, tuple) and need:
+                peer, asked = need
+                events[peer] = events.get(peer, select.POLLRDHUP) | asked
+            elif isinstance(need, float):
+                until = need if until is None else min(until, need)
+        if not events and until is None:
+            raise ProtocolError("each transfer of this rank waits for another one of this rank")
+        if events != self._polled:
+            for peer in {*events, *self._polled}:
+                self._poll.modify(self._sockets[peer], events.get(peer, select.POLLRDHUP))
+            self._polled = events
+        ready = self._poll.poll(None if until is None else max(0.0, until - time.monotonic()) * 1e3)
+        if (self._leave.fileno(), select.POLLIN) in ready:
+            self._leave.clear()
+        self.checkpoint()
+        for descriptor, found in ready:
+            if found & _BROKEN and not found & select.POLLIN and descriptor in self._peers:
+                raise PeerLost(_name(self._peers[descriptor]), "the connection was closed")
+
+    def size_buffers(self, rate: float) -> None:
+        """Let send buffers be as large as lines of `rate` bytes a second are kept busy by.
+
+        Receive buffers are left to the kernel: one that shrinks below what it has promised throws
+        away what comes, and TCP sends that again after 200 ms.
+        """
+        self._unsent = int(rate * _UNSENT)
+        ahead = int(rate * _AHEAD)
+        for peer, connection in self._sockets.items():
+            if SEND_BUFFER < ahead <= _LARGEST:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ahead)
+            self._limit(peer, self._unsent)
+
+    def limit_unsent(self, peer: Peer, *, limited: bool) -> None:
+        """Limit what may wait in a connection, unless all that we send goes to this peer.
+
+        Without a limit the line is busy although we are not given a processor in time; towards one
+        peer of several, what waits would keep the others waiting.
+        """
+        self._limit(peer, self._unsent if limited else _NO_LIMIT)
+
+    def _limit(self, peer: Peer, unsent: int) -> None:
+        if self._limits.get(peer, _NO_LIMIT) != unsent:
+            self._limits[peer] = unsent
+            with contextlib.suppress(OSError):  # a kernel without it sends as fast, less in order
+                self._sockets[peer].setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent)
+
+    def interface(self) -> str:
+        """Return the one interface that all connections are bound to, or an empty string."""
+        names = {_interface_of(connection) for connection in self._sockets.values()}
+        return names.pop() if len(names) == 1 else ""
+
+    def address_of(self, peer: Optional[Peer]) -> str:
+        """Return the address of a peer's end of our connection, or of our own ends."""
+        if peer is None:
+            return str(next(iter(self._sockets.values())).getsockname()[0])
+        return str(self._sockets[peer].getpeername()[0])
+
+    def acknowledge(self) -> None:
+        """Let the other ends know at once what has come; the kernel may wait for 40 ms."""
+        for connection in self._sockets.values():
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+    def drain(self) -> None:
+        """Return when all that was sent has been acknowledged.
+
+        What a circuit loses when it is moved would be sent again only after 200 ms.
+        """
+        self.acknowledge()
+        while any(_unacknowledged(connection) for connection in self._sockets.values()):
+            self.checkpoint()
+            time.sleep(_LOOK_AGAIN)
+
+    def bytes_on_wire(self) -> Optional[int]:
+        """Return the bytes that the ports of all connections have sent, headers included.
+
+        Counted since the ports exist; None where a connection is bound to no port.
+        """
+        return self._counted("tx_bytes")
+
+    def frames_on_wire(self) -> Optional[int]:
+        """Return how many frames the same ports have sent."""
+        return self._counted("tx_packets")
+
+    def _counted(self, counter: str) -> Optional[int]:
+        names = {_interface_of(connection) for connection in self._sockets.values()}
+        if not all(names):
+            return None
+        counters = [Path(f"/sys/class/net/{name}/statistics/{counter}") for name in names]
+        return sum(int(path.read_text()) for path in counters)
+
+    def close(self) -> None:
+        """Discard every connection."""
+        for connection in self._sockets.values():
+            discard(connection)
+
+
+def _name(peer: Peer) -> str:
+    return peer if isinstance(peer, str) else f"rank {peer}"
+
+
+def _unacknowledged(connection: socket.socket) -> int:
+    answer = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, b"\0" * 4)
+    return int(struct.unpack("i", answer)[0])
+
+
+def _interface_of(connection: socket.socket) -> str:
+    """Return the name of the interface that a socket is bound to, or an empty string."""
+    name = connection.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
+    return name.rstrip(b"\0").decode()

@@ -1,0 +1,197 @@
+"""The control channel of a rank to its agent: commands in, events and a heartbeat out.
+
+A thread of its own reads the channel, so that an order to leave reaches a rank that computes or
+waits for a neighbour, and so that the heartbeat stops exactly when the process is stopped or hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import Left, ProtocolError
+from ..frames import Decoder, Message, encode
+
+AGENT_GONE = 3
+"""Exit code of a rank whose agent closed the channel."""
+
+_EVERY_GENERATION = sys.maxsize
+
+
+class LeaveOrder:
+    """The newest generation that must be left: given in one thread, checked in another.
+
+    `fileno` is readable once an order was given. A thread that polls it calls `clear` and then
+    `check`, in this order: an order that arrives in between is found by the check.
+    """
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+
+    def give(self, generation: int) -> None:
+        """Order that `generation` and those before it are left."""
+        self._generation = max(self._generation, generation)
+        self.wake()
+
+    def wake(self) -> None:
+        """Wake the thread that waits: something else than an order has come."""
+        os.write(self._writer, b"!")
+
+    def check(self, generation: int) -> None:
+        """Raise Left when `generation` must be left."""
+        if self._generation >= generation:
+            raise Left
+
+    def clear(self) -> None:
+        """Make `fileno` unreadable until the next order."""
+        try:
+            os.read(self._reader, 4096)
+        except BlockingIOError:
+            return
+
+    def fileno(self) -> int:
+        """Return the descriptor to poll beside the sockets."""
+        return self._reader
+
+    def close(self) -> None:
+        """Release the descriptors; no order can be given or waited for any more."""
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+class Control:
+    """Exchange framed JSON with the agent over one stream socket.
+
+    When the agent closes it the process ends at once: nothing else could end or control a rank.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self.leave = LeaveOrder()
+        self.finish_after: int | None = None
+        self.delay = 0.0
+        """Seconds by which this rank must enter every collective late."""
+        self.choice: Message | None = None
+        """The newest choice of a schedule: its `number`, from 1 on, and the `schedule`."""
+        self.lit = (0, 0)
+        """The newest circuits that are said to be lit: their generation and number."""
+        self._channel = channel
+        self._sending = threading.Lock()
+        self._commands: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._beat = 1.0
+        threading.Thread(target=self._listen, name="control", daemon=True).start()
+
+    def next(self) -> Message:
+        """Wait for the next command and return it."""
+        return self._commands.get()
+
+    @property
+    def has_command(self) -> bool:
+        """Tell whether a command has come that nobody has taken yet."""
+        return not self._commands.empty()
+
+    def emit(self, event: str, mono: float | None = None, **fields: Any) -> None:
+        """Send one event, stamped with `mono`, the instant it happened, or else with now."""
+        stamp = time.monotonic() if mono is None else mono
+        frame = encode({"event": event, "mono": stamp, **fields})
+        try:
+            with self._sending:
+                self._channel.sendall(frame)
+        except OSError:
+            os._exit(AGENT_GONE)
+
+    def delay_collective(self, generation: int) -> float:
+        """Wait before a collective as long as the agent said; return the seconds. Raise Left."""
+        begin, delay = time.monotonic(), self.delay
+        poll = select.poll()
+        poll.register(self.leave, select.POLLIN)
+        while delay and (left := begin + delay - time.monotonic()) > 0:
+            if poll.poll(left * 1e3):
+                self.leave.clear()
+                self.leave.check(generation)
+        return time.monotonic() - begin if delay else 0.0
+
+    def ask_for_circuits(self, generation: int, number: int, **which: Any) -> None:
+        """Ask for other circuits and wait until they are lit. Raise Left."""
+        self.emit("circuits", generation=generation, number=number, **which)
+        self.wait_until(lambda: self.lit >= (generation, number), generation)
+
+    def wait_until(self, arrived: Callable[[], bool], generation: int) -> None:
+        """Wait until a command has arrived. Raise Left when the generation must be left."""
+        poll = select.poll()
+        poll.register(self.leave, select.POLLIN)
+        while not arrived():
+            poll.poll()
+            self.leave.clear()
+            self.leave.check(generation)
+
+    def ends_before(self, step: int) -> bool:
+        """Tell whether the agent wants the job to end before `step`.
+
+        All ranks must end alike; one that is already past the last step refuses and goes on.
+        """
+        last = self.finish_after
+        if last is None or step <= last:
+            return False
+        if step > last + 1:
+            self.finish_after = None
+            self.emit("refused", do="finish", why=f"step {last} is over, the next is {step}")
+            return False
+        return True
+
+    def _listen(self) -> None:
+        decoder = Decoder()
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        due = time.monotonic()
+        while True:
+            if poll.poll(max(0.0, due - time.monotonic()) * 1e3):
+                self._read(decoder)
+            if time.monotonic() >= due:
+                self.emit("alive")
+                due = time.monotonic() + self._beat
+
+    def _read(self, decoder: Decoder) -> None:
+        try:
+            data = self._channel.recv(65536)
+            for command in decoder.feed(data):
+                self._take(command)
+        except (OSError, ProtocolError, KeyError, TypeError) as error:
+            print(f"rank: the channel to the agent broke: {error!r}", file=sys.stderr, flush=True)
+            os._exit(AGENT_GONE)
+        if not data:
+            os._exit(AGENT_GONE)
+
+    def _take(self, command: Message) -> None:
+        """Act on what cannot wait for the main thread, then queue the command for it."""
+        verb = command.get("do")
+        if verb == "finish":
+            self.finish_after = command["after_step"]
+            return
+        if verb == "choose":
+            self.choice = command
+            self.leave.wake()
+            return
+        if verb == "lit":
+            self.lit = (command["generation"], command["number"])
+            self.leave.wake()
+            return
+        if verb == "straggle":
+            self.delay = command["seconds"]
+            self.emit("straggling", seconds=self.delay)
+            return
+        if verb == "configure":
+            self._beat = command["heartbeat"] / 4
+        self._commands.put(command)
+        if verb == "leave":
+            self.leave.give(command["generation"])
+        elif verb == "exit":
+            self.leave.give(_EVERY_GENERATION)

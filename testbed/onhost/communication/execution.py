@@ -1,0 +1,159 @@
+"""One run of a rank's part of a schedule, as two tasks: its sends in order, and its receives.
+
+What comes in is applied as soon as the bytes that this rank still has to send of its own are out.
+So the result does not depend on how the bytes were cut on the way: every element sees the
+operations of its rounds in their order.
+
+It cannot come to a standstill: of all transfers that are not done, those of the lowest round wait
+for nothing but their peers.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections import deque
+from collections.abc import Generator
+
+import numpy as np
+
+from .communicator import Vector, check_opening
+from .connections import BLOCKED, MOVED, Need, PeerConnections
+from .layout import DATA, Layout, Transfer
+from .rank_schedule import ScheduleRecord
+from .tasks import Task, run
+
+STAGING = 256 << 10
+"""Most bytes that are taken in before they are added."""
+
+
+class Execution:
+    """One run of one layout on a vector."""
+
+    def __init__(
+        self, connections: PeerConnections, layout: Layout, vector: Vector, staging: memoryview
+    ) -> None:
+        self._connections, self._layout = connections, layout
+        self._vector, self._staging = vector, staging
+        self._bytes, self._size = vector.view(np.uint8).data, vector.itemsize
+        self._staged = np.frombuffer(staging, vector.dtype)
+        self._awaited = deque(layout.receives)
+        """The receives that are not done, the one under way first."""
+        self._record = ScheduleRecord()
+
+    def run(self) -> ScheduleRecord:
+        """Send and receive until all is done; return what was seen of it."""
+        run(self._connections, self._send(), self._receive())
+        return self._record
+
+    def _memory(self, transfer: Transfer) -> memoryview:
+        """Return the bytes that it is about: of the vector, or of what only passes through."""
+        if transfer.memory is not None:
+            return transfer.memory
+        return self._bytes[transfer.start * self._size : transfer.stop * self._size]
+
+    def _note_end(self, transfer: Transfer, begin: float) -> float:
+        end = time.monotonic()
+        if transfer.kind == DATA:
+            self._record.note_round(transfer.part.round, begin, end)
+        return end
+
+    # --- out
+
+    def _send(self) -> Task:
+        for transfer in self._layout.sends:
+            yield from self._send_one(transfer)
+
+    def _send_one(self, transfer: Transfer) -> Task:
+        send, size = self._connections.send, self._size
+        peer, start = transfer.part.peer, transfer.start
+        need, begin = (peer, select.POLLOUT), 0.0
+        opening, memory, sent = memoryview(transfer.opening), self._memory(transfer), 0
+        while opening or sent < len(memory):
+            data = memory[sent : (transfer.limit() - start) * size]
+            if self._is_early(transfer) or (memory and not data):
+                yield BLOCKED  # an opening alone would wake the peer for nothing
+                continue
+            count = send(peer, *filter(None, (opening, data)))
+            if not count:
+                yield need
+                continue
+            begin = begin or time.monotonic()
+            opened = min(count, len(opening))
+            opening = opening[opened:]
+            sent += count - opened
+            self._record.sent += count
+            transfer.done = start + sent // size
+            if not opening and sent == len(memory):
+                self._note_end(transfer, begin)
+            yield MOVED
+
+    def _is_early(self, transfer: Transfer) -> bool:
+        """Tell whether a receive must be done first, of the same rounds or of earlier ones."""
+        follows, awaited = transfer.follows, self._awaited
+        return follows is not None and bool(awaited) and awaited[0].place < follows
+
+    # --- in
+
+    def _receive(self) -> Task:
+        since = time.monotonic()
+        for transfer in self._layout.receives:
+            since = yield from self._receive_one(transfer, since)
+
+    def _receive_one(self, transfer: Transfer, since: float) -> Generator[Need, None, float]:
+        """Receive one message; return when it was done."""
+        receive, size, adds = self._connections.receive, self._size, transfer.part.adds
+        peer, start = transfer.part.peer, transfer.start
+        need, begin = (peer, select.POLLIN), 0.0
+        memory, taken = self._memory(transfer), 0
+        opening = bytearray(len(transfer.opening))
+        heading = memoryview(opening)
+        while True:
+            if adds:
+                held = taken - (transfer.done - start) * size
+                room = self._staging[held : held + len(memory) - taken]
+            else:
+                room = memory[taken : (transfer.limit() - start) * size]
+            rooms = [place for place in (heading, room) if place]
+            count = receive(peer, *rooms) if rooms else 0
+            if count:
+                begin = begin or self._note_first(transfer, since)
+                opened = min(count, len(heading))
+                heading = heading[opened:]
+                if opened and not heading:
+                    check_opening(opening, transfer.opening)
+                taken += count - opened
+            before = transfer.done
+            self._apply(transfer, taken)
+            if not heading and transfer.done == transfer.stop:
+                self._awaited.popleft()
+                end = self._note_end(transfer, begin)
+                yield MOVED
+                return end
+            if count or transfer.done > before:
+                yield MOVED
+            else:
+                yield need if rooms else BLOCKED
+
+    def _note_first(self, transfer: Transfer, since: float) -> float:
+        """Note for how long the first bytes of a peer were waited for; return when they came."""
+        now = time.monotonic()
+        waits, peer = self._record.waits, transfer.part.peer
+        waits[peer] = max(waits.get(peer, 0.0), now - since)
+        return now
+
+    def _apply(self, transfer: Transfer, taken: int) -> None:
+        """Take `taken` bytes into the vector, as far as we need not send our own first."""
+        size, start = self._size, transfer.start
+        if not transfer.part.adds:
+            transfer.done = start + taken // size
+            return
+        done = transfer.done
+        whole = min(start + taken // size, transfer.limit()) - done
+        if whole > 0:
+            own = self._vector[done : done + whole]
+            np.add(own, self._staged[:whole], out=own)
+            transfer.done += whole
+            held, used = taken - (done - start) * size, whole * size
+            if held > used:
+                self._staging[: held - used] = bytes(self._staging[used:held])

@@ -1,0 +1,65 @@
+"""Run schedules: rounds of sends between the ranks of one generation, given as plain data.
+
+Each rank does its own part of every round, in order, and no round waits for another rank's. While
+a rank sends to the same peer round after round, as in a ring, there is no pause between them: bytes
+of a chunk go out as soon as everything that earlier rounds do to them is done. Before it turns to
+another peer it finishes what it receives itself, and a large message waits until its receiver has
+done so and says that it is ready; a rank that ran ahead would only take the rate of a port from
+those that are still in the round before.
+"""
+
+from __future__ import annotations
+
+from .communicator import Communicator, Vector
+from .connections import PeerConnections
+from .execution import STAGING, Execution
+from .layout import Layout
+from .rank_schedule import RankSchedule, ScheduleRecord
+
+
+class Group(Communicator):
+    """All ranks of one generation, each connected to every other.
+
+    Ranks `around` a ring need be connected to their neighbours only, unless a schedule says more.
+    Where ports are not `shared`, as with a circuit for each pair, no sender waits to be told that
+    its receiver is ready. Runs are counted from the last barrier, so that between two of them pairs
+    may run what concerns them alone.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        ranks: int,
+        connections: PeerConnections,
+        *,
+        around: bool = False,
+        shared: bool = True,
+    ) -> None:
+        doubling = [1 << bit for bit in range((ranks - 1).bit_length())]
+        distances = [1] * (ranks - 1) if around else doubling
+        barrier = [((rank + far) % ranks, (rank - far) % ranks) for far in distances]
+        super().__init__(rank, ranks, connections, barrier)
+        self._shared = shared
+        self._number = 0
+        """Runs since the last barrier."""
+        self._staging = memoryview(bytearray(STAGING))
+        self._layouts: dict[tuple[int, int, int], Layout] = {}
+
+    def barrier(self) -> None:
+        """Return when every rank has called this."""
+        self._number = 0
+        super().barrier()
+
+    def run(self, schedule: RankSchedule, vector: Vector) -> ScheduleRecord:
+        """Do this rank's part of a schedule on a contiguous vector; every rank calls this."""
+        self._number += 1
+        key = (id(schedule), vector.size, vector.itemsize)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = Layout(
+                schedule, vector.size, vector.itemsize, shared=self._shared
+            )
+        layout.reset((self.generation, self._epoch, self._number))
+        for peer in layout.peers:
+            self.connections.limit_unsent(peer, limited=not layout.stays)
+        return Execution(self.connections, layout, vector, self._staging).run()

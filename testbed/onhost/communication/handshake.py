@@ -1,0 +1,244 @@
+"""Connect the ranks of one generation: connect, accept, and a handshake that both sides must pass.
+
+Each rank listens on its port for as long as it lives and connects to others, once per generation:
+in a ring to the next rank, in a group where each is connected to each to all ranks above it. A
+connection counts only when its first frame proves the token, the generation and both ranks; any
+other is closed and the wait goes on, so a connection of an old generation that was still under way
+cannot enter the new one.
+"""
+
+from __future__ import annotations
+
+import errno
+import selectors
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Optional
+
+from ..frames import Message, encode
+from .connections import NEXT, PREVIOUS
+from .control import LeaveOrder
+from .rank_identity import GreetingReader, RankIdentity
+from .sockets import Port, bound, discard, prepare
+
+SYN_PATIENCE = 0.05
+"""Seconds until an unanswered connect is started anew. A light path that comes up while the first
+SYN is on its way loses it, and TCP itself repeats it only after a whole second."""
+
+RETRY = 0.01
+"""Seconds between a connection that was refused or closed and the next attempt."""
+
+Address = tuple[str, int]
+
+Sockets = dict[int, socket.socket]
+
+
+def connect_neighbours(
+    listener: socket.socket, port: Port, peer: Address, identity: RankIdentity, leave: LeaveOrder
+) -> dict[str, socket.socket]:
+    """Return the connections to the NEXT and from the PREVIOUS rank of a ring.
+
+    Tries until it succeeds or is told to leave (Left): how long is too long only the control plane
+    can know. `port` is where the connection to `peer`, the next rank, starts.
+    """
+    peers = {identity.next: (port, peer)}
+    handshakes = _Handshakes((listener,), peers, {identity.previous}, identity, leave)
+    outgoing, incoming = handshakes.complete()
+    return {NEXT: outgoing[identity.next], PREVIOUS: incoming[identity.previous]}
+
+
+def connect_all(
+    listener: socket.socket,
+    port: Port,
+    peers: Mapping[int, Address],
+    identity: RankIdentity,
+    leave: LeaveOrder,
+) -> Sockets:
+    """Return one connection to every other rank, all in `peers`, as `connect_peers` does."""
+    paths = {rank: (port, address) for rank, address in peers.items()}
+    return connect_peers((listener,), paths, identity, leave)
+
+
+def connect_peers(
+    listeners: Sequence[socket.socket],
+    peers: Mapping[int, tuple[Port, Address]],
+    identity: RankIdentity,
+    leave: LeaveOrder,
+) -> Sockets:
+    """Return one connection to each of some ranks, which all call this for one another.
+
+    Of two ranks the lower one connects, from the port that is named beside the other's address.
+    Tries as long as `connect_neighbours` does.
+    """
+    above = {rank: path for rank, path in peers.items() if rank > identity.rank}
+    handshakes = _Handshakes(listeners, above, set(peers) - set(above), identity, leave)
+    outgoing, incoming = handshakes.complete()
+    return {**outgoing, **incoming}
+
+
+class _Outgoing:
+    """The connection to one rank: one attempt after the other, until that rank has welcomed us."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        path: tuple[Port, Address],
+        identity: RankIdentity,
+        rank: int,
+    ) -> None:
+        self._selector, self._identity, self._rank = selector, identity, rank
+        self._port, self._address = path
+        self._attempt: Optional[socket.socket] = None
+        self.retry_at: Optional[float] = 0.0
+        """When to try anew; None while the rank that was reached has not answered, or has."""
+        self.connection: Optional[socket.socket] = None
+        """The connection, once its handshake is complete."""
+
+    def connect(self) -> None:
+        """Start a new attempt, in place of the one under way."""
+        self._give_up()
+        try:
+            self._attempt = bound(self._port)
+        except OSError:  # the interface has lost its address
+            return
+        if self._attempt.connect_ex(self._address) not in (0, errno.EINPROGRESS):
+            self._give_up()
+            return
+        self.retry_at = time.monotonic() + SYN_PATIENCE
+        self._selector.register(self._attempt, selectors.EVENT_WRITE, self._greet)
+
+    def close(self) -> None:
+        """Close what there is."""
+        for connection in (self._attempt, self.connection):
+            if connection is not None:
+                discard(connection)
+
+    def _give_up(self) -> None:
+        if self._attempt is not None:
+            if self._attempt in self._selector.get_map():
+                self._selector.unregister(self._attempt)
+            discard(self._attempt)
+            self._attempt = None
+        self.retry_at = time.monotonic() + RETRY
+
+    def _greet(self) -> None:
+        attempt, identity = self._attempt, self._identity
+        assert attempt is not None
+        if not _send(attempt, identity.greeting("hello", identity.rank, self._rank)):
+            self._give_up()
+            return
+        self.retry_at = None  # the other rank answers when it is told of the generation
+        read = partial(self._read_welcome, GreetingReader())
+        self._selector.modify(attempt, selectors.EVENT_READ, read)
+
+    def _read_welcome(self, reader: GreetingReader) -> None:
+        attempt = self._attempt
+        assert attempt is not None
+        message = reader.read(attempt, self._give_up)
+        if message is None:
+            return
+        if not self._identity.accepts(message, "welcome", self._rank):
+            self._give_up()
+            return
+        self._selector.unregister(attempt)
+        self.connection, self._attempt = attempt, None
+
+
+class _Handshakes:
+    """All handshakes of one rank in one generation: outgoing ones, and those of `awaited` ranks."""
+
+    def __init__(
+        self,
+        listeners: Sequence[socket.socket],
+        peers: Mapping[int, tuple[Port, Address]],
+        awaited: set[int],
+        identity: RankIdentity,
+        leave: LeaveOrder,
+    ) -> None:
+        self._listeners, self._identity, self._leave = listeners, identity, leave
+        self._selector = selectors.DefaultSelector()
+        self._outgoing = {
+            rank: _Outgoing(self._selector, path, identity, rank) for rank, path in peers.items()
+        }
+        self._awaited = awaited
+        self._unproved: set[socket.socket] = set()
+        self._incoming: Sockets = {}
+
+    def complete(self) -> tuple[Sockets, Sockets]:
+        """Return the outgoing and the incoming connections, when all have greeted.
+
+        Raise Left; nothing stays open then.
+        """
+        try:
+            return self._complete()
+        except BaseException:
+            for connection in (*self._unproved, *self._incoming.values()):
+                discard(connection)
+            for outgoing in self._outgoing.values():
+                outgoing.close()
+            raise
+        finally:
+            self._selector.close()
+
+    def _complete(self) -> tuple[Sockets, Sockets]:
+        self._selector.register(self._leave, selectors.EVENT_READ, self._leave.clear)
+        for listener in self._listeners:
+            self._selector.register(listener, selectors.EVENT_READ, partial(self._accept, listener))
+        while True:
+            self._leave.check(self._identity.generation)
+            done = {r: out.connection for r, out in self._outgoing.items() if out.connection}
+            if len(done) == len(self._outgoing) and self._awaited <= self._incoming.keys():
+                for connection in self._unproved:
+                    discard(connection)
+                return done, self._incoming
+            now = time.monotonic()
+            for outgoing in self._outgoing.values():
+                if outgoing.retry_at is not None and now >= outgoing.retry_at:
+                    outgoing.connect()
+            for key, _ in self._selector.select(self._time_to_retry()):
+                key.data()
+
+    def _time_to_retry(self) -> Optional[float]:
+        due = [out.retry_at for out in self._outgoing.values() if out.retry_at is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        prepare(connection)
+        self._unproved.add(connection)
+        read = partial(self._read_hello, connection, GreetingReader())
+        self._selector.register(connection, selectors.EVENT_READ, read)
+
+    def _read_hello(self, connection: socket.socket, reader: GreetingReader) -> None:
+        message = reader.read(connection, partial(self._reject, connection))
+        if message is None:
+            return
+        identity = self._identity
+        rank = next((r for r in self._awaited if identity.accepts(message, "hello", r)), None)
+        if rank is None or not _send(connection, identity.greeting("welcome", identity.rank, rank)):
+            self._reject(connection)
+            return
+        self._selector.unregister(connection)
+        self._unproved.remove(connection)
+        if rank in self._incoming:  # it connects again, so its first connection failed
+            discard(self._incoming[rank])
+        self._incoming[rank] = connection
+
+    def _reject(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        self._unproved.remove(connection)
+        discard(connection)
+
+
+def _send(connection: socket.socket, greeting: Message) -> bool:
+    """Send a greeting, which any fresh connection has room for; tell whether that worked."""
+    try:
+        connection.send(encode(greeting))
+    except OSError:  # refused, unreachable, or gone again
+        return False
+    return True

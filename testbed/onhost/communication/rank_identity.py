@@ -1,0 +1,78 @@
+"""Which rank of which generation a process is, and the greetings that prove it to another rank."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Optional
+
+from ..errors import ProtocolError
+from ..frames import LENGTH_BYTES, Decoder, Message
+
+_LARGEST_GREETING = 4096
+
+
+@dataclass(frozen=True)
+class RankIdentity:
+    """One rank of one generation, and the token of the run that proves it."""
+
+    token: str
+    generation: int
+    rank: int
+    ranks: int
+
+    @property
+    def next(self) -> int:
+        """Return the rank this one sends to in a ring."""
+        return (self.rank + 1) % self.ranks
+
+    @property
+    def previous(self) -> int:
+        """Return the rank this one receives from in a ring."""
+        return (self.rank - 1) % self.ranks
+
+    def greeting(self, kind: str, sender: int, receiver: int) -> Message:
+        """Return the frame by which `sender` greets `receiver`, with an HMAC under the token."""
+        claim = f"{kind} {self.generation} {self.ranks} {sender} {receiver}"
+        proof = hmac.new(self.token.encode(), claim.encode(), "sha256").hexdigest()
+        return {"ring": kind, "generation": self.generation, "from": sender, "proof": proof}
+
+    def accepts(self, message: Message, kind: str, sender: int) -> bool:
+        """Tell whether `message` proves that `sender` greets this rank in this generation."""
+        expected = self.greeting(kind, sender, self.rank)
+        proof = str(message.get("proof"))
+        return hmac.compare_digest(proof.encode(), str(expected["proof"]).encode())
+
+
+class GreetingReader:
+    """Read the first frame of a connection, and not a byte beyond its end.
+
+    A rank that is connected to all others may begin before others have read its welcome.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = Decoder(_LARGEST_GREETING)
+        self._length = bytearray()
+        self._missing = LENGTH_BYTES
+
+    def read(self, connection: socket.socket, reject: Callable[[], None]) -> Optional[Message]:
+        """Return the greeting once it is complete; call `reject` for what cannot become one."""
+        try:
+            data = connection.recv(self._missing)
+            messages = self._decoder.feed(data)
+        except BlockingIOError:
+            return None
+        except (OSError, ProtocolError):
+            messages, data = [], b""
+        if messages:
+            return messages[0]
+        if not data:
+            reject()
+        self._missing -= len(data)
+        if len(self._length) < LENGTH_BYTES:
+            self._length += data
+            if not self._missing:
+                self._missing = int.from_bytes(self._length, "big")
+        return None

@@ -1,0 +1,165 @@
+"""The ring of one generation: AllReduce, and the handing over of a job's state.
+
+Ring AllReduce is a reduce-scatter followed by an all-gather (Patarasuk and Yuan, 2009). Seen from
+one rank it is two streams of bytes: out goes its own chunk and then everything that came in, each
+byte as soon as it is reduced. So there is no pause between the rounds, and the result does not
+depend on how the bytes were cut on the way: chunk c is summed in the order c, c+1, … of the ranks,
+on every rank and at any speed.
+"""
+
+from __future__ import annotations
+
+import select
+import struct
+import time
+import zlib
+
+import numpy as np
+
+from ..errors import Corrupt
+from .communicator import Communicator, Vector, check_opening, chunk_bounds
+from .connections import BLOCKED, MOVED, NEXT, PREVIOUS, PeerConnections
+from .rank_schedule import ScheduleRecord
+from .tasks import Task, receive_all, run, send_all
+
+SEGMENT = 256 << 10
+"""Most bytes that are taken in before they are reduced and passed on."""
+
+OPENING = struct.Struct("!4sIQQ")  # kind, generation, number of the message on its link, bytes
+_CHECKSUM = struct.Struct("!I")
+
+
+class Ring(Communicator):
+    """All ranks of one generation, each connected to its NEXT and its PREVIOUS neighbour."""
+
+    def __init__(self, rank: int, ranks: int, connections: PeerConnections) -> None:
+        super().__init__(rank, ranks, connections, [(NEXT, PREVIOUS)] * (ranks - 1))
+        self._opened = self._expected = 0
+        self._staging = np.empty(SEGMENT, np.uint8)
+
+    def all_reduce(self, vector: Vector) -> ScheduleRecord:
+        """Replace a contiguous vector by its sum over the ranks; return what was seen of it.
+
+        Every rank ends with the same bits.
+        """
+        if self.ranks == 1:
+            return ScheduleRecord()
+        opening = self.opening(b"SUM ", vector.nbytes)
+        expected = self.expected(b"SUM ", vector.nbytes)
+        streams = _AllReduce(self, vector, self._staging, opening)
+        run(self.connections, streams.send(), streams.receive(expected))
+        return ScheduleRecord(streams.sent, waits={(self.rank - 1) % self.ranks: streams.waited})
+
+    def send_state(self, state: memoryview) -> None:
+        """Send a job's state to the next rank, which calls `receive_state`."""
+        run(self.connections, self._state_out(state))
+
+    def receive_state(self, room: memoryview) -> None:
+        """Fill `room` with the state of the previous rank; raise Corrupt if it was damaged."""
+        run(self.connections, self._state_in(room))
+
+    def _state_out(self, state: memoryview) -> Task:
+        yield from send_all(self.connections, NEXT, self.opening(b"STAT", len(state)))
+        checksum = 0
+        for start in range(0, len(state), SEGMENT):
+            segment = state[start : start + SEGMENT]
+            checksum = zlib.crc32(segment, checksum)
+            yield from send_all(self.connections, NEXT, segment)
+        yield from send_all(self.connections, NEXT, _CHECKSUM.pack(checksum))
+
+    def _state_in(self, room: memoryview) -> Task:
+        yield from receive_opening(self.connections, self.expected(b"STAT", len(room)))
+        checksum = 0
+        for start in range(0, len(room), SEGMENT):
+            segment = room[start : start + SEGMENT]
+            yield from receive_all(self.connections, PREVIOUS, segment)
+            checksum = zlib.crc32(segment, checksum)
+        sent = bytearray(_CHECKSUM.size)
+        yield from receive_all(self.connections, PREVIOUS, sent)
+        if sent != _CHECKSUM.pack(checksum):
+            raise Corrupt(f"{len(room)} bytes of state came with another checksum")
+
+    def opening(self, kind: bytes, size: int) -> bytes:
+        """Return the opening of the next message to the next rank."""
+        self._opened += 1
+        return OPENING.pack(kind, self.generation, self._opened, size)
+
+    def expected(self, kind: bytes, size: int) -> bytes:
+        """Return what the next message from the previous rank must open with."""
+        self._expected += 1
+        return OPENING.pack(kind, self.generation, self._expected, size)
+
+
+def receive_opening(connections: PeerConnections, expected: bytes) -> Task:
+    """Take the opening of a message from the previous rank; raise unless it is the one expected."""
+    opening = bytearray(len(expected))
+    yield from receive_all(connections, PREVIOUS, opening)
+    check_opening(opening, expected)
+
+
+class _AllReduce:
+    """The two streams of one AllReduce, and how far the outgoing one may go."""
+
+    def __init__(self, ring: Ring, vector: Vector, staging: Vector, opening: bytes) -> None:
+        self._connections, self._staging = ring.connections, staging
+        chunks = [vector[start:end] for start, end in chunk_bounds(vector.size, ring.ranks)]
+        rounds = range(2 * ring.ranks - 1)
+        order = [chunks[(ring.rank - number) % ring.ranks] for number in rounds]
+        self._reduced, self._gathered = order[1 : ring.ranks], order[ring.ranks :]
+        self._outgoing = [memoryview(opening), *map(_raw, order[:-1])]
+        self._ready = len(opening) + order[0].nbytes
+        self._begin = time.monotonic()
+        self.sent = 0
+        self.waited = 0.0
+
+    def send(self) -> Task:
+        """Send our own chunk, and all that came in as soon as it is reduced."""
+        send, need = self._connections.send, (NEXT, select.POLLOUT)
+        for piece in self._outgoing:
+            rest = piece
+            while rest:
+                ready = rest[: self._ready - self.sent]
+                count = send(NEXT, ready) if ready else 0
+                rest = rest[count:]
+                self.sent += count
+                yield MOVED if count else need if ready else BLOCKED
+
+    def receive(self, opening: bytes) -> Task:
+        """Reduce what arrives, chunk by chunk, and then take the sums."""
+        yield from receive_opening(self._connections, opening)
+        self.waited = time.monotonic() - self._begin
+        for chunk in self._reduced:
+            yield from self._reduce(chunk)
+        for chunk in self._gathered:
+            yield from self._gather(chunk)
+
+    def _reduce(self, chunk: Vector) -> Task:
+        """Add what arrives to our own values; keep the bytes of a split element for the next."""
+        receive, need = self._connections.receive, (PREVIOUS, select.POLLIN)
+        staging, elements = _raw(self._staging), self._staging.view(chunk.dtype)
+        held = done = 0
+        while done < chunk.size:
+            most = min(len(staging), (chunk.size - done) * chunk.itemsize)
+            count = receive(PREVIOUS, staging[held:most])
+            if count:
+                whole, rest = divmod(held + count, chunk.itemsize)
+                own = chunk[done : done + whole]
+                np.add(own, elements[:whole], out=own)
+                staging[:rest] = staging[held + count - rest : held + count]
+                held = rest
+                done += whole
+                self._ready += whole * chunk.itemsize
+            yield MOVED if count else need
+
+    def _gather(self, chunk: Vector) -> Task:
+        """Take sums in place: by the time they arrive, our own values have long been sent."""
+        receive, need, room = self._connections.receive, (PREVIOUS, select.POLLIN), _raw(chunk)
+        while room:
+            count = receive(PREVIOUS, room)
+            room = room[count:]
+            self._ready += count
+            yield MOVED if count else need
+
+
+def _raw(vector: Vector) -> memoryview:
+    return vector.view(np.uint8).data

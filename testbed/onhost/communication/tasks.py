@@ -1,0 +1,65 @@
+"""Transfers side by side in one thread: the only loop that sends, receives and waits.
+
+A task is a generator that moves bytes. After each try it yields MOVED, or what it waits for.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Generator
+
+from .connections import MOVED, Need, Peer, PeerConnections
+
+Task = Generator[Need, None, None]
+
+
+def run(connections: PeerConnections, *tasks: Task) -> None:
+    """Run tasks until all have ended; raise what one of them or a connection raises.
+
+    An order to leave is looked at after each turn of all tasks.
+    """
+    running = list(tasks)
+    while running:
+        needs: list[Need] = []
+        moved = False
+        for task in tuple(running):
+            try:
+                need = next(task)
+            except StopIteration:
+                running.remove(task)
+                need = MOVED
+            if need is MOVED:
+                moved = True
+            else:
+                needs.append(need)
+        if moved:
+            connections.checkpoint()
+        else:
+            connections.wait(needs)
+
+
+def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview) -> Task:
+    """Send all of some bytes to a peer."""
+    rest, need = memoryview(data), (peer, select.POLLOUT)
+    while rest:
+        count = connections.send(peer, rest)
+        rest = rest[count:]
+        if rest:
+            yield MOVED if count else need
+
+
+def receive_all(connections: PeerConnections, peer: Peer, room: bytearray | memoryview) -> Task:
+    """Fill a room with the next bytes from a peer."""
+    rest, need = memoryview(room), (peer, select.POLLIN)
+    while rest:
+        count = connections.receive(peer, rest)
+        rest = rest[count:]
+        if rest:
+            yield MOVED if count else need
+
+
+def sleep_until(instant: float) -> Task:
+    """Wait for an instant of the monotonic clock."""
+    while time.monotonic() < instant:
+        yield instant

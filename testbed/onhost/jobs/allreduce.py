@@ -1,0 +1,120 @@
+"""The job `allreduce`: AllReduce of given sizes, again and again, every value verified."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..communication.control import Control
+from ..communication.rank_schedule import ScheduleRecord
+from ..communication.ring import Ring
+from ..errors import Corrupt
+from .state import Numbers, State
+
+PERIOD = 1021
+BLOCK = 64 * PERIOD
+
+
+@dataclass(frozen=True)
+class Options:
+    """`sizes` in bytes; each is run `iterations` times after some more to warm up."""
+
+    sizes: Sequence[int]
+    iterations: int = 20
+    warmup: int = 5
+
+    def __post_init__(self) -> None:
+        for size in self.sizes:
+            if size < 4 or size % 4:
+                raise ValueError(f"{size} bytes are no whole number of float32")
+
+
+class Job:
+    """Run through all sizes and end; size and iteration follow from the number of the step."""
+
+    connects_to = "neighbours"
+
+    def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
+        self._options = Options(**options)
+        self.state = State(0)
+        self.loss: float | None = None
+
+    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+        """Do nothing: every size warms up its own buffer, over the links."""
+
+    def run(self, ring: Ring, control: Control) -> None:
+        """Run from the next step on; a new ring and a new size warm up first."""
+        options = self._options
+        pattern = Pattern(0)
+        while True:
+            step = self.state.step
+            assert step is not None
+            index, iteration = divmod(step, options.iterations)
+            if index == len(options.sizes) or control.ends_before(step):
+                return
+            size = options.sizes[index]
+            if pattern.vector.nbytes != size:
+                pattern = Pattern(size // 4)
+                for warmup in range(options.warmup):
+                    _timed(ring, pattern, step + warmup)
+            begin, end, record = _timed(ring, pattern, step, control)
+            self.state.commit()
+            control.emit(
+                "sample",
+                end,
+                generation=ring.generation,
+                step=step,
+                size=size,
+                iteration=iteration,
+                begin=begin,
+                end=end,
+                verified=True,
+                bytes=record.sent,
+                waits=record.waits,
+            )
+
+
+def _timed(
+    ring: Ring, pattern: Pattern, step: int, control: Control | None = None
+) -> tuple[float, float, ScheduleRecord]:
+    """Return when one AllReduce began and ended on this rank, and what it saw of it."""
+    pattern.fill(ring.rank, step, ring.checkpoint)
+    ring.barrier()
+    if control is not None:
+        control.delay_collective(ring.generation)
+    begin = time.monotonic()
+    record = ring.all_reduce(pattern.vector)
+    end = time.monotonic()
+    pattern.verify(ring.ranks, step, ring.checkpoint)
+    return begin, end, record
+
+
+class Pattern:
+    """A vector of whole numbers whose sum over the ranks is known, element by element."""
+
+    def __init__(self, count: int) -> None:
+        self.vector: Numbers = np.zeros(count, np.float32)
+        self._base = (np.arange(BLOCK) % PERIOD).astype(np.float32)
+
+    def fill(self, rank: int, step: int, checkpoint: Callable[[], None]) -> None:
+        """Put this rank's numbers of this step in place of whatever was there."""
+        for block in self._blocks():
+            checkpoint()
+            np.add(self._base[: len(block)], rank + step % PERIOD, out=block)
+
+    def verify(self, ranks: int, step: int, checkpoint: Callable[[], None]) -> None:
+        """Raise Corrupt unless every element is the sum over the ranks."""
+        expected = self._base * ranks + (ranks * (ranks - 1) // 2 + ranks * (step % PERIOD))
+        for number, block in enumerate(self._blocks()):
+            checkpoint()
+            wrong = np.flatnonzero(block != expected[: len(block)])
+            if wrong.size:
+                place, first = number * BLOCK + int(wrong[0]), wrong[0]
+                raise Corrupt(f"element {place} is {block[first]}, not {expected[first]}")
+
+    def _blocks(self) -> list[Numbers]:
+        return [self.vector[start : start + BLOCK] for start in range(0, len(self.vector), BLOCK)]

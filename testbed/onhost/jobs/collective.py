@@ -1,0 +1,232 @@
+"""The job `collective`: AllReduces in turn over message sizes, every value verified.
+
+Schedules run on the connections of the group, or through a library; and beside them may run what a
+library has of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Optional
+
+from ..communication.circuits import CircuitGroup, ScheduleStage, stages_of
+from ..communication.control import Control
+from ..communication.group import Group
+from ..communication.rank_schedule import RankSchedule, ScheduleRecord
+from ..errors import Refused
+from .allreduce import Pattern
+from .state import Numbers, State
+
+if TYPE_CHECKING:
+    from ..communication.distributed import Distributed
+
+
+@dataclass(frozen=True)
+class Options:
+    """`sizes` in bytes; `schedules` as plain data, by the name of the algorithm.
+
+    Each size is run `iterations` times by all algorithms in turn, and before that `warmup` times.
+    An algorithm without a schedule is the AllReduce of the `library`.
+    On a circuit switch a schedule is in stages, and `circuits` are the options of `CircuitGroup`.
+    `choices` are the algorithms that stand for one schedule of several, chosen for each size.
+    """
+
+    sizes: Sequence[int]
+    schedules: Mapping[str, Any]
+    library: Optional[str] = None
+    through_library: bool = False
+    """The schedules are run by the library, too."""
+    iterations: int = 5
+    warmup: int = 1
+    circuits: Mapping[str, Any] | None = None
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def turns(self) -> list[str]:
+        """Return the algorithms that take turns."""
+        chosen = {name for names in self.choices.values() for name in names}
+        return [*(name for name in self.schedules if name not in chosen), *self.choices]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one step runs."""
+
+    algorithm: str
+    size: int
+    iteration: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One algorithm, ready to run: a schedule, or a library's own AllReduce."""
+
+    group: Group | CircuitGroup
+    schedule: RankSchedule | None = None
+    library: Distributed | None = None
+    stages: tuple[ScheduleStage, ...] = ()
+    """The schedule in parts, on circuits."""
+
+    def prepare(self, vector: Numbers) -> None:
+        """Hand a vector to the library."""
+        if self.library is not None:
+            self.library.take(vector)
+
+    def run(self, vector: Numbers) -> ScheduleRecord:
+        """Run the collective."""
+        if self.library is not None:
+            return self.library.run(self.schedule) if self.schedule else self.library.all_reduce()
+        if isinstance(self.group, CircuitGroup):
+            return self.group.run(self.stages, vector)
+        assert self.schedule is not None
+        return self.group.run(self.schedule, vector)
+
+    def finish(self, vector: Numbers) -> None:
+        """Take the vector back from the library."""
+        if self.library is not None:
+            self.library.give(vector)
+
+
+class Job:
+    """Run through all sizes and end; what is run follows from the number of the step."""
+
+    connects_to = "everybody"
+
+    def __init__(self, options: Mapping[str, Any], seed: int, ranks: int) -> None:
+        self._options = Options(**options)
+        self._pattern = Pattern(0)
+        if self._options.library is not None:
+            _load(self._options.library)
+        self.state = State(0)
+        self.loss: float | None = None
+
+    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+        """Do nothing: every size warms up its own buffer, over the connections."""
+
+    def run(self, group: Group | CircuitGroup, control: Control) -> None:
+        """Run from the next step on; a new size warms up first."""
+        if isinstance(group, CircuitGroup):
+            schedules = self._options.schedules.items()
+            runs = {
+                name: Run(group, stages=stages_of(data, group.rank)) for name, data in schedules
+            }
+            self._take_turns(runs, group, control)
+            return
+        library = self._connected(group, control)
+        try:
+            self._take_turns(self._runs(group, library), group, control)
+        finally:
+            if library is not None:
+                library.close()
+
+    def _connected(self, group: Group, control: Control) -> Distributed | None:
+        if self._options.library is None:
+            return None
+        from ..communication.distributed import Distributed  # brings torch, seconds of it
+
+        return Distributed(group, self._options.library, control.leave)
+
+    def _runs(self, group: Group, library: Distributed | None) -> dict[str, Run]:
+        runs = {}
+        for name, data in self._options.schedules.items():
+            schedule = None if data is None else RankSchedule.of(data, group.rank)
+            through = library if schedule is None or self._options.through_library else None
+            runs[name] = Run(group, schedule, through)
+        return runs
+
+    def _take_turns(
+        self, runs: Mapping[str, Run], group: Group | CircuitGroup, control: Control
+    ) -> None:
+        chosen = self._chosen(control, group.generation)
+        while True:
+            step = self.state.step
+            assert step is not None
+            turn = self._turn(step)
+            if turn is None or control.ends_before(step):
+                return
+            if self._pattern.vector.nbytes != turn.size:
+                self._pattern = Pattern(turn.size // 4)
+                for number in range(self._options.warmup):
+                    for name in self._options.turns:
+                        run = runs[chosen(Turn(name, turn.size, 0))]
+                        self._run_once(run, group, step + number, None)
+            facts = self._run_once(runs[chosen(turn)], group, step, control)
+            self.state.commit()
+            control.emit(
+                "sample",
+                facts["end"],
+                generation=group.generation,
+                step=step,
+                size=turn.size,
+                iteration=turn.iteration,
+                algorithm=turn.algorithm,
+                **facts,
+                verified=True,
+            )
+
+    def _turn(self, step: int) -> Turn | None:
+        """Return what a step runs; None after the last one."""
+        options = self._options
+        algorithms = options.turns
+        number, place = divmod(step, len(algorithms))
+        index, iteration = divmod(number, options.iterations)
+        if index == len(options.sizes):
+            return None
+        return Turn(algorithms[place], options.sizes[index], iteration)
+
+    def _chosen(self, control: Control, generation: int) -> Callable[[Turn], str]:
+        """Return what names the schedule of a turn, once all choices are made."""
+        if not self._options.choices:
+            return lambda turn: turn.algorithm
+        control.wait_until(lambda: control.choice is not None, generation)
+        assert control.choice is not None
+        schedules = control.choice["schedules"]
+        names = self._options.choices
+        return lambda turn: (
+            schedules[turn.algorithm][str(turn.size)] if turn.algorithm in names else turn.algorithm
+        )
+
+    def _run_once(
+        self, run: Run, group: Group | CircuitGroup, step: int, control: Control | None
+    ) -> dict[str, Any]:
+        """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
+        pattern = self._pattern
+        pattern.fill(group.rank, step, group.checkpoint)
+        run.prepare(pattern.vector)
+        before = _on_wire(group)
+        group.barrier()
+        delayed = 0.0 if control is None else control.delay_collective(group.generation)
+        begin = time.monotonic()
+        record = run.run(pattern.vector)
+        end = time.monotonic()
+        run.finish(pattern.vector)
+        group.barrier()  # by then all that was sent for it has left
+        counted = [now - then for now, then in zip(_on_wire(group), before)]  # noqa: B905 - Python 3.9
+        pattern.verify(group.ranks, step, group.checkpoint)
+        return {
+            "begin": begin,
+            "end": end,
+            "delayed": delayed,
+            "bytes": record.sent or None,  # a library does not say
+            "waits": record.waits,
+            "rounds": sorted([number, *times] for number, times in record.rounds.items()),
+            "counted": counted,
+        }
+
+
+def _on_wire(group: Group | CircuitGroup) -> list[int]:
+    """Return bytes and frames that the ports of a group have sent; nothing where none counts."""
+    counted = (group.bytes_on_wire(), group.frames_on_wire())
+    return [count for count in counted if count is not None]
+
+
+def _load(library: str) -> None:
+    """Import torch before a rank waits for this one; raise Refused where it is missing."""
+    try:
+        from ..communication import distributed  # noqa: F401
+    except ImportError as error:
+        raise Refused(
+            f"{library} comes with torch, which cannot be loaded here: {error}"
+        ) from error

@@ -1,0 +1,206 @@
+"""One rank of a job: it follows its agent's commands, connects to its peers and runs the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from importlib import import_module
+from typing import Any, Protocol
+
+from ..communication.circuits import CircuitGroup, FabricPorts
+from ..communication.connections import PeerConnections
+from ..communication.control import Control
+from ..communication.group import Group
+from ..communication.handshake import connect_all, connect_neighbours
+from ..communication.probe import probe_pairs, probe_ring
+from ..communication.rank_identity import RankIdentity
+from ..communication.ring import Ring
+from ..communication.sockets import Port, listen
+from ..errors import Corrupt, Left, PeerLost, ProtocolError, Refused
+from ..frames import Message
+from .state import State
+
+
+class Job(Protocol):
+    """What a rank runs; module `<kind>` of this package calls its own one `Job`."""
+
+    state: State
+    loss: float | None
+    connects_to: str
+    """The ranks that each rank connects to: its `neighbours` in a ring, or `everybody`.
+
+    Where its options name `circuits`, those that the circuits lead to."""
+
+    def warm_up(self, checkpoint: Callable[[], None]) -> None:
+        """Make the first step as fast as later ones; what `checkpoint` raises ends it."""
+
+    def run(self, communicator: Any, control: Control) -> None:
+        """Run from the state's next step on, in a ring or a group; return at the job's end."""
+
+
+class Member:
+    """Carry out the agent's commands, one after the other, in the process's main thread."""
+
+    def __init__(self, control: Control, configuration: Message) -> None:
+        self._control = control
+        self._rank: int | None = configuration["rank"]
+        self._token: str = configuration["token"]
+        self._to_next = Port(**configuration["to_next"])
+        job, ranks, seed = configuration["job"], configuration["ranks"], configuration["seed"]
+        module = import_module(f".{job['kind']}", __package__)
+        self._job: Job = module.Job(job["options"], seed, ranks)
+        self._from_previous = Port(**configuration["from_previous"])
+        self._listener = listen(self._from_previous)
+        self._circuits: Mapping[str, Any] | None = job["options"].get("circuits")
+        self._second = None if self._circuits is None else listen(self._to_next)
+        self._communicator: Ring | Group | CircuitGroup | None = None
+        self._is_running = False
+
+    def serve(self) -> None:
+        """Announce the listener, warm up, and carry out commands until told to exit."""
+        address, port = self._listener.getsockname()
+        state_bytes = len(self._job.state.outgoing())
+        second = {"second": self._second.getsockname()} if self._second else {}
+        self._control.emit("ready", address=address, port=port, state_bytes=state_bytes, **second)
+        with suppress(Left):
+            self._job.warm_up(self._until_commanded)
+        while True:
+            command = self._control.next()
+            verb = command["do"]
+            if verb == "exit":
+                return
+            if verb == "join":
+                self._join(command)
+            elif verb == "leave":
+                self._leave(command["generation"])
+            else:
+                self._control.emit("refused", do=verb, why="the rank knows no such command")
+
+    def _until_commanded(self) -> None:
+        if self._control.has_command:
+            raise Left
+
+    def _leave(self, generation: int) -> None:
+        self._disconnect()
+        committed, started = self._job.state.step, self._is_running
+        self._is_running = False
+        self._control.emit("left", generation=generation, committed=committed, started=started)
+
+    def _join(self, command: Message) -> None:
+        """Take part in a generation until the job ends, the generation breaks or is left."""
+        generation = command["generation"]
+        self._disconnect()
+        try:
+            communicator = self._communicator = self._connect(command)
+            self._control.emit("generation", generation=generation)
+            self._restore(communicator, command["step"], command["restore"])
+            if command["probe"]:
+                self._control.emit("probe", generation=generation, **_probe(communicator))
+            self._is_running = True
+            self._job.run(communicator, self._control)
+        except Left:
+            return  # the order to leave is the next command
+        except PeerLost as lost:
+            self._control.emit(
+                "peer-lost", generation=generation, neighbour=lost.neighbour, error=lost.error
+            )
+        except (Corrupt, ProtocolError) as error:
+            step = self._job.state.step
+            self._control.emit("corrupt", generation=generation, step=step, why=str(error))
+        except Refused as error:
+            self._control.emit("refused", do="join", generation=generation, why=str(error))
+        else:
+            self._report_end(generation)
+
+    def _connect(self, command: Message) -> Ring | Group | CircuitGroup:
+        rank: int | None = command.get("rank", self._rank)  # a spare learns its rank only now
+        members = {member["rank"]: member for member in command["members"]}
+        if rank is None or sorted(members | {rank: None}) != list(range(len(members))):
+            raise Refused(f"rank {rank} has no place among {sorted(members)}")
+        identity = RankIdentity(self._token, command["generation"], rank, len(members))
+        leave = self._control.leave
+        peers = {other: (m["address"], m["port"]) for other, m in members.items()}
+        if self._circuits is not None and self._second is not None:
+            ports = FabricPorts(
+                (self._from_previous, self._to_next), (self._listener, self._second)
+            )
+            return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
+        if self._job.connects_to == "everybody":
+            del peers[rank]
+            sockets = connect_all(self._listener, self._to_next, peers, identity, leave)
+            return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))
+        pair = connect_neighbours(
+            self._listener, self._to_next, peers[identity.next], identity, leave
+        )
+        return Ring(rank, identity.ranks, PeerConnections(pair, identity.generation, leave))
+
+    def _restore(
+        self, ring: Ring | Group | CircuitGroup, step: int, restore: Mapping[str, int]
+    ) -> None:
+        """Come to the state before `step`: by stepping back, or from the previous rank.
+
+        Only that rank can be the source: a ring has no other link to a new rank. It sends its state
+        when it has come to the step itself.
+        """
+        begin = time.monotonic()
+        state, size = self._job.state, 0
+        source = restore.get(str(ring.rank))
+        if source is None:
+            state.rewind(step)
+        elif not _may_restore(ring, source, restore):
+            raise Refused(f"rank {ring.rank} cannot be restored from rank {source}")
+        else:
+            assert isinstance(ring, Ring)
+            room = state.incoming()
+            size = len(room)
+            ring.receive_state(room)
+            state.adopt(step)
+        end = time.monotonic()
+        self._control.emit(
+            "restored", end, generation=ring.generation, step=step, bytes=size, seconds=end - begin
+        )
+        if isinstance(ring, Ring) and str((ring.rank + 1) % ring.ranks) in restore:
+            ring.send_state(state.outgoing())
+
+    def _report_end(self, generation: int) -> None:
+        self._is_running = False
+        state = self._job.state
+        self._control.emit(
+            "done",
+            time.monotonic(),
+            generation=generation,
+            step=state.step,
+            digest=state.sha256(),
+            loss=self._job.loss,
+        )
+
+    def _disconnect(self) -> None:
+        if self._communicator is not None:
+            self._communicator.close()
+            self._communicator = None
+
+
+def _probe(communicator: Ring | Group | CircuitGroup) -> dict[str, Any]:
+    """Measure the links, and how long circuits take to change where they will be changed.
+
+    The send buffers of a group are sized by what was found. On circuits they need not be: on each
+    there are two ranks only, and one that runs ahead takes nothing from any other circuit.
+    """
+    if isinstance(communicator, Ring):
+        return asdict(probe_ring(communicator))
+    if isinstance(communicator, CircuitGroup):
+        return {**asdict(probe_pairs(communicator.ring)), "changes": communicator.time_changes()}
+    found = probe_pairs(communicator)
+    communicator.connections.size_buffers(found.long_bytes / found.long_seconds)
+    return asdict(found)
+
+
+def _may_restore(
+    ring: Ring | Group | CircuitGroup, source: int, restore: Mapping[str, int]
+) -> bool:
+    """Tell whether a rank can have its state from `source`: only its predecessor hands it on."""
+    if not isinstance(ring, Ring):
+        return False
+    return source == (ring.rank - 1) % ring.ranks and len(restore) < ring.ranks

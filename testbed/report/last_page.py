@@ -1,0 +1,170 @@
+"""The last page of a run on the terminal: what was real, what failed, where the time went."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from testbed import commands
+from testbed.analysis.checks import CheckResult
+from testbed.analysis.recover_attempts import RecoverAttempt
+from testbed.analysis.summary import Summary
+from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
+from testbed.report.anatomy import anatomies
+from testbed.report.arms import print_arms
+from testbed.report.model_section import print_model
+from testbed.report.recovery_section import print_recoveries
+from testbed.report.settings_section import print_foundations
+from testbed.report.short_arm_names import shortened
+from testbed.report.throughput_section import print_throughput
+from testbed.report.trial_section import print_trials
+from testbed.report.wording import check_value, explain, retries, supports
+
+STYLES = {
+    "passed": "green",
+    "failed": "bold red",
+    "error": "bold red",
+    "aborted": "yellow",
+    "inconclusive": "yellow",
+    "unknown": "yellow",
+}
+"""How a verdict or an outcome stands out."""
+
+_ORDER = ("failed", "unknown", "passed")
+_OPENER = "open" if sys.platform == "darwin" else "xdg-open"
+
+
+def print_page(
+    summary: Summary, run_dir: Path, console: Console, *, will_be_drawn: bool = True
+) -> None:
+    """Print a run's last page; its last four lines are verdict, reason, directory, next command.
+
+    The next command opens report.html, or makes it where it will not be drawn now.
+    """
+    full, summary = summary, shortened(summary)
+    _print_head(summary, console)
+    if summary.label != "model":
+        print_arms(full, console)
+    if summary.checks:
+        _print_checks(summary, console)
+    if found := anatomies(summary):
+        print_recoveries(summary, found, console)
+    if summary.label == "model":
+        print_model(summary, console)
+    else:
+        print_throughput(summary, console)
+    print_foundations(summary, console)
+    if summary.trials:
+        print_trials(summary, console)
+    if summary.health:
+        console.print(Text("\nNot as it should be", style="bold yellow"))
+        for trouble in summary.health:
+            console.print(Text(f"  {trouble}"))
+    if summary.retries:
+        _print_retries(summary, console)
+    for recovered in summary.recovered:
+        _print_recovered(recovered, console)
+    if summary.left:
+        _print_left(summary, console)
+    _print_verdict(summary, run_dir, console, will_be_drawn)
+
+
+def last_lines(run_dir: Path, reason: str, cleanup: str, left: Sequence[str]) -> list[str]:
+    """Return the end of the page of a run whose numbers nobody waited for."""
+    place = _short(run_dir)
+    return [
+        *(f"not taken back: {what}" for what in left),
+        f"verdict aborted, clean-up {cleanup}",
+        f"reason  {reason}",
+        f"run     {place}",
+        f"next    testbed {'report' if cleanup == 'verified' else 'recover'} {place}",
+    ]
+
+
+def _print_head(summary: Summary, console: Console) -> None:
+    title = f"{summary.experiment} on {summary.lab or 'no lab'}, seed {summary.seed}"
+    console.print(Text(title, style="bold"))
+    label = summary.label or "no label"
+    console.print(Text.assemble((f"{label}: ", "bold"), explain(summary.label)))
+
+
+def _print_checks(summary: Summary, console: Console) -> None:
+    console.print(Text("\nChecks", style="bold"))
+    table = Table(box=None, pad_edge=False)
+    for column in ("verdict", "check", "limit", "value", ""):
+        table.add_column(column, overflow="fold")
+    for check in sorted(summary.checks, key=lambda check: _ORDER.index(check.verdict)):
+        verdict = Text(check.verdict, STYLES[check.verdict])
+        table.add_row(verdict, check.name, check.limit, check_value(check), _remark(check))
+    console.print(table)
+
+
+def _remark(check: CheckResult) -> str:
+    return "; ".join(part for part in (check.reason, supports(check)) if part)
+
+
+def _print_retries(summary: Summary, console: Console) -> None:
+    console.print(Text("\nTried once more", style="bold"))
+    for retry in summary.retries:
+        where = "" if retry.trial is None else f"trial {retry.trial}: "
+        console.print(Text(f"  {where}{retry.what} of {retry.subject}: {retry.why}"))
+
+
+def _print_recovered(recovered: RecoverAttempt, console: Console) -> None:
+    title = f"\nTaken back by testbed recover at {recovered.at}"
+    console.print(Text(title if recovered.exit_code is not None else f"{title}, unfinished"))
+    for step in recovered.steps:
+        row = f"  {step.what}: {step.problem or 'verified'}"
+        console.print(Text("; ".join([row, *step.notes]), style="red" if step.problem else ""))
+
+
+def _print_left(summary: Summary, console: Console) -> None:
+    console.print(Text("\nNot taken back:", style="bold red"))
+    for what in summary.left:
+        console.print(Text(f"  {what}", style="red"))
+
+
+def _print_verdict(summary: Summary, run_dir: Path, console: Console, will_be_drawn: bool) -> None:
+    place = _short(run_dir)
+    verdict = Text(summary.outcome, STYLES[summary.outcome])
+    verdict.append(f", clean-up {summary.cleanup}", "bold red" if summary.left else "default")
+    if summary.retries:
+        verdict.append(f", {retries(len(summary.retries))}", "yellow")
+    console.print()
+    rows = (
+        ("verdict", verdict),
+        ("reason", Text(summary.reason)),
+        ("run", Text(place)),
+        ("next", Text(_next_command(summary, place, will_be_drawn))),
+    )
+    for name, value in rows:
+        row = Text.assemble((f"{name:<8}", "dim"), value)
+        console.print(row, soft_wrap=True, highlight=False)
+
+
+def _short(path: Path) -> str:
+    """Return a path as it is typed here: below the working directory where it is."""
+    path, here = path.resolve(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _next_command(summary: Summary, place: str, will_be_drawn: bool) -> str:
+    lab = f"{summary.lab} --twin" if summary.label == "measured-twin" else summary.lab
+    doctor = commands.typed("doctor") if commands.has_context() else f"testbed doctor {lab}"
+    if summary.left or summary.cleanup == "unknown":
+        return f"testbed recover {place}"
+    match summary.exit_code:
+        case code if code == EXIT_UNSAFE:
+            return f"testbed recover {place}"
+        case code if code == EXIT_BUSY:
+            return commands.typed("who")
+        case code if code == EXIT_LAB:
+            return doctor
+        case code if code == EXIT_BUG:
+            return f"less {place}/traceback.txt"
+    return f"{_OPENER} {place}/report.html" if will_be_drawn else f"testbed report {place}"

@@ -1,0 +1,97 @@
+"""Chooses the AllReduce of a job that leaves the choice to us, while it runs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from testbed.analysis.clocks import Clocks, Instant
+from testbed.analysis.steps import finished_steps, step_time
+from testbed.collectives.cost import Links
+from testbed.collectives.schedule import Schedule
+from testbed.control.collective_choice import WINDOW, Choice, choose
+from testbed.events import Event
+from testbed.record.log import EventLog
+
+Reports = Mapping[int, Event]
+"""By rank, its report of one step."""
+
+
+@dataclass(slots=True)
+class CollectiveChooser:
+    """Watch the steps of a job that begins with a schedule; send its ranks one that is faster.
+
+    Its gradients have `size` bytes. `tell` brings choices, numbered from 1 on, to all ranks, who
+    follow one once all have received it. Only steps after the last change count.
+    """
+
+    schedule: Schedule
+    size: int
+    links: Links
+    log: EventLog
+    tell: Callable[[int, Schedule], None]
+    _number: int = 0
+    _said: str = ""
+    _clocks: Clocks = field(default_factory=lambda: Clocks(()))
+    _open: dict[int, dict[int, Event]] = field(default_factory=dict)
+    _window: deque[Reports] = field(default_factory=lambda: deque(maxlen=WINDOW))
+
+    def set_clocks(self, clocks: Clocks) -> None:
+        """Take what was measured of the hosts' clocks."""
+        self._clocks = clocks
+
+    def add_step(self, step: Event) -> None:
+        """Take one rank's report of one step; after that of the last rank, choose anew."""
+        data = step.data
+        if data["choice"] != self._number:
+            return  # begun before the last change
+        reports = self._open.setdefault(data["step"], {})
+        reports[data["rank"]] = step
+        if len(reports) == self.schedule.ranks:
+            self._window.append(self._open.pop(data["step"]))
+            arrivals = [found for reports in self._window if (found := self._arrivals(reports))]
+            if len(arrivals) == WINDOW:
+                self._decide(choose(arrivals, self.schedule, self.size, self.links))
+
+    def _arrivals(self, reports: Reports) -> dict[int, Instant] | None:
+        """Return when each rank entered the collective; None where a clock was not measured."""
+        found = {
+            rank: self._clocks.instant(report, report.data["collective"][0])
+            for rank, report in reports.items()
+        }
+        known = {rank: at for rank, at in found.items() if at is not None}
+        return known if len(known) == len(found) else None
+
+    def _decide(self, choice: Choice) -> None:
+        """Record a new choice, and send it to the ranks where the schedule changes."""
+        changes = choice.schedule is not self.schedule
+        straggler = choice.straggler and choice.straggler.rank
+        what = f"{choice.schedule.name} {straggler}"
+        if what == self._said:
+            return
+        self._said = what
+        self.log.append(
+            "collective.chosen",
+            choice.schedule.name,
+            choice=self._number + changes,
+            because=choice.because,
+            straggler=straggler,
+            expected=choice.expected,
+            present=choice.present,
+        )
+        if changes:
+            self._predict(choice)  # before anything changes
+            self._number += 1
+            self.schedule = choice.schedule
+            self._window.clear()
+            self._open.clear()
+            self.tell(self._number, choice.schedule)
+
+    def _predict(self, choice: Choice) -> None:
+        events = [report for reports in self._window for report in reports.values()]
+        before = step_time(finished_steps(events, self._clocks, self.schedule.ranks))
+        if before:
+            links = {"alpha": self.links.alpha, "beta": self.links.beta}
+            values = choice.predict(before)
+            self.log.append("prediction", choice.schedule.name, values=values, **links)

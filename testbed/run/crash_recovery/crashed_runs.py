@@ -1,0 +1,113 @@
+"""Runs that are over and may have left something changed, found by their directories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UnsafeError, UsageError
+from testbed.record.journal import is_held, open_entries
+from testbed.record.rundir import RunDirectory, foreign, owner_of, runs
+from testbed.schema import Lab, load_lab, split_overrides
+
+_LABELS = ("measured-hw", "measured-twin", "model")
+_TRUSTED_FILES = ("run.json", "lab.yaml", "journal.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class CrashedRun:
+    """A run as its own directory describes it; the files that it was started with may be gone."""
+
+    directory: RunDirectory
+    facts: Mapping[str, Any]
+    """Its `run.json`."""
+
+    @classmethod
+    def read(cls, directory: RunDirectory) -> CrashedRun:
+        """Return the run of a directory; raise UsageError when it is none, or not this user's."""
+        directory = RunDirectory(directory.path.resolve())  # a link may soon lead elsewhere
+        for name in ("", *_TRUSTED_FILES):
+            _refuse_foreign(directory, directory.path / name)
+        facts: object = directory.read_json("run.json")
+        if not isinstance(facts, dict) or facts.get("label") not in _LABELS:
+            raise UsageError(
+                f"{directory.path}/run.json does not say whether it ran on hardware or on a twin",
+                hint="see to the lab by hand",
+            )
+        if _is_contradictory(facts):
+            raise UsageError(
+                f"{directory.path}/run.json does not say in which twin it ran: its label is "
+                f"{facts['label']} and its twin {facts.get('twin')!r}",
+                hint="what a run changed in a twin is never looked for on hardware; see to it by "
+                "hand",
+            )
+        return cls(directory, facts)
+
+    @property
+    def is_on_twin(self) -> bool:
+        """Tell whether all that it changed was in a twin."""
+        return self.facts.get("label") == "measured-twin"
+
+    @property
+    def twin(self) -> str:
+        """Return the identity of that twin."""
+        return str(self.facts.get("twin") or "")
+
+    @property
+    def lab_name(self) -> str:
+        """Return the name of its lab."""
+        return str(self.facts.get("lab", ""))
+
+    def lab(self) -> Lab:
+        """Return the lab as it was for the run, by the copy that it made."""
+        _, theirs = split_overrides(self.facts.get("overrides", ()))
+        return load_lab(self.directory.path / "lab.yaml", theirs)
+
+
+def _is_contradictory(facts: Mapping[str, Any]) -> bool:
+    """Tell whether a run's label and the identity of its twin do not go together."""
+    twin = facts.get("twin")
+    if facts["label"] == "measured-twin":
+        return not (isinstance(twin, str) and twin)
+    return facts["label"] == "measured-hw" and bool(twin)
+
+
+def _refuse_foreign(run: RunDirectory, path: Path) -> None:
+    """Raise UsageError for what another user could have written.
+
+    The writer of a run's files decides which of the caller's secrets are sent where, and leases,
+    which name directories, can be written by everybody.
+    """
+    why = foreign(path)
+    if not why:
+        return
+    user = owner_of(path)
+    hint = f"run it as {user}: testbed recover {run.path}"
+    if "everybody" in why:
+        hint = f"see that it is as the run left it, then type: chmod -R o-w {run.path}"
+    raise UsageError(f"{run.id} is not recovered: {why}", hint=hint)
+
+
+def runs_to_recover(results: Path, leased: Iterable[RunDirectory] = ()) -> Iterator[RunDirectory]:
+    """Yield the runs that are over and have left something changed.
+
+    They are looked for below `results`, and among those that `leased` something and died; of one
+    of these whose directory is missing it is unknown what it changed.
+    """
+    found = {directory.path.resolve(): directory for directory in (*runs(results), *leased)}
+    for directory in found.values():
+        if _has_open_entries(directory):
+            yield directory
+
+
+def _has_open_entries(directory: RunDirectory) -> bool:
+    try:
+        if not directory.path.exists():
+            return True
+        return bool(open_entries(directory.journal)) and not is_held(directory.journal)
+    except (FileNotFoundError, PermissionError):  # no journal, or another user's to recover
+        return False
+    except (OSError, UnsafeError):
+        return True

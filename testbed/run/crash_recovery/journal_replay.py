@@ -1,0 +1,220 @@
+"""Keep the promises of one run's journal, last first, each with its own limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
+from functools import partial
+
+from testbed.bench.bench import Bench
+from testbed.bench.instrument_factory import opening_seconds
+from testbed.bench.parallel import run_parallel
+from testbed.clock import Deadline
+from testbed.errors import EXIT_PASSED, EXIT_UNSAFE, LabError, TestbedError, UnsafeError
+from testbed.record.journal import Entry, Journal, open_entries
+from testbed.record.lease import Lease
+from testbed.record.lease_rules import Resource
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.run.cleanup import Cleanup
+from testbed.run.crash_recovery.journal_entries import beginning, describe, exclusive_switches
+from testbed.run.inbox import Inbox
+from testbed.run.twin_control import TwinControl
+from testbed.schema import Lab
+
+_OPEN_LIMIT = 10.0
+_STEP_LIMIT = 45.0
+"""Seconds for a step; a switch whose read-back lags must come to rest in them."""
+_HOST_LIMIT = 30.0
+"""Seconds in which a host that is starting must have answered; all are asked side by side."""
+
+
+@dataclass
+class JournalReplay:
+    """The clean-up of one run, by its journal alone; `run` does it."""
+
+    lab: Lab
+    directory: RunDirectory
+    journal: Journal
+    log: EventLog
+    inbox: InitVar[Inbox]
+    twin: TwinControl | None
+    _problems: dict[str, TestbedError] = field(default_factory=dict)
+    """By step, why it could not be done."""
+    _opened: dict[str, TestbedError | None] = field(default_factory=dict)
+    _inherited: frozenset[Resource] = frozenset()
+    _was_off: set[str] = field(default_factory=set)
+    """Hosts that had no power: nothing of the run can be left on them."""
+
+    def __post_init__(self, inbox: Inbox) -> None:
+        """Make a bench and a clean-up of its own."""
+        self._bench = Bench(
+            self.lab, self.directory, self.journal, self.log, lambda host, message, received: None
+        )
+        self._cleanup = Cleanup(inbox, self.log)
+
+    def run(self, lease: Lease) -> int:
+        """Keep every open promise and return the exit code."""
+        promises = open_entries(self.directory.journal)
+        self.log.append("recover.begin", self.directory.id, **beginning(promises))
+        self._bench.hold(lease)
+        self._inherited = lease.inherited
+        self._push_all(promises)
+        try:
+            self._cleanup.run()
+        finally:
+            self._bench.close_instruments()
+        left = self._cleanup.failures
+        codes = {self._code_of(step) for step in left}
+        code = EXIT_UNSAFE if EXIT_UNSAFE in codes else min(codes, default=EXIT_PASSED)
+        self.log.append("recover.end", self.directory.id, left=left, exit_code=code)
+        return code
+
+    def _push_all(self, promises: list[Entry]) -> None:
+        """Push the steps so that what was promised last is done first, and hosts at the end.
+
+        A host may have to start first, and its agent takes back all that happened there.
+        """
+        by_host: dict[str, list[Entry]] = {}
+        elsewhere = []
+        for promise in reversed(promises):
+            if "host" in promise:
+                by_host.setdefault(promise["host"], []).append(promise)
+            else:
+                elsewhere.append(promise)
+        if by_host:
+            self._push("hosts", partial(self._clean_hosts, by_host), _HOST_LIMIT)
+        for promise in elsewhere:
+            self._push(describe(promise), partial(self._restore, promise), _STEP_LIMIT)
+
+    def _push(self, step: str, action: Callable[[Deadline], None], limit: float) -> None:
+        def act(deadline: Deadline) -> None:
+            try:
+                action(deadline)
+            except TestbedError as error:
+                self._problems[step] = error
+                raise
+
+        self._cleanup.push(step, act, limit)
+
+    def _code_of(self, failure: str) -> int:
+        """Return the exit code of a failed step: what did not answer may be unchanged."""
+        for step, error in self._problems.items():
+            if failure.startswith(f"{step}: "):
+                return error.exit_code
+        return EXIT_UNSAFE
+
+    def _restore(self, promise: Entry, deadline: Deadline) -> None:
+        try:
+            match promise["undo"]:
+                case "circuits":
+                    self._restore_circuits(promise, deadline)
+                case "outlet":
+                    self._restore_power(promise, deadline)
+                case "attenuation":
+                    self._restore_attenuation(promise, deadline)
+                case "far-end-fault":
+                    self._twin_control.clear(promise["switch"], promise["fault"])
+                    self.journal.settle(promise["id"])
+                case "tuning":
+                    self._twin_control.tune(promise["settings"])
+                    self.journal.settle(promise["id"])
+                case kind:
+                    raise UnsafeError(
+                        f"this version cannot take back {kind!r}",
+                        hint=f"do it by hand: {dict(promise)}",
+                    )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnsafeError(f"{dict(promise)} cannot be understood: {error!r}") from error
+
+    def _restore_circuits(self, promise: Entry, deadline: Deadline) -> None:
+        """Restore every switch that answers, whatever the others do."""
+        closed = self._open(promise["ports"], deadline)
+        self._bench.open_fabric(())
+        fabric = self._bench.fabric
+        fabric.adopt_undo(
+            promise, exclusive_switches(self.lab, promise, self._inherited, self.directory)
+        )
+        try:
+            for words in fabric.bring_back(deadline):
+                self.log.append("note", describe(promise), text=words)
+        except TestbedError as error:
+            raise _joined([*closed, error]) from error
+        if closed:
+            raise _joined(closed)
+        fabric.discard_undo()
+
+    def _restore_power(self, promise: Entry, deadline: Deadline) -> None:
+        host = self._bench.power.adopt_undo(promise)
+        self._open_all([promise["unit"]], deadline)
+        if self._bench.power.is_off(host, deadline):
+            self._was_off.add(host)
+            text = f"{host} had no power, and starts now"
+            self.log.append("note", describe(promise), text=text)
+        self._bench.power.restore(host, deadline)
+
+    def _restore_attenuation(self, promise: Entry, deadline: Deadline) -> None:
+        self._bench.attenuation.adopt_undo(promise)
+        self._open_all([promise["attenuator"]], deadline)
+        self._bench.attenuation.restore_all(deadline)
+
+    @property
+    def _twin_control(self) -> TwinControl:
+        if self.twin is None:
+            raise UnsafeError("this run's twin is not running", hint="name it with --twin")
+        return self.twin
+
+    def _clean_hosts(self, promises: Mapping[str, list[Entry]], deadline: Deadline) -> None:
+        """Verify side by side that nothing of the run is left on any host."""
+        problems: list[TestbedError] = []
+
+        def clean(host: str) -> None:
+            try:
+                if host in self._was_off:
+                    self.log.append("note", host, text="what ran there ended with its power")
+                else:
+                    self._bench.reap(host, deadline)
+                for promise in promises[host]:
+                    self.journal.settle(promise["id"])
+            except TestbedError as error:
+                problems.append(error)
+
+        run_parallel(clean, list(promises))
+        if problems:
+            raise _joined(problems)
+
+    def _open_all(self, names: Iterable[str], deadline: Deadline) -> None:
+        if closed := self._open(names, deadline):
+            raise _joined(closed)
+
+    def _open(self, names: Iterable[str], deadline: Deadline) -> list[TestbedError]:
+        """Open the instruments that are not open yet, side by side; return why some are not.
+
+        Raise BusyError when one that answered is leased by another run under another name.
+        """
+
+        def open_one(name: str) -> TestbedError | None:
+            if name not in self.lab.instruments():
+                return UnsafeError(
+                    f"{name} is not an instrument of the lab", hint="look at it by hand"
+                )
+            try:
+                limit = deadline.within(opening_seconds(self.lab, [name], _OPEN_LIMIT))
+                self._bench.open_instruments([name], (), limit)
+            except TestbedError as error:
+                return error
+            return None
+
+        wanted = list(names)
+        with self._cleanup.wait.waiting():
+            self._opened |= run_parallel(open_one, [n for n in wanted if n not in self._opened])
+        self._bench.lease_reported_identities()
+        return [error for name in wanted if (error := self._opened[name])]
+
+
+def _joined(problems: list[TestbedError]) -> TestbedError:
+    """Return several problems as one; where something is known to be changed, that counts."""
+    if len(problems) == 1:
+        return problems[0]
+    text = "; ".join(map(str, problems))
+    return UnsafeError(text) if EXIT_UNSAFE in {p.exit_code for p in problems} else LabError(text)

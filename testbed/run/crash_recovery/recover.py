@@ -1,0 +1,110 @@
+"""Take back what a run that is over left changed, by its own directory alone.
+
+The promises of its journal are kept last first, each with its own limit. All of it may be done
+twice, and be killed in the middle: what was verified is settled in that same journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future
+from contextlib import closing
+
+from testbed.clock import Deadline
+from testbed.errors import EXIT_PASSED, TestbedError
+from testbed.events import Subscriber
+from testbed.record.journal import Journal, open_entries
+from testbed.record.lease import Lease
+from testbed.record.lease_rules import Resource
+from testbed.record.leases import Leases
+from testbed.record.log import EventLog, read_events
+from testbed.record.rundir import RunDirectory
+from testbed.run.crash_recovery.journal_entries import beginning, resources
+from testbed.run.crash_recovery.journal_replay import JournalReplay
+from testbed.run.inbox import Inbox
+from testbed.run.twin_control import TwinControl
+from testbed.schema import Lab
+
+_TAKE_LIMIT = 20.0
+
+
+def recover(
+    run: RunDirectory,
+    lab: Lab,
+    leases: Leases,
+    inbox: Inbox,
+    twin: TwinControl | None = None,
+    subscriber: Subscriber = lambda event: None,
+) -> int:
+    """Bring back what a run changed and verify it; return the exit code, which its log says too.
+
+    `twin` controls the twin that this process is in, if it is in one. Raise BusyError while
+    the run is alive, while another process recovers it, or while another run has its resources.
+    """
+    journal = Journal.resume(run.journal)
+    try:
+        promises = open_entries(run.journal)
+        if not promises:
+            _take_leases_over(run, leases, (), inbox).release()
+            _end_empty_record(run, subscriber)
+            return EXIT_PASSED
+        with closing(EventLog.resume(run.events)) as log:  # first: what it raises, leases nothing
+            log.subscribe(subscriber)
+            lease = _take_leases_over(run, leases, resources(lab, promises), inbox)
+            try:
+                return JournalReplay(lab, run, journal, log, inbox, twin).run(lease)
+            finally:
+                lease.end(run.journal)
+    finally:
+        journal.close()
+
+
+def _take_leases_over(
+    run: RunDirectory, leases: Leases, wanted: Iterable[Resource], inbox: Inbox
+) -> Lease:
+    """Lease what a run had, in a worker, so that a signal ends the wait for a store that is slow.
+
+    A lease that comes after that is left as if this process had died.
+    """
+    taking = inbox.submit(lambda: leases.take_over(run, "recover", wanted))
+    try:
+        return inbox.result(taking, Deadline.after(_TAKE_LIMIT), "taking the leases over")
+    except TestbedError:
+        taking.add_done_callback(_leave_late_lease)
+        raise
+
+
+def _leave_late_lease(taken: Future[Lease]) -> None:
+    if not taken.cancelled() and not taken.exception():
+        taken.result().abandon()
+
+
+def _end_empty_record(run: RunDirectory, subscriber: Subscriber) -> None:
+    """End the record of a run that was killed before its first promise."""
+    if any(event.kind in ("run.end", "recover.end") for event in read_events(run.events)):
+        return
+    with closing(EventLog.resume(run.events)) as log:
+        log.subscribe(subscriber)
+        log.append("recover.begin", run.id, **beginning([]))
+        log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
+
+
+def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:
+    """Settle all that a run promised of a twin that is gone: nothing of it is left to take back."""
+    journal = Journal.resume(run.journal)
+    try:
+        promises = open_entries(run.journal)
+        if not promises:
+            return EXIT_PASSED
+        with closing(EventLog.resume(run.events)) as log:
+            log.subscribe(subscriber)
+            log.append("recover.begin", run.id, **beginning(promises))
+            log.append("cleanup.begin", "everything")
+            log.append("note", run.id, text=why)
+            for promise in promises:
+                journal.settle(promise["id"])
+            log.append("cleanup.end", "everything", verified=True, problem="")
+            log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
+    finally:
+        journal.close()
+    return EXIT_PASSED

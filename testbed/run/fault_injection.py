@@ -1,0 +1,132 @@
+"""The fault of one trial: injected into its victim, witnessed by an observer, and taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.analysis.clocks import Clocks
+from testbed.clock import Deadline, now
+from testbed.events import Event
+from testbed.fabric.circuits import HostPort
+from testbed.faults.contracts import Fault, Injected, Victim
+from testbed.plugins import kind
+from testbed.run.context import RunContext
+from testbed.run.inbox import Report
+from testbed.run.planning.fault_plans import breaks, job_fault
+from testbed.run.planning.steps import FaultPlan
+from testbed.run.response_tracker import ResponseTracker
+from testbed.run.running_job import SLOT, RunningJob
+from testbed.schema import Experiment
+
+_UNDO_LIMIT = 15.0
+_RECEIPT_LIMIT = 1.0
+
+
+def made_fault(experiment: Experiment) -> Fault:
+    """Return the fault of an experiment's job, made from its options."""
+    entry = job_fault(experiment)
+    assert entry is not None
+    fault: Fault = kind("faults", entry.kind).load()(entry.options)
+    return fault
+
+
+def find_victim(plan: FaultPlan, job: RunningJob, context: RunContext) -> Victim | None:
+    """Return the victim: the host that has the rank now, or the rank that is now at the port.
+
+    None where the job has no rank at the port any more.
+    """
+    circuits = context.bench.fabric.circuits
+    if not plan.port:
+        return Victim(plan.rank, job.hosts[plan.rank], SLOT, circuits)
+    host = HostPort.parse(plan.port).host
+    rank = job.rank_of(host)
+    return None if rank is None else Victim(rank, host, SLOT, circuits, plan.port)
+
+
+@dataclass(eq=False)
+class FaultInjection:
+    """A fault and its victim. Its undo is journalled as this is made, before anything happens."""
+
+    plan: FaultPlan
+    fault: Fault
+    victim: Victim
+    context: RunContext
+    responses: ResponseTracker
+    receipt: str = ""
+    """The observer that has seen the fault, besides the injector."""
+
+    def __post_init__(self) -> None:
+        """Write the undo into the journal and the clean-up."""
+        fault, victim, context = self.fault, self.victim, self.context
+        self._log = context.log
+        bench, journal = context.bench, context.journal
+        undo = fault.promise(bench, victim)
+        entry = journal.promise(undo.kind, **undo.arguments) if undo else None
+
+        def take_back(limit: Deadline) -> None:
+            fault.undo(bench, victim, limit)
+            if entry is not None:
+                journal.settle(entry)
+
+        self._undo = context.cleanup.push(
+            f"{self.plan.kind} of {victim.host}", take_back, _UNDO_LIMIT
+        )
+
+    def inject(self, deadline: Deadline) -> None:
+        """Let the fault happen; the record has the interval in which it took effect."""
+        victim, bench = self.victim, self.context.bench
+
+        def inject(deadline: Deadline) -> Injected:
+            bench.guard.fault(self.plan.kind, victim.host)
+            return self.fault.inject(bench, victim, deadline)
+
+        what = f"injecting into {victim.host}"
+        injected = self.context.inbox.in_worker(what, inject, deadline)
+        stamps = self._stamps(injected)
+        self._append("fault.inject", victim.host, rank=victim.rank, **stamps)
+        if injected.witness and not self.receipt:
+            self.receipt = injected.witness
+            when: dict[str, Any] = {}
+            if injected.seen is not None:
+                when = {"host": injected.clock, "mono": injected.seen}
+            self._append("fault.receipt", injected.witness, **when)
+
+    def take_back(self) -> None:
+        """End the fault and verify it; the record has the interval in which it ended."""
+        sent = now()
+        self.context.cleanup.run_now(self._undo)
+        interval = {"sent": self._log.at(sent), "done": self._log.at(now())}
+        self._append("fault.undo", self.victim.host, fault=self.plan.kind, **interval)
+
+    def look_for_receipt(self, report: Report, event: Event | None, clocks: Clocks) -> None:
+        """See whether an agent's report proves the fault, while nothing has proved it yet."""
+        if self.receipt:
+            return
+        message = dict(report.message)
+        if event and event.kind == "step":
+            arrived = clocks.instant(event, event.data["collective"][0])
+            message |= {"arrived": arrived.middle} if arrived else {}
+        self.receipt = self.fault.receipt(self.victim, report.host, message)
+        if self.receipt:
+            mono = report.message.get("said", report.message)["mono"]
+            where = {"host": report.host, "mono": mono}
+            self._append("fault.receipt", self.receipt, report.received, **where)
+
+    def await_receipt(self) -> None:
+        """Wait a moment for an observer of the fault; the record notes it when there is none."""
+        limit = Deadline.after(_RECEIPT_LIMIT)
+        if not self.context.inbox.wait(lambda: bool(self.receipt), limit):
+            self._log.append("note", "receipt", text="nobody but the injector saw the fault")
+
+    def _append(self, kind_: str, subject: str, at: float | None = None, **data: Any) -> None:
+        """Write down what happened to the fault; it counts for what the job does then."""
+        self.responses.handle(self._log.append(kind_, subject, at=at, **data))
+
+    def _stamps(self, injected: Injected) -> dict[str, Any]:
+        name = self.plan.kind
+        data: dict[str, Any] = {"fault": name, "note": injected.note, "breaks": breaks(name)}
+        data["held"] = self.plan.hold is not None
+        if injected.clock:
+            return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
+        return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}

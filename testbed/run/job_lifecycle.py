@@ -1,0 +1,215 @@
+"""The life of a run's job: started, handed from trial to trial, replaced where an arm needs it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from testbed.clock import Deadline
+from testbed.errors import LabError
+from testbed.fabric.circuits import Matching
+from testbed.jobs.contracts import CircuitRequestingJob, StepJob
+from testbed.plugins import kind
+from testbed.record.lease_rules import Resource
+from testbed.run.agent_reports import record
+from testbed.run.circuit_requests import CircuitRequests
+from testbed.run.circuits import make_circuits
+from testbed.run.collective_chooser import CollectiveChooser
+from testbed.run.context import RunContext
+from testbed.run.expectation import Predictor
+from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
+from testbed.run.inbox import Report
+from testbed.run.link_probes import Probe, ProbedLinks
+from testbed.run.planning.placement import Placement, place
+from testbed.run.planning.prediction import Physics
+from testbed.run.planning.profiles import heartbeat, settings, standby
+from testbed.run.planning.steps import RunTrial
+from testbed.run.policy_executor import PolicyExecutor
+from testbed.run.running_job import RunningJob
+from testbed.run.spares import Spares
+from testbed.run.trial import Trial
+from testbed.run.twin_control import TwinControl
+from testbed.run.twin_settings import TwinSettings
+from testbed.schema import Arm, Experiment, Lab
+from testbed.units import RATE
+
+_JOIN_LIMIT = 30.0
+_PAYLOAD = 0.956
+"""Share of a link's rate that TCP payload can have, in Ethernet frames of 1500 bytes."""
+
+_ENOUGH = 0.9
+
+
+class JobLifecycle:
+    """The job of a run from trial to trial. `hosts` are all hosts that the plan uses."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        lab: Lab,
+        context: RunContext,
+        seed: int,
+        twin: TwinControl | None,
+    ) -> None:
+        self._arms = {arm.name: arm for arm in experiment.arms()}
+        self._lab, self._context, self._seed = lab, context, seed
+        self._settings = TwinSettings(twin, context) if twin else None
+        first = place(experiment.arms()[0].experiment, lab)
+        self.hosts = first.used
+        self.first_circuits: Matching = first.circuits
+        self._spares = Spares(context.bench, context.inbox)
+        self._job: RunningJob | None = None
+        self._made_for: Any = None
+        """What the job was started with; None once it is broken or over."""
+        self._probes: list[Probe] = []
+        self._links: ProbedLinks | None = None
+
+    def needed_settings(self, run: str) -> frozenset[Resource]:
+        """Return what of the twin's settings a run of all arms needs; nothing on hardware."""
+        if self._settings is None:
+            return frozenset()
+        labs = (arm.of(self._lab) for arm in self._arms.values())
+        return frozenset({self._settings.needs(labs, run)})
+
+    def start_first_job(self) -> None:
+        """Start the job of the first arm, whose circuits are programmed already."""
+        self._context.pauses.longest()  # pauses before the first trial are not its own
+        arm = next(iter(self._arms.values()))
+        self._apply_settings(arm)
+        end = partial(end_ranks_or_agents, self._context)
+        self._context.cleanup.push("ranks", end, RANKS_LIMIT)
+        self._start(arm, place(arm.experiment, self._lab))
+
+    def run_trial(self, plan: RunTrial, *, last: bool) -> None:
+        """Run one trial on a job that suits it; unless it is the last, make ready for the next."""
+        arm = self._arms[plan.arm]
+        self._apply_settings(arm)
+        job = self._suitable_job(arm)
+        self._spares.prepare(job, warm=standby(arm) == "warm")
+        executor, chooser = self._executor(arm, job), self._chooser(job)
+        predictor = self._predictor(arm)
+        self._note_settings(predictor)
+        trial = Trial(plan, arm.experiment, job, executor, predictor.terms, self._context, chooser)
+        trial.run()
+        if not last:
+            reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
+            job.spares = tuple(host for host in self.hosts if host not in job.hosts)
+            # What a pause may have spoilt of the job's own measurements is measured anew.
+            if trial.failure or trial.pause or not job.job.endless:
+                end_ranks(self._context)
+                self._made_for = None
+
+    def handle(self, item: object) -> None:
+        """Record what an agent reports, and let the job know; trials handle their own reports."""
+        if not isinstance(item, Report):
+            return
+        job = self._job
+        record(item, job.rank_of(item.host) if job else None, self._context.log)
+        if job is None:
+            return
+        job.handle(item)
+        said = item.message.get("said", {})
+        if said.get("event") == "probe":
+            self._probes.append(said)
+
+    # --- the job ----------------------------------------------------------------------------
+
+    def _suitable_job(self, arm: Arm) -> RunningJob:
+        """Return the running job when it is what the arm wants, else a new one."""
+        if self._job is not None and self._made_for == self._makings(arm, self._job):
+            return self._job
+        end_ranks(self._context)
+        placement = place(arm.experiment, self._lab)
+        bench, log, inbox = self._context.bench, self._context.log, self._context.inbox
+        if placement.fabric == "circuit":
+            inbox.in_worker(
+                "making the circuits",
+                lambda limit: make_circuits(bench, placement.circuits, log, limit),
+                Deadline.after(_JOIN_LIMIT),
+            )
+        return self._start(arm, placement)
+
+    def _start(self, arm: Arm, placement: Placement) -> RunningJob:
+        """Start the ranks, connect them and probe the links."""
+        bench, inbox, log = self._context.bench, self._context.inbox, self._context.log
+        job = RunningJob(
+            *(bench, inbox, placement.job, self._seed, heartbeat(arm)),
+            *(placement.hosts, placement.spares, placement.fabric),
+        )
+        if placement.asked:
+            job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
+        self._job, self._probes = job, []
+        self._spares.time_start(job)
+        job.start(Deadline.after(_JOIN_LIMIT))
+        job.join(1, 0, {}, probe=True)
+        ready = inbox.wait(
+            lambda: len(self._probes) == len(job.hosts) or bool(job.failure),
+            Deadline.after(_JOIN_LIMIT),
+        )
+        if job.failure or not ready:
+            raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
+        self._links = links = ProbedLinks.of(self._probes)
+        job.changes = links.changes
+        self._made_for = self._makings(arm, job)
+        if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
+            for rank in range(len(job.hosts)):
+                job.tell(rank, {"do": "choose", "number": 1, "schedules": choices})
+        self._note_slow_links(arm, links)
+        return job
+
+    def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
+        """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
+        found = arm.of(self._lab).twin if job.changes else None
+        return arm.experiment.jobs, heartbeat(arm), found
+
+    def _note_slow_links(self, arm: Arm, links: ProbedLinks) -> None:
+        """Say so when this machine is too busy to carry what its twin's ports should."""
+        rate, delivered = arm.of(self._lab).twin.rate, links.slowest.bits_per_second
+        if self._settings and delivered < _ENOUGH * _PAYLOAD * rate:
+            text = (
+                f"the slowest link delivers {RATE.format(delivered)}, where "
+                f"ports of {RATE.format(rate)} should deliver {RATE.format(_PAYLOAD * rate)}: "
+                "this machine is too busy, and its own slowness is in every number"
+            )
+            self._context.log.append("health", "links", text=text)
+
+    # --- what a trial has besides the job ---------------------------------------------------
+
+    def _executor(self, arm: Arm, job: RunningJob) -> PolicyExecutor | None:
+        spec = arm.experiment.policy
+        if spec is None:
+            return None
+        policy = kind("policies", spec.kind).load()(spec.options)
+        return PolicyExecutor(policy, job, self._context.log)
+
+    def _chooser(self, job: RunningJob) -> CollectiveChooser | None:
+        if not isinstance(job.job, StepJob) or job.job.chooses is None:
+            return None
+        size = job.job.gradient_bytes(job.state_bytes)
+        assert self._links is not None
+        log = self._context.log
+        return CollectiveChooser(job.job.chooses, size, self._links.cost, log, job.choose)
+
+    def _predictor(self, arm: Arm) -> Predictor:
+        assert self._links is not None
+        start, on_twin = self._spares.start_seconds, self._settings is not None
+        return Predictor(arm, self._links, self._physics(arm), start, on_twin)
+
+    def _apply_settings(self, arm: Arm) -> None:
+        if self._settings:
+            self._settings.follow(arm.of(self._lab))
+
+    def _note_settings(self, predictor: Predictor) -> None:
+        """Write down what the numbers of the trial rest on."""
+        arm, physics, link = predictor.arm, predictor.physics, predictor.links.slowest
+        found = settings(arm, self._lab, physics, link, on_twin=predictor.on_twin)
+        self._context.log.append("settings", arm.name, **found)
+
+    def _physics(self, arm: Arm) -> Physics:
+        """Return the delays of the twin, or on hardware those that the switches declare."""
+        switches = self._context.bench.switches
+        if self._settings is None:
+            settle = max((s.capabilities.settle for s in switches.values()), default=0.0)
+            return Physics(0.0, settle, 0.0)
+        twin = arm.of(self._lab).twin
+        return Physics(twin.loss_of_signal, self._settings.settle(switches), twin.link_up)

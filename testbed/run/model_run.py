@@ -1,0 +1,49 @@
+"""Runs that compute a model and open nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from testbed.clock import Deadline
+from testbed.errors import LabError
+from testbed.plugins import kind
+from testbed.run.planning.plan import Plan
+from testbed.run.planning.steps import RunTrial
+from testbed.run.run_end import append_run_end
+from testbed.schema import Arm, Experiment
+
+if TYPE_CHECKING:
+    from testbed.jobs.contracts import Model
+    from testbed.record.log import EventLog
+    from testbed.record.rundir import RunDirectory
+    from testbed.run.inbox import Inbox
+
+
+def compute(
+    plan: Plan, experiment: Experiment, run: RunDirectory, log: EventLog, inbox: Inbox
+) -> None:
+    """Compute every trial of a plan; how it went is in the log's `run.end`."""
+    arms = {arm.name: arm for arm in experiment.arms()}
+    deadline = Deadline.after(experiment.limits.run)
+    problem: Exception | None = None
+    try:
+        log.append("phase", "trials")
+        for trial in plan.trials:
+            inbox.check()
+            if deadline.passed:
+                raise LabError(f"the run took longer than its limit of {experiment.limits.run:g} s")
+            _compute(trial, arms[trial.arm], log)
+    except Exception as error:
+        problem = error
+    inbox.close()
+    append_run_end(log, run, problem, [], inbox.signals)
+
+
+def _compute(trial: RunTrial, arm: Arm, log: EventLog) -> None:
+    (spec,) = arm.experiment.jobs.values()
+    model: Model = kind("jobs", spec.kind).load()(spec.options)
+    log.trial = trial.number
+    log.append("trial.begin", trial.arm)
+    log.append("model", trial.arm, **model.values())
+    log.append("trial.end", trial.arm, valid=True, recovered=True, reason="")
+    log.trial = None

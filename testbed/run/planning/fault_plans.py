@@ -1,0 +1,78 @@
+"""Which of an experiment's faults hits the job, and which far ends misbehave besides. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from testbed.errors import FileError
+from testbed.plugins import kind, nearest
+from testbed.run.planning.steps import FarEndFault
+from testbed.schema import Experiment, Fault, Lab
+
+JOB_FAULT = 0
+"""Which of an experiment's faults is that of the job: faults of switches are listed after it."""
+
+
+def job_fault(experiment: Experiment) -> Fault | None:
+    """Return the fault that hits the job, if there is one."""
+    first = next(iter(experiment.faults), None)
+    return None if first is None or is_of_far_end(first) else first
+
+
+def is_of_far_end(fault: Fault) -> bool:
+    """Tell whether a fault is one of an instrument's far end, which only a twin has."""
+    return kind("faults", fault.kind).role == "far-end"
+
+
+def breaks(fault: str) -> bool:
+    """Tell whether a kind of fault breaks the job; one that only slows a rank down does not."""
+    return kind("faults", fault).role != "slows"
+
+
+def check_order(experiment: Experiment) -> None:
+    """Raise FileError where a fault of a switch is listed before that of the job."""
+    kinds = [is_of_far_end(fault) for fault in experiment.faults]
+    if kinds[:1] == [True] and False in kinds:
+        entry = kinds.index(False)
+        raise FileError(
+            experiment.source.where("faults", entry),
+            f"the {experiment.faults[entry].kind} is listed after a fault of a switch",
+            hint="list the fault of the job first, then those of switches",
+        )
+
+
+def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
+    """Return what far ends do wrong in a trial, in the order of its steps.
+
+    Raise FileError for what is aimed at no switch, or would begin after the fault of the job.
+    """
+    found = tuple(_checked(experiment, lab))
+    return tuple(sorted(found, key=lambda fault: fault.step))
+
+
+def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
+    for entry, fault in enumerate(experiment.faults):
+        where = partial(experiment.source.where, "faults", entry)
+        if not is_of_far_end(fault):
+            if entry != JOB_FAULT:
+                raise FileError(
+                    where(),
+                    "a second fault of a job in one trial cannot be injected yet",
+                    hint="give it a variant of its own; write faults of switches after it",
+                )
+            continue
+        name = str(fault.target)
+        if name not in lab.switches:
+            hint = nearest(name, list(lab.switches))
+            raise FileError(
+                where("target"), f"{name!r} is not a switch of lab {lab.lab}", hint=hint
+            )
+        if fault.hold is not None:
+            hint = "say how often it strikes, with 'count'"
+            raise FileError(where("hold"), "a far end misbehaves until the trial ends", hint=hint)
+        main = job_fault(experiment)
+        if main and fault.at.step > main.at.step:
+            message = f"it would begin after the {main.kind}, in step {main.at.step}"
+            raise FileError(where("at", "step"), message, hint="let it begin before")
+        yield FarEndFault(fault.kind, name, fault.at.step, entry)

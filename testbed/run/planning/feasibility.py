@@ -1,0 +1,166 @@
+"""Checks that a plan can be carried out, before anything is opened.
+
+Every check raises FileError at the place in the experiment's file that asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.errors import FileError
+from testbed.fabric.circuits import HostPort
+from testbed.plugins import nearest
+from testbed.run.planning.fault_plans import JOB_FAULT, breaks, check_order, job_fault
+from testbed.run.planning.placement import Placement
+from testbed.schema import TUNABLE, Arm, Experiment, Fault, Lab
+
+_OF_A_PORT = ("attenuate",)
+"""Faults whose target is a fabric port."""
+
+
+def check_hosts(experiment: Experiment, arm: Arm, placement: Placement, first: Placement) -> None:
+    """Refuse an arm with hosts that the first does not have: they would not be opened."""
+    for host in placement.used:
+        if host not in first.used:
+            arms = "variants" if experiment.variants else "matrix"
+            raise FileError(
+                experiment.source.where(arms, arm.name),
+                f"{arm.name} uses host {host}, which the first variant does not",
+                hint="name the variant that uses the most hosts first",
+            )
+
+
+def check_lab_changes(arm: Arm, lab: Lab) -> None:
+    """Refuse to change in the lab what a running twin cannot follow: it would change nothing."""
+    for override in arm.overrides:
+        changed = lab.overridden([override])
+        follows = lab.switches.keys() <= lab.twin.cards.keys()
+        if follows and changed.twin.settle != lab.twin.settle:
+            raise FileError(
+                str(override.marks[()].key),
+                f"{override.key} changes nothing: every switch settles as its card says",
+                hint="take one out of twin.cards",
+            )
+        if _lasting(changed) != _lasting(lab):
+            raise FileError(
+                str(override.marks[()].key),
+                f"{override.key} cannot change from one trial to the next",
+                hint=f"set it for the whole run, with -S {override.key}=…",
+            )
+
+
+def _lasting(lab: Lab) -> tuple[Any, ...]:
+    return lab.switches, lab.twin.model_dump(exclude=set(TUNABLE))
+
+
+def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool) -> None:
+    """Refuse a fault that may not or cannot be injected, and trials that nothing would end."""
+    experiment = arm.experiment
+    check_order(experiment)
+    fault = job_fault(experiment)
+    if fault is None:
+        return _check_end(arm, placement)
+    _check_permission(experiment, lab, fault, placement)
+    if not breaks(fault.kind) and fault.hold is None and placement.job.endless:
+        raise FileError(
+            experiment.source.where("faults", JOB_FAULT),
+            f"a trial of {arm.name} would never end: {fault.kind} breaks nothing, and job "
+            f"{placement.name} has no last step",
+            hint="give the fault `hold`, or the job `steps`",
+        )
+    _check_moment(experiment, fault, placement)
+    if fault.kind in _OF_A_PORT:
+        _check_port(experiment, lab, fault)
+    _check_target(experiment, fault, placement, is_only_trial=is_only_trial)
+    return None
+
+
+def _check_end(arm: Arm, placement: Placement) -> None:
+    """Refuse a trial without a fault on a job that lives on: nothing would end it."""
+    if placement.job.endless:
+        raise FileError(
+            arm.experiment.source.where("jobs", placement.name),
+            f"a trial of {arm.name} would never end: nothing happens to job {placement.name}, "
+            "and it has no last step",
+            hint="give the job `steps`",
+        )
+
+
+def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement: Placement) -> None:
+    """Refuse what may not or cannot be done to every host that may be a rank's in some trial."""
+    where = experiment.source.where("faults", JOB_FAULT, "kind")
+    for host in placement.used:
+        if not lab.permits(fault.kind, host):
+            raise FileError(
+                where,
+                f"lab {lab.lab} does not permit {fault.kind} on {host}",
+                hint="its file says what it permits, under `allow`",
+            )
+        if fault.kind == "power-cut" and lab.hosts[host].power is None:
+            raise FileError(
+                where,
+                f"{host} of lab {lab.lab} has no power unit, so its power cannot be cut",
+                hint="add `power:` to it in the lab file, or break something else",
+            )
+    if fault.kind == "dark-circuit" and placement.fabric == "packet":
+        raise FileError(where, "on a packet switch there is no circuit that could go dark")
+    if fault.kind == "dark-circuit" and not placement.circuits:
+        raise FileError(where, "a job of one rank has no circuit that could go dark")
+    if fault.kind == "power-cut" and placement.fabric == "packet":
+        raise FileError(
+            where,
+            "no neighbour would see a power cut: on a packet switch only the victim loses its link",
+            hint="use a lab with a circuit switch, or break something else",
+        )
+
+
+def _check_moment(experiment: Experiment, fault: Fault, placement: Placement) -> None:
+    last = placement.job.last_step
+    if last is not None and fault.at.step > last:
+        raise FileError(
+            experiment.source.where("faults", JOB_FAULT, "at", "step"),
+            f"job {placement.name} ends with step {last} (the first is 0), before the fault is due",
+        )
+
+
+def _check_target(
+    experiment: Experiment, fault: Fault, placement: Placement, *, is_only_trial: bool
+) -> None:
+    target, hosts = fault.target, placement.hosts
+    where = experiment.source.where("faults", JOB_FAULT, "target")
+    if target.rank is not None and target.rank >= len(hosts):
+        raise FileError(where, f"{target} is not one of the {len(hosts)} ranks")
+    is_odd = target.kind == "port" and fault.kind not in _OF_A_PORT
+    if is_odd or (target.host and target.host not in hosts):
+        raise FileError(
+            where,
+            f"{target} is not the host of a rank",
+            hint="write 'random', 'rank 2' or one of " + ", ".join(hosts),
+        )
+    moves_on = placement.job.endless and experiment.policy is not None
+    if target.kind == "host" and moves_on and not is_only_trial:
+        raise FileError(
+            where,
+            f"{target} may be a spare in later trials, as the job lives on from trial to trial",
+            hint=f"write 'rank {hosts.index(target.host)}', or give the job `steps`",
+        )
+
+
+def _check_port(experiment: Experiment, lab: Lab, fault: Fault) -> None:
+    target, where = fault.target, experiment.source.where("faults", JOB_FAULT, "target")
+    if target.kind != "port":
+        raise FileError(
+            where, f"{fault.kind} hits a port, and {target} is not one", hint="write it as 'h0.p1'"
+        )
+    port = HostPort(target.host, target.port)
+    if port not in (wiring := lab.wiring()):
+        known = sorted(map(str, wiring))
+        raise FileError(
+            where, f"{port} is not a port of lab {lab.lab}", hint=nearest(str(port), known)
+        )
+    if not {wiring[port].tx, wiring[port].rx} & lab.attenuated().keys():
+        raise FileError(
+            where,
+            f"no fibre of {port} runs through an attenuator of lab {lab.lab}",
+            hint="name one under `attenuators:` in the lab file, or aim at another port",
+        )

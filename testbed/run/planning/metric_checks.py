@@ -1,0 +1,174 @@
+"""Checks on metrics that no trial will have, found before anything runs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from testbed.analysis.limit_dimensions import NEAR, dimension_mismatch
+from testbed.analysis.metric_definitions import (
+    METRICS,
+    PREDICTED,
+    MetricDefinition,
+    is_of_size,
+    meaning,
+    own_metrics,
+)
+from testbed.errors import FileError
+from testbed.plugins import kind, nearest
+from testbed.run.planning.fault_plans import job_fault
+from testbed.schema import Arm, Condition, Experiment
+from testbed.schema.validation import Problem, schema_error
+
+_OF_A_FAULT = ("recovery_time", "return_to_service", "dip", "plateau")
+"""Metrics of a trial in which something was broken."""
+
+_OF_A_REPAIR = (
+    *("fabric_ready", "detection", "fencing", "commanding", "reconfiguration", "leaving"),
+    *("waiting", "joining", "resuming", "restoring", "first_step"),
+)
+"""Metrics of a trial in which a policy repaired what was broken."""
+
+_OF_A_SUM = ("straggling_step_time", "communication_share", "collective_gain", "step_gain")
+_OF_A_DELAY = (*_OF_A_SUM, "gain_agreement")
+"""Metrics of training in which a rank is slowed down."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ArmMetrics:
+    """What the trials of an arm measure: each metric that it may have a check on."""
+
+    arm: str
+    known: Mapping[str, MetricDefinition]
+    predicted: frozenset[str] | None
+    """Those that the model predicts; None where its jobs do not declare them."""
+    any_size: bool
+    """Its jobs do not declare which message sizes they measure."""
+    job: str
+    has_fault: bool
+    has_policy: bool
+    has_delay: bool
+
+    def meaning(self, metric: str) -> MetricDefinition:
+        """Return what a metric means that the arm may have."""
+        return self.known.get(metric) or meaning(metric)
+
+    def problem(self, metric: str) -> tuple[str, str]:
+        """Return why no trial of the arm has a metric, and a hint; nothing where it may have."""
+        if metric in self.known or (self.any_size and is_of_size(metric)):
+            return "", ""
+        if metric not in METRICS and not is_of_size(metric):
+            return f"{metric!r} is not a metric", nearest(metric, [*self.known, *METRICS])
+        hint = nearest(metric, list(self.known))
+        for names, there, lack in (
+            (_OF_A_FAULT, self.has_fault, "nothing is broken in its trials"),
+            (_OF_A_REPAIR, self.has_fault, "nothing is broken in its trials"),
+            (_OF_A_REPAIR, self.has_policy, "no policy repairs anything"),
+            (_OF_A_DELAY, self.has_delay, "no rank is slowed down"),
+        ):
+            if metric in names and not there:
+                return f"no trial of {self.arm} has {metric!r}: {lack}", hint
+        return f"no trial of {self.arm} has {metric!r}: {self.job} does not measure it", hint
+
+    def unpredicted(self, metric: str) -> tuple[str, str]:
+        """Return that nothing predicts a metric, and a hint; nothing where something may."""
+        if self.predicted is None or metric in self.predicted:
+            return "", ""
+        known = sorted(self.predicted & self.known.keys())
+        there = nearest(metric, known) if known else "compare it with a value, as in median: …"
+        return f"nothing predicts {metric!r} in the trials of {self.arm}", there
+
+
+def check_metrics(experiment: Experiment) -> None:
+    """Refuse checks on metrics that no trial of their arm has, and limits that do not fit them.
+
+    Raise SchemaError with every problem.
+    """
+    metrics = {arm.name: _metrics_of(experiment, arm) for arm in experiment.arms()}
+    if found := list(_problems(experiment, metrics)):
+        raise schema_error(experiment.source, found)
+
+
+def _problems(experiment: Experiment, metrics: Mapping[str, _ArmMetrics]) -> Iterator[Problem]:
+    names = experiment.arm_names()
+    for key, statistics in experiment.checks.items():
+        arm, _, metric = key.rpartition(".")
+        mine = metrics[names[arm]]
+        message, hint = mine.problem(metric)
+        if message:
+            yield Problem(("checks", key), message, hint, at_key=True)
+            continue
+        for statistic, condition in statistics.conditions().items():
+            said, hint = "", ""
+            if not isinstance(condition, Condition):
+                other, _, name = condition.rpartition(".")
+                said = _mismatch(metric, mine, name, metrics[names[other]])
+            elif not (
+                said := dimension_mismatch(metric, mine.meaning(metric), statistic, condition)
+            ):
+                said, hint = mine.unpredicted(metric) if statistic == NEAR else ("", "")
+            if said:
+                yield Problem(("checks", key, statistic), said, hint)
+
+
+def _mismatch(metric: str, mine: _ArmMetrics, other: str, theirs: _ArmMetrics) -> str:
+    """Return why two metrics cannot be the same, or nothing where they may be."""
+    message, hint = theirs.problem(other)
+    if message:
+        return f"{message}; {hint}"
+    units = mine.meaning(metric).unit, theirs.meaning(other).unit
+    return "" if units[0] == units[1] else f"{metric} and {other} are not in one unit"
+
+
+def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
+    """Return what the trials of an arm measure."""
+    spec = arm.experiment
+    fault = job_fault(spec)
+    role = "" if fault is None else kind("faults", fault.kind).role
+    has_delay = role == "slows"
+    # Something that only slows a rank down can be recovered from once it is over.
+    has_fault = fault is not None and (not has_delay or bool(fault.hold))
+    has_policy = has_fault and spec.policy is not None
+    names = {name for names, there in (
+        (_OF_A_FAULT, has_fault), (_OF_A_REPAIR, has_policy), (_OF_A_DELAY, has_delay),
+    ) if there for name in names}  # fmt: skip
+    known = {name: METRICS[name] for name in names} | _of_jobs(experiment, arm)
+    predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
+    any_size = any(_has_any_size(job.options) for job in spec.jobs.values())
+    job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
+    return _ArmMetrics(arm.name, known, predicted, any_size, job, has_fault, has_policy, has_delay)
+
+
+def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
+    """Return the metrics that the model expects something of, as `Predictor` asks it."""
+    options = [job.options for job in spec.jobs.values()]
+    if any(not hasattr(one, "measures") for one in options):
+        return None
+    by_job = [one for one in options if hasattr(one, "predicts")]
+    if by_job:
+        return frozenset() if breaks else frozenset(n for one in by_job for n in one.predicts())
+    return frozenset(PREDICTED if breaks else _OF_A_SUM if has_delay else ())
+
+
+def _has_any_size(options: object) -> bool:
+    return not hasattr(options, "measures") or getattr(options, "any_size", False)
+
+
+def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:
+    """Return what the jobs of an arm measure by themselves; raise FileError for a known name."""
+    found: dict[str, MetricDefinition] = {}
+    for job, spec in arm.experiment.jobs.items():
+        measures = getattr(spec.options, "measures", None)
+        # A job that declares no metrics may measure any known one.
+        names = METRICS.keys() - _CONDITIONAL if measures is None else measures()
+        found |= {name: meaning(name) for name in names}
+        for name, own in own_metrics(spec.options).items():
+            if name in METRICS or is_of_size(name):
+                where = experiment.source.where("jobs", job, "metrics", name)
+                hint = "give the program's own metric a name of its own"
+                raise FileError(where, f"{name!r} means something else already", hint=hint)
+            found[name] = own
+    return found
+
+
+_CONDITIONAL = {*_OF_A_FAULT, *_OF_A_REPAIR, *_OF_A_DELAY}

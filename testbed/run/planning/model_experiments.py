@@ -1,0 +1,48 @@
+"""Experiments whose job is a model: it is computed, and nothing runs."""
+
+from __future__ import annotations
+
+from testbed.errors import FileError
+from testbed.plugins import kind
+from testbed.schema import Arm, Experiment
+
+
+def is_model(experiment: Experiment) -> bool:
+    """Tell whether an experiment's job is a model; raise FileError if only some arms have one."""
+    models = {arm.name: _has_model(arm) for arm in experiment.arms()}
+    if not any(models.values()):
+        return False
+    for name, found in models.items():
+        if not found:
+            raise FileError(
+                experiment.source.where("variants" if experiment.variants else "matrix"),
+                f"{name} runs a job and other arms compute a model, and no run can be both",
+                hint="write two experiments",
+            )
+    for arm in experiment.arms():
+        _check_that_nothing_runs(arm)
+    return True
+
+
+def _check_that_nothing_runs(arm: Arm) -> None:
+    """Refuse what only a job that runs can be given."""
+    experiment = arm.experiment
+    where = experiment.source.where
+    name, job = next(iter(experiment.jobs.items()))
+    if len(experiment.jobs) > 1:
+        raise FileError(where("jobs"), "a model is computed alone", hint="leave one job")
+    if experiment.needs.hosts:
+        message = f"a model runs on no host, and this says it needs {experiment.needs.hosts}"
+        raise FileError(where("needs", "hosts"), message, hint="write 0")
+    if job.hosts:
+        raise FileError(where("jobs", name, "hosts"), "a model runs on no host")
+    for key in ("faults", "policy"):
+        if getattr(experiment, key):
+            raise FileError(where(key), f"a model has no hosts for {key} to act on")
+    for override in arm.overrides:
+        message = f"a model asks nothing of a lab, so {override.key} changes nothing"
+        raise FileError(str(override.marks[()].key), message)
+
+
+def _has_model(arm: Arm) -> bool:
+    return any(kind("jobs", job.kind).role == "model" for job in arm.experiment.jobs.values())

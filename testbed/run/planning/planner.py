@@ -1,0 +1,163 @@
+"""From an experiment and a lab to a plan. Pure, but for the draws, which come from the seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+
+from testbed.control.fence_order import fences
+from testbed.control.protocol import Means
+from testbed.errors import UsageError
+from testbed.fabric.circuits import Matching, crossing
+from testbed.run.planning import steps
+from testbed.run.planning.fault_plans import far_end_faults, job_fault
+from testbed.run.planning.feasibility import check_fault, check_hosts, check_lab_changes
+from testbed.run.planning.metric_checks import check_metrics
+from testbed.run.planning.model_experiments import is_model
+from testbed.run.planning.placement import Placement, place
+from testbed.run.planning.plan import Avoided, Fences, Plan
+from testbed.run.planning.program_commands import command_lines
+from testbed.schema import Arm, Experiment, Lab, avoided
+
+
+def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None = None) -> Plan:
+    """Return the plan; `repeat` replaces the experiment's number of trials per arm.
+
+    Raise FileError where the experiment asks for what the lab does not have or permit.
+    """
+    arms, count = experiment.arms(), repeat or experiment.trials
+    computed = is_model(experiment)
+    check_metrics(experiment)
+    if computed:
+        trials = tuple(
+            steps.RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count)
+        )
+        return Plan(experiment.experiment, lab.lab, seed, trials)
+    placements = {arm.name: place(arm.experiment, lab) for arm in arms}
+    first = placements[arms[0].name]
+    for arm in arms:
+        placement = placements[arm.name]
+        check_hosts(experiment, arm, placement, first)
+        check_lab_changes(arm, lab)
+        check_fault(arm, lab, placement, is_only_trial=count * len(arms) == 1)
+        command_lines(arm.experiment, lab, placement)
+    planned: tuple[steps.Step, ...] = (
+        steps.OpenInstruments(
+            _switches(lab, first.used), _power_units(lab, first.used), *_optics(lab, first.used)
+        ),
+        steps.OpenHosts(first.used),
+        _joining(first, lab),
+        steps.StartJob(
+            *(first.name, first.kind, first.hosts, first.spares),
+            command_lines(arms[0].experiment, lab, first),
+            tuple(tuple(sorted(circuits)) for circuits in first.asked),
+        ),
+        *_trials(arms, lab, placements, random.Random(seed), count),
+        steps.Restore(experiment.keep),
+    )
+    has_policy = any(arm.experiment.policy for arm in arms)
+    fenced = _fences(lab, first.used) if has_policy else ()
+    return Plan(experiment.experiment, lab.lab, seed, planned, _avoided(lab), fenced)
+
+
+def draw_seed(experiment: Experiment, given: int | None) -> int:
+    """Return the run's seed: the one given, else the file's, else a new one."""
+    if given is not None:
+        if given < 0:
+            raise UsageError(f"a seed of {given} is negative")
+        return given
+    if experiment.seed is not None:
+        return experiment.seed
+    return random.SystemRandom().randrange(2**31)
+
+
+def _avoided(lab: Lab) -> tuple[Avoided, ...]:
+    entries = avoided(lab).items()
+    return tuple(Avoided(host, e.what, e.until.isoformat(), e.reason) for host, e in entries)
+
+
+def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
+    """Return how hosts would be fenced; those for which that is alike together."""
+    alike: dict[frozenset[Means], list[str]] = {}
+    for host in hosts:
+        alike.setdefault(frozenset(lab.fences(host)), []).append(host)
+    return tuple(
+        Fences(
+            tuple(names),
+            fences("rank", permitted),
+            fences("dead", permitted),
+            fences("unreachable", permitted),
+        )
+        for permitted, names in alike.items()
+    )
+
+
+# --- what the steps hold -------------------------------------------------------------------
+
+
+def _joining(placement: Placement, lab: Lab) -> steps.ProgramCircuits | steps.VerifyPaths:
+    """Return the step that connects the job's hosts."""
+    if placement.fabric == "packet":
+        return steps.VerifyPaths(placement.ports(lab))
+    return steps.ProgramCircuits(tuple(sorted(placement.circuits)), _light(placement.circuits, lab))
+
+
+def _light(circuits: Matching, lab: Lab) -> tuple[steps.Light, ...]:
+    wiring = lab.wiring()
+    return tuple(
+        steps.Light(crossing(a, b, wiring), a, b)
+        for circuit in sorted(circuits)
+        for a, b in (circuit.ends, circuit.ends[::-1])
+    )
+
+
+def _switches(lab: Lab, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    ends = [f for port, f in lab.wiring().items() if port.host in hosts]
+    return tuple(sorted({end.switch for pair in ends for end in (pair.tx, pair.rx)}))
+
+
+def _optics(lab: Lab, hosts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the attenuators and the power meters in the fibres of hosts."""
+    wired = lab.wiring().items()
+    ends = {end for port, f in wired if port.host in hosts for end in (f.tx, f.rx)}
+    attenuators = (n for n, a in lab.attenuators.items() if ends & set(a.fibres.values()))
+    meters = (n for n, m in lab.meters.items() if ends & set(m.taps.values()))
+    return tuple(sorted(attenuators)), tuple(sorted(meters))
+
+
+def _power_units(lab: Lab, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    outlets = [lab.hosts[host].power for host in hosts]
+    return tuple(sorted({outlet.unit for outlet in outlets if outlet is not None}))
+
+
+def _trials(
+    arms: tuple[Arm, ...],
+    lab: Lab,
+    placements: Mapping[str, Placement],
+    chance: random.Random,
+    count: int,
+) -> Iterator[steps.RunTrial]:
+    """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
+    misbehaviours = {arm.name: far_end_faults(arm.experiment, lab) for arm in arms}
+    for block in range(count):
+        shuffled = list(arms)
+        chance.shuffle(shuffled)
+        for number, arm in enumerate(shuffled, start=block * len(arms)):
+            fault = _drawn_fault(arm.experiment, placements[arm.name], chance)
+            yield steps.RunTrial(number, arm.name, fault, misbehaviours[arm.name])
+
+
+def _drawn_fault(
+    experiment: Experiment, placement: Placement, chance: random.Random
+) -> steps.FaultPlan | None:
+    fault = job_fault(experiment)
+    if fault is None:
+        return None
+    target = fault.target
+    if target.kind == "random":
+        rank = chance.randrange(len(placement.hosts))
+    else:
+        rank = placement.hosts.index(target.host) if target.rank is None else target.rank
+    phase = round(chance.random(), 6)
+    port = str(target) if target.kind == "port" else ""
+    return steps.FaultPlan(fault.kind, rank, fault.at.step, phase, fault.hold, port)

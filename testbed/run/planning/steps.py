@@ -1,0 +1,109 @@
+"""The steps of a plan, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from testbed.fabric.circuits import Circuit, CrossConnect, HostPort
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInstruments:
+    """Lock, open and identify instruments; read what is on the plan's ports."""
+
+    switches: tuple[str, ...]
+    power: tuple[str, ...]
+    attenuators: tuple[str, ...] = ()
+    meters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHosts:
+    """Start the agent of each host and give its fabric ports addresses and routes."""
+
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Light:
+    """One direction of a circuit: the cross-connect that carries it, from port to port."""
+
+    cross: CrossConnect
+    source: HostPort
+    sink: HostPort
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCircuits:
+    """Make the job's circuits: which cross-connects are added, then verified from both ends."""
+
+    circuits: tuple[Circuit, ...]
+    adds: tuple[Light, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyPaths:
+    """Have every port on a packet switch identify every other; no circuit is made."""
+
+    ports: tuple[HostPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    """Start the ranks, connect them, and probe every link."""
+
+    name: str
+    kind: str
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+    commands: tuple[tuple[str, ...], ...] = ()
+    """By rank, the command line of an ordinary program; empty where the ranks are our own."""
+    asked: tuple[tuple[Circuit, ...], ...] = ()
+    """All circuits that the ranks will ask for while they run, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """One fault of one trial, drawn from the seed.
+
+    It fires `phase` of a step's time into step `step` of the trial, counted from its baseline.
+    """
+
+    kind: str
+    rank: int
+    step: int
+    phase: float
+    hold: float | None
+    port: str = ""
+    """The fabric port that is hit, where the fault hits one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FarEndFault:
+    """A fault of a switch's far end from a step on, until the trial ends; twins only."""
+
+    kind: str
+    switch: str
+    step: int
+    entry: int
+    """Which of the experiment's faults it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTrial:
+    """One trial of one arm."""
+
+    number: int
+    arm: str
+    fault: FaultPlan | None
+    far_end_faults: tuple[FarEndFault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Take everything back, whatever happened."""
+
+    keep_circuits: bool
+
+
+Step = OpenInstruments | OpenHosts | ProgramCircuits | VerifyPaths | StartJob | RunTrial | Restore

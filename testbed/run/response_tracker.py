@@ -1,0 +1,55 @@
+"""How the running job responds to a fault, judged as in the record: by the hosts' own stamps."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from testbed.analysis.clocks import Clocks
+from testbed.analysis.fault_effect import Response
+from testbed.analysis.marks import MarkFinder
+from testbed.analysis.steps import KINDS, Step, finished_steps
+from testbed.events import Event
+
+_KEPT = 500
+"""Steps that are kept: a job may run for days before its fault comes."""
+
+_MARKING = ("trial.begin", "fault.inject", "fault.undo", "fault.receipt", "symptom")
+
+
+class ResponseTracker:
+    """The events of one trial that show whether its job has recovered."""
+
+    def __init__(self, ranks: int, clocks: Clocks) -> None:
+        """Begin with what is known of the hosts' clocks before the fault."""
+        self._ranks = ranks
+        self._clocks = clocks
+        self._events: list[Event] = []
+        self._reports: dict[tuple[int, int], list[Event]] = {}
+        self._steps: deque[Step] = deque(maxlen=_KEPT)
+        self._known: Response | None = None
+
+    def handle(self, event: Event) -> None:
+        """Take an event of the trial."""
+        if event.kind in KINDS and event.data["rank"] is not None:
+            self._add_step(event)
+        elif event.kind in _MARKING:
+            self._events.append(event)
+            self._known = None
+
+    def _add_step(self, event: Event) -> None:
+        key = (event.data["generation"], event.data["step"])
+        reports = self._reports.setdefault(key, [])
+        reports.append(event)
+        if len(reports) == self._ranks:
+            self._steps.extend(finished_steps(reports, self._clocks, self._ranks))
+            for done in [known for known in self._reports if known <= key]:
+                del self._reports[done]
+            self._known = None
+
+    @property
+    def response(self) -> Response:
+        """Return what the job did to the fault so far, where no policy repaired it."""
+        if self._known is None:
+            steps = sorted(self._steps, key=lambda step: step.end.late)
+            self._known = MarkFinder(self._events, self._clocks, steps).find().response
+        return self._known

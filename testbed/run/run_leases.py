@@ -1,0 +1,143 @@
+"""The leases of a run: taken first, kept up, and given back last of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from testbed.bench.bench import Bench
+from testbed.bench.lease_resources import needs
+from testbed.clock import Deadline, now
+from testbed.commands import typed
+from testbed.errors import BusyError, UnsafeError
+from testbed.record.claim_registry import RecoveryRequired
+from testbed.record.journal import open_entries
+from testbed.record.lease import Lease
+from testbed.record.lease_rules import Resource
+from testbed.record.leases import Leases
+from testbed.record.log import EventLog
+from testbed.record.rundir import RunDirectory
+from testbed.run.cleanup import Cleanup
+from testbed.run.inbox import Inbox
+from testbed.run.time_limits import RESTORE_LIMIT
+
+_TAKE_LIMIT = 20.0
+_T = TypeVar("_T")
+_TRY = 0.5
+"""Seconds between two tries of a run that waits."""
+
+
+@dataclass(slots=True)
+class RunLeases:
+    """The leases of one run; it waits at most `patience` seconds for them."""
+
+    leases: Leases
+    run: RunDirectory
+    reason: str
+    log: EventLog
+    inbox: Inbox
+    patience: float = 0.0
+    _patience_ends: Deadline = field(default_factory=lambda: Deadline.after(0.0))
+    _lease: Lease | None = None
+
+    def take(
+        self,
+        bench: Bench,
+        hosts: Iterable[str],
+        whole: Iterable[str] = (),
+        besides: frozenset[Resource] = frozenset(),
+    ) -> None:
+        """Lease hosts with their ports and outlets, whole instruments, and more for a bench.
+
+        Raise BusyError when another holder has one of them for longer than this run's patience.
+        From now on the loss of a lease ends the run.
+        """
+        self._patience_ends = Deadline.after(self.patience)
+        wanted = self.inbox.in_worker(
+            "looking up the names of the lab",
+            lambda _: needs(bench.lab, hosts, whole) | besides,
+            Deadline.after(_TAKE_LIMIT),
+        )
+
+        def take() -> Lease:
+            self._lease = self.leases.take(wanted, self.reason, self.run)
+            return self._lease
+
+        lease = self._take_patiently(take)
+        lease.when_lost(self.inbox.stop)
+        bench.hold(lease)
+        self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
+
+    def take_identified(self, bench: Bench) -> float:
+        """Lease instruments also by their identities; return the seconds that this had to wait.
+
+        Raise BusyError when another holder has it under another name for longer than this run's
+        patience.
+        """
+        began = now()
+        self._take_patiently(bench.lease_reported_identities)
+        return now() - began
+
+    def before_cleanup(self, cleanup: Cleanup) -> None:
+        """Let a loss no longer end the run; what was lost is taken again first, if it is free."""
+        if self._lease is None:
+            return
+        self._lease.when_lost(lambda error: None)
+        if self._lease.is_lost:
+            cleanup.push("lost leases", partial(self._regain, self._lease), RESTORE_LIMIT)
+
+    def _regain(self, lease: Lease, _: Deadline) -> None:
+        if lease.regain():
+            self.log.append("lease.regained", "")
+            return
+        text = "what was lost belongs to another holder now and is not touched any more"
+        self.log.append("note", "leases", text=text)
+
+    def give_back(self, _: Deadline) -> None:
+        """Give all leases back, unless something is still changed: then `recover` comes first."""
+        if self._lease is None:
+            return
+        if left := open_entries(self.run.journal):
+            self._lease.abandon()
+            kinds = ", ".join(sorted({str(entry["undo"]) for entry in left}))
+            raise UnsafeError(
+                f"the leases stay, for not all was taken back: {kinds}",
+                hint=f"type: {typed('recover', str(self.run.path))}",
+            )
+        self._lease.release()
+
+    def _take_patiently(self, take: Callable[[], _T]) -> _T:
+        """Try to take something until it is free or this run's patience is over."""
+        told, began, patience = "", now(), self._patience_ends
+        while True:
+            try:
+                taken = self._try_once(take)
+            except RecoveryRequired:
+                raise
+            except BusyError as busy:
+                if self._lease is not None and self._lease.is_lost:
+                    raise
+                if patience.passed and self.patience > 0:
+                    raise _after_waiting(busy, now() - began) from busy
+                if patience.passed:
+                    raise
+                if (holder := str(busy.args[0])) != told:
+                    told = holder
+                    self.log.append("lease.wait", "", holder=holder)
+            else:
+                if told:
+                    self.log.append("note", "leases", text=f"waited {now() - began:.1f} s")
+                return taken
+            self.inbox.pause(patience.within(_TRY))
+
+    def _try_once(self, take: Callable[[], _T]) -> _T:
+        """Try once, in a worker, so that a signal ends the wait for a store that is slow."""
+        limit = Deadline.after(_TAKE_LIMIT)
+        return self.inbox.in_worker("taking the leases", lambda _: take(), limit)
+
+
+def _after_waiting(busy: BusyError, seconds: float) -> BusyError:
+    """Return the error with the time that was spent waiting."""
+    return BusyError(f"{busy.args[0]}; waited {seconds:.1f} s in vain", hint=busy.hint)

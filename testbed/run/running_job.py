@@ -1,0 +1,251 @@
+"""The running job: which host has which rank, and what its ranks report and are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.collectives.schedule import Schedule, to_json
+from testbed.errors import HostError
+from testbed.jobs.contracts import Job, ProgramJob
+from testbed.run.circuit_requests import CircuitRequests
+from testbed.run.inbox import Inbox, Report
+from testbed.run.programs import Programs
+from testbed.schema import FabricKind
+
+SLOT = 0
+"""Which of a host's processes a rank is: one runs on each host."""
+
+START_LIMIT = 30.0
+_GRACE = 5.0
+"""Seconds that a rank may take to start before its silence counts."""
+
+
+@dataclass(slots=True)
+class RankProcess:
+    """A rank's process on a host: where it listens once it is ready, and how far it is."""
+
+    address: str = ""
+    port: int = 0
+    second: tuple[str, int] | None = None
+    """Where it listens on its other port, if it does."""
+    state_bytes: int = 0
+    committed: int | None = None
+    generation: int = 0
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the process could join a generation."""
+        return self.port > 0
+
+
+@dataclass(slots=True)
+class RunningJob:
+    """A job on the bench. `hosts` are the ranks' hosts in rank order, joined by `fabric`."""
+
+    bench: Bench
+    inbox: Inbox
+    job: Job
+    seed: int
+    heartbeat: float
+    hosts: tuple[str, ...]
+    spares: tuple[str, ...]
+    fabric: FabricKind = "circuit"
+    generation: int = 0
+    processes: dict[str, RankProcess] = field(default_factory=dict)
+    done: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """By rank, its last report, once the job has ended."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """By host, why the process that was started there last cannot take part."""
+    failure: str = ""
+    """Why the job cannot go on, when it cannot."""
+    programs: Programs | None = None
+    """What the ranks run, where that is ordinary programs."""
+    requests: CircuitRequests | None = None
+    """The circuits that the ranks ask for, where they do."""
+    changes: tuple[float, ...] = ()
+    """The seconds of each change of circuits that its ranks have timed."""
+
+    def __post_init__(self) -> None:
+        """Prepare for the reports of programs, where the ranks run those."""
+        if isinstance(self.job, ProgramJob):
+            self.programs = Programs(self.job, self.bench, self.hosts, self.fabric)
+
+    def start(self, deadline: Deadline) -> None:
+        """Start a process for every rank and wait until all could join."""
+        for host in self.hosts:
+            self.start_one(host, deadline)
+        self._await_ready(self.hosts, deadline)
+
+    def start_one(self, host: str, deadline: Deadline) -> None:
+        """Start a process as `start_process` does, in a worker: what ends a wait ends this."""
+        start = partial(self.start_process, host)
+        self.inbox.in_worker(f"starting a rank on {host}", start, deadline)
+
+    def start_process(self, host: str, deadline: Deadline) -> None:
+        """Start a process on a host and configure it; it reports `ready` later."""
+        bench_host = self.bench.hosts[host]
+        self.failed.pop(host, None)
+        self.bench.guard.host(host)
+        bench_host.start_rank(SLOT, deadline)
+        self.processes[host] = RankProcess()
+        ports = bench_host.spec.ports_on(self.fabric)
+        message = {
+            "do": "configure",
+            "job": self._for_rank(self.rank_of(host)),
+            "rank": self.rank_of(host),
+            "ranks": self.job.ranks,
+            "token": self.bench.token,
+            "seed": self.seed,
+            "heartbeat": self.heartbeat,
+            "to_next": self._port(host, ports[-1]),
+            "from_previous": self._port(host, ports[0]),
+        }
+        bench_host.send_to_rank(SLOT, message, grace=_GRACE)
+
+    def _for_rank(self, rank: int | None) -> dict[str, Any]:
+        told = dict(self.job.for_rank())
+        if self.programs and rank is not None:
+            told["options"] = self.programs.options(rank)
+        return told
+
+    def await_ready(self, host: str, deadline: Deadline) -> None:
+        """Wait until one host's process could join."""
+        self._await_ready((host,), deadline)
+
+    def join(
+        self, generation: int, committed: int, restore: Mapping[int, int], probe: bool
+    ) -> None:
+        """Tell every rank to form a generation and go on after `committed` steps."""
+        self.generation = generation
+        members = [
+            {
+                "rank": rank,
+                "address": process.address,
+                "port": process.port,
+                "second": process.second,
+            }
+            for rank, process in enumerate(self.processes[host] for host in self.hosts)
+        ]
+        for rank, host in enumerate(self.hosts):
+            message = {
+                "do": "join",
+                "generation": generation,
+                "rank": rank,
+                "members": members,
+                "step": committed,
+                "restore": {str(k): source for k, source in restore.items()},
+                "probe": probe,
+            }
+            self.bench.hosts[host].send_to_rank(SLOT, message)
+        if self.job.last_step is not None:
+            self._finish(self.job.last_step)
+
+    def leave(self, ranks: frozenset[int], generation: int) -> None:
+        """Tell ranks to abandon a generation."""
+        for rank in sorted(ranks):
+            host = self.hosts[rank]
+            self.bench.hosts[host].send_to_rank(SLOT, {"do": "leave", "generation": generation})
+
+    def choose(self, number: int, schedule: Schedule) -> None:
+        """Tell every rank to follow a schedule, once all have received it; choices are numbered."""
+        for host in self.hosts:
+            message = {"do": "choose", "number": number, "schedule": to_json(schedule)}
+            self.bench.hosts[host].send_to_rank(SLOT, message)
+
+    def _finish(self, step: int) -> None:
+        """Tell every rank to end after a step, long before it comes."""
+        for host in self.hosts:
+            self.bench.hosts[host].send_to_rank(SLOT, {"do": "finish", "after_step": step})
+
+    def rank_of(self, host: str) -> int | None:
+        """Return the rank that a host is, or None for a spare."""
+        return self.hosts.index(host) if host in self.hosts else None
+
+    def handle(self, report: Report) -> None:
+        """Keep what a rank or its agent reports of its progress."""
+        said = report.message.get("said", {})
+        event = report.message["event"]
+        if event == "exit":
+            self.processes.pop(report.host, None)
+            self.failed.setdefault(report.host, f"it ended with code {report.message['code']}")
+        elif event == "rank" and report.host in self.processes:
+            self._handle_rank(self.processes[report.host], report.host, said)
+
+    def _handle_rank(self, process: RankProcess, host: str, said: Mapping[str, Any]) -> None:
+        rank = self.rank_of(host)
+        match said["event"]:
+            case "ready":
+                process.address, process.port = said["address"], said["port"]
+                process.second = said.get("second")
+                process.state_bytes = said["state_bytes"]
+            case "left":
+                process.committed = said["committed"]
+            case "step" | "sample":
+                process.committed = said["step"] + 1
+                process.generation = said["generation"]
+            case "done" if rank is not None:
+                self.done[rank] = said
+            case "failed":
+                self.failed[host] = said["why"]
+            case "refused" | "corrupt":
+                self.failure = f"rank {rank} on {host} {said['event']}: {said['why']}"
+            case "circuits" if self.requests and rank is not None:
+                self._serve(self.requests, rank, said)
+            case "output" | "program.begin" | "program.end" if self.programs and rank is not None:
+                self.programs.handle(rank, said)
+
+    def _serve(self, requests: CircuitRequests, rank: int, said: Mapping[str, Any]) -> None:
+        """Have circuits made that all ranks concerned have asked for, in a worker."""
+
+        def fulfil() -> None:
+            try:
+                requests.fulfil(said)
+            except Exception as error:  # a bug must end the trial, not leave the ranks waiting
+                self.failure = f"{type(error).__name__}: {error}"
+            self.failure = self.failure or requests.failure
+
+        if requests.add(rank, said):
+            self.inbox.submit(fulfil)
+
+    def tell(self, rank: int, message: Mapping[str, Any]) -> None:
+        """Pass a message on to a rank."""
+        self.bench.hosts[self.hosts[rank]].send_to_rank(SLOT, message)
+
+    @property
+    def completed(self) -> int:
+        """Return the number of steps that every rank has committed."""
+        return min(
+            self.processes[h].committed or 0 if h in self.processes else 0 for h in self.hosts
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether every rank has come to the job's end."""
+        return len(self.done) == len(self.hosts)
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the size of one rank's state."""
+        return max((process.state_bytes for process in self.processes.values()), default=0)
+
+    def _await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
+        def late() -> list[str]:
+            return [host for host in hosts if not self.processes.get(host, RankProcess()).is_ready]
+
+        def settled() -> bool:
+            return not late() or any(host in self.failed for host in hosts)
+
+        self.inbox.wait(settled, deadline.within(START_LIMIT))
+        for host in sorted(late(), key=lambda host: host not in self.failed):
+            why = self.failed.get(host, "it did not report in time")
+            hint = "see logs/ in the run directory"
+            raise HostError(host, f"its rank is not ready: {why}", hint=hint)
+
+    def _port(self, host: str, name: str) -> dict[str, str]:
+        port = self.bench.hosts[host].spec.ports[name]
+        return {"interface": port.interface, "address": str(port.address.ip)}

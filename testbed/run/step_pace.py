@@ -1,0 +1,79 @@
+"""The pace of the job's steps, as far as the orchestrator can tell while it runs.
+
+Good enough to choose the moment of a fault and to know when to stop waiting; every number in the
+record is computed later, from the hosts' own stamps.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+WINDOW = 5
+"""Consecutive steps whose mean must be fast again before throughput counts as back."""
+
+BACK = 0.97
+"""Share of the rate before the fault at which waiting ends. A little more than what counts in the
+record (`analysis.marks`): the hosts' own stamps, which decide there, differ from ours."""
+
+_KEPT = 1000
+"""Steps of a generation whose ends are kept: a job may run for days."""
+
+
+class StepPace:
+    """When each step was finished by the last rank, on this machine's clock."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+        self._finished: dict[tuple[int, int], set[int]] = {}
+        self._ends: dict[int, deque[float]] = {}
+        self._counts: dict[int, int] = {}
+        self._took: dict[int, tuple[int, float]] = {}
+
+    def add_step(self, rank: int, said: Mapping[str, Any], received: float) -> None:
+        """Take one rank's report of one step."""
+        generation = said["generation"]
+        self._took[rank] = (generation, said["end"] - said["begin"])
+        key = (generation, said["step"])
+        ranks = self._finished.setdefault(key, set())
+        ranks.add(rank)
+        if len(ranks) == self._ranks:
+            del self._finished[key]
+            self._forget_before(generation)
+            self._ends.setdefault(generation, deque(maxlen=_KEPT)).append(received)
+            self._counts[generation] = self.steps(generation) + 1
+
+    def _forget_before(self, generation: int) -> None:
+        """Forget what is not needed any more: steps never finished, ends of old generations."""
+        for abandoned in [key for key in self._finished if key[0] < generation]:
+            del self._finished[abandoned]
+        for old in [known for known in self._ends if known < generation - 1]:
+            del self._ends[old]
+
+    def step_time(self, generation: int) -> float:
+        """Return the median time of a generation's last steps.
+
+        Before two are finished, it is what the last one took the slowest rank; 0 before
+        any rank has said so.
+        """
+        intervals = [b - a for a, b in pairwise(self._ends.get(generation, ()))]
+        if intervals:
+            return statistics.median(intervals)
+        return max((took for of, took in self._took.values() if of == generation), default=0.0)
+
+    def steps(self, generation: int) -> int:
+        """Return how many steps of a generation are finished."""
+        return self._counts.get(generation, 0)
+
+    def is_back(self, generation: int, before: float) -> bool:
+        """Tell whether the last steps of a generation were as fast as `before` the fault.
+
+        Where too few steps came before it (0), there is nothing to wait for but the steps.
+        """
+        ends = self._ends.get(generation)
+        if ends is None or len(ends) <= WINDOW:
+            return False
+        return before == 0 or (ends[-1] - ends[-WINDOW - 1]) / WINDOW <= before / BACK

@@ -1,0 +1,44 @@
+"""What a run asks of the twin around it, beside every wire: the contract of its control socket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from testbed.schema import Lab
+
+Settings = Mapping[str, Any]
+"""`settle` by switch, `loss_of_signal` and `link_up` in seconds, `sensitivity` in dBm."""
+
+
+class FarEndControl(Protocol):
+    """Control of the far ends of a twin's instruments."""
+
+    def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
+        """Let a far end misbehave as `name` says, within a scope."""
+
+    def clear(self, instrument: str, name: str) -> None:
+        """End a fault; harmless when there is none."""
+
+    def struck(self, instrument: str, name: str) -> int:
+        """Return how often a fault has struck since the twin started."""
+
+
+class ReceiverReport(Protocol):
+    """What a twin answers about its receivers."""
+
+    def destroyed(self) -> list[Mapping[str, Any]]:
+        """Return those that were destroyed: `port`, `dbm`, and `at`, a monotonic instant."""
+
+
+class TwinControl(FarEndControl, ReceiverReport, Protocol):
+    """All that a run inside a twin asks of it."""
+
+    def settings_of(self, lab: Lab) -> Settings:
+        """Return the settings that the twin of a lab should have."""
+
+    def tuning(self) -> Settings:
+        """Return the settings that the twin has now."""
+
+    def tune(self, settings: Settings) -> None:
+        """Change the settings of the running twin."""

@@ -1,0 +1,83 @@
+"""The settings of the twin that a run is in: its arms may change them, and they are put back.
+
+Whatever runs in a twin needs its settings to stay: each run leases a part of them that is its own,
+and a run that changes them leases them as a whole, so that it has no other beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from testbed.clock import Deadline
+from testbed.errors import BusyError, LabError
+from testbed.record.lease_rules import Resource
+from testbed.run.context import RunContext
+from testbed.run.twin_control import Settings, TwinControl
+from testbed.schema import Lab
+
+SETTINGS = Resource("settings", name="settings of the twin")
+"""All of them; a part of them is a run's that changes none."""
+
+_LIMIT = 10.0
+
+
+class TwinSettings:
+    """What a run has changed of its twin's settings; put back at its end, or by `recover`."""
+
+    def __init__(self, twin: TwinControl, context: RunContext) -> None:
+        self._twin = twin
+        self._context = context
+        self._wanted: Settings = {}
+        self._may_change = False
+        self._is_promised = False
+
+    def needs(self, labs: Iterable[Lab], run: str) -> Resource:
+        """Return what of the settings a run needs whose arms have these labs.
+
+        Raise LabError when the twin has other switches than they.
+        """
+        all_wanted = [self._twin.settings_of(lab) for lab in labs]
+        found = self._twin.tuning()
+        if any(wanted["settle"].keys() != found["settle"].keys() for wanted in all_wanted):
+            raise LabError(
+                f"the twin has other switches than the lab file: {', '.join(found['settle'])}",
+                hint="it was started before the file was changed: take it down and up again",
+            )
+        self._may_change = any(wanted != found for wanted in all_wanted)
+        return SETTINGS if self._may_change else replace(SETTINGS, part=run)
+
+    def settle(self, switches: Iterable[str]) -> float:
+        """Return the seconds that the slowest of some switches settles."""
+        return max((self._wanted["settle"][name] for name in switches), default=0.0)
+
+    def follow(self, lab: Lab) -> None:
+        """Bring the twin in line with a lab whose `twin` settings an arm has changed.
+
+        Raise BusyError when another program has changed them although this run needs them to stay.
+        """
+        self._wanted, found = self._twin.settings_of(lab), self._twin.tuning()
+        if found == self._wanted:
+            return
+        if not self._may_change:
+            raise BusyError(
+                f"the settings of the twin were changed by another program: {dict(found)}",
+                hint="find out who else uses this twin",
+            )
+        if not self._is_promised:
+            self._promise(found)
+        self._context.bench.guard.resource(SETTINGS)
+        self._twin.tune(self._wanted)
+
+    def _promise(self, found: Settings) -> None:
+        entry = self._context.journal.promise("tuning", settings=found)
+        self._is_promised = True
+        self._context.cleanup.push("settings of the twin", self._undo(found, entry), _LIMIT)
+
+    def _undo(self, found: Settings, entry: int) -> Callable[[Deadline], None]:
+        def undo(_: Deadline) -> None:
+            self._context.bench.guard.resource(SETTINGS)
+            self._twin.tune(found)
+            self._context.journal.settle(entry)
+
+        return undo

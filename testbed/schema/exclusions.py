@@ -1,0 +1,36 @@
+"""The hosts that a lab's quarantine excludes, and the entries of it that have expired."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from testbed.schema.lab import Lab
+from testbed.schema.quarantine import Quarantine
+from testbed.schema.validation import Problem, schema_error
+
+
+def avoided(lab: Lab) -> dict[str, Quarantine]:
+    """Return the hosts that no plan may use, each with an entry that says why.
+
+    One is avoided with any of its ports, and with any switch port that they lead to.
+    """
+    entries = {entry.what: entry for entry in lab.quarantine}
+    parts = {host: [host, *(f"{host}.{p}" for p in spec.ports)] for host, spec in lab.hosts.items()}
+    for port, fibres in lab.wiring().items():
+        parts[port.host] += [str(fibres.tx), str(fibres.rx)]
+    return {host: entries[part] for host in parts for part in parts[host] if part in entries}
+
+
+def check_quarantine(lab: Lab, today: date) -> None:
+    """Raise SchemaError where an entry of a lab file has expired."""
+    expired = [
+        Problem(
+            ("quarantine", index, "until"),
+            f"the quarantine of {entry.what} ended on {entry.until}",
+            "look whether it is well; remove the entry, or give a later day",
+        )
+        for index, entry in enumerate(lab.quarantine)
+        if entry.until < today
+    ]
+    if expired:
+        raise schema_error(lab.source, expired)

@@ -1,0 +1,227 @@
+"""Check the wiring of a lab against its switches: the number of their ports, and their sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from testbed.fabric.circuits import Fibres, Side, SwitchPort
+from testbed.fabric.light import LightLimits
+from testbed.plugins import kind
+from testbed.schema.instruments import PowerUnit, Switch
+from testbed.schema.source import Steps
+from testbed.schema.text_types import MAX_PORT
+from testbed.schema.validation import Problem
+
+End = tuple[Steps, SwitchPort]
+"""A switch port that a lab file names, and where: under `tx`, `rx` or `bidi` of a host's port."""
+
+
+def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:
+    """Find ports that a switch of this kind does not have, and light that cannot go that way.
+
+    Only what the driver's description says by the options in the file is known; no switch is asked.
+    """
+    for name, switch in switches.items():
+        ours = [end for end in ends if end[1].switch == name]
+        entering, leaving, both = ([e for e in ours if e[0][-1] == k] for k in _KEYS)
+        yield from _bidi_problems(name, switch, both)
+        if count := _one_side(switch):
+            yield from _one_side_problems(name, switch, count)
+            continue
+        inputs, outputs = _counted(switch)
+        if inputs and outputs:
+            yield from _shape_problems(name, switch, inputs, outputs)
+        if inputs:
+            yield from _known_problems(name, switch, inputs, entering, leaving)
+        elif kind("drivers", switch.driver).sides:
+            yield from _order_problems(entering, leaving)
+            yield from _resting_order_problems(name, switch, entering, leaving)
+
+
+def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
+    """Return the side of a switch that a host port is on, where it matters and the file tells."""
+    switch = switches.get(fibres.tx.switch)
+    if switch is None:
+        return None
+    if _one_side(switch):
+        return Side.ANY
+    inputs = inputs_of(switch)
+    if not (fibres.is_bidi and inputs):
+        return None
+    return Side.INPUT if fibres.tx.number <= inputs else Side.OUTPUT
+
+
+def has_one_side(switch: Switch) -> bool:
+    """Return whether a switch connects any two of its ports, by its driver's options."""
+    return _one_side(switch) > 0
+
+
+def _one_side(switch: Switch) -> int:
+    """Return how many ports a switch has that are all on one side; 0 where it has two sides."""
+    count = kind("drivers", switch.driver).one_side
+    return count(switch.options) if count else 0
+
+
+def inputs_of(switch: Switch) -> int:
+    """Return how many inputs a switch has, as the file says; 0 where only the box knows."""
+    return 0 if has_one_side(switch) else _counted(switch)[0]
+
+
+def _counted(switch: Switch) -> tuple[int, int]:
+    """Return the numbers of inputs and outputs; 0 where the file does not tell."""
+    count = kind("drivers", switch.driver).sides
+    return count(switch.options) if count else (0, 0)
+
+
+def has_port(switch: Switch, number: int) -> bool:
+    """Return whether a switch may have a port, as far as the driver's options in the file say."""
+    inputs, outputs = _counted(switch)
+    last = _one_side(switch) or (inputs + outputs if inputs and outputs else number)
+    return number <= last
+
+
+def has_outlet(unit: PowerUnit, outlet: str) -> bool:
+    """Return whether a power unit may have an outlet, as far as its options in the file say."""
+    count = kind("drivers", unit.driver).outlets
+    last = count(unit.options) if count else 0
+    return not last or outlet in map(str, range(1, last + 1))
+
+
+_KEYS = ("tx", "rx", "bidi")
+
+
+def _bidi_problems(name: str, switch: Switch, both: Sequence[End]) -> Iterator[Problem]:
+    """Find ports for both directions where light goes one way, or on a side that is not known."""
+    known = kind("drivers", switch.driver)
+    for steps, end in both:
+        if not known.reciprocal:
+            message = f"{end} carries light one way only, as all that {switch.driver} connects"
+            yield Problem(steps, message, "give the port tx and rx, each a switch port of its own")
+        elif known.sides and not (has_one_side(switch) or inputs_of(switch)):
+            message = f"only {name} itself knows which of its sides {end} is on"
+            hint = f"write its size, as in switches.{name}.size: [16, 16], inputs and outputs"
+            yield Problem(steps, message, hint)
+
+
+def _one_side_problems(name: str, switch: Switch, count: int) -> Iterator[Problem]:
+    what = f"a {switch.driver} with {count} ports on one side"
+    yield from _beyond_problems(name, switch, count, what, f"its ports are {_span(1, count)}")
+    for one, other in switch.safe.items():
+        if one >= other:
+            hint = f"write {{{other}: {one}}}" if one > other else ""
+            steps = ("switches", name, "safe", str(one))
+            yield Problem(steps, f"{one} is not below {other}: the lower port comes first", hint)
+
+
+def _shape_problems(name: str, switch: Switch, inputs: int, outputs: int) -> Iterator[Problem]:
+    last = inputs + outputs
+    hint = f"its inputs are {_span(1, inputs)}, its outputs {_span(inputs + 1, last)}"
+    yield from _beyond_problems(name, switch, last, f"a {inputs}×{outputs} {switch.driver}", hint)
+
+
+def _beyond_problems(
+    name: str, switch: Switch, last: int, what: str, hint: str
+) -> Iterator[Problem]:
+    for key in ("ports", "protected"):
+        if beyond := sorted(number for number in getattr(switch, key) if number > last):
+            message = f"{what} has no port {_listed(beyond)}"
+            yield Problem(("switches", name, key), message, hint)
+
+
+def _known_problems(
+    name: str, switch: Switch, inputs: int, entering: list[End], leaving: list[End]
+) -> Iterator[Problem]:
+    """Compare each port with the number of inputs."""
+    sides = f"the inputs of {name} are {_span(1, inputs)}"
+    swapped = f"{sides}; are tx and rx swapped?"
+    for steps, end in entering:
+        if end.number > inputs:
+            yield Problem(steps, f"light leaves the switch at {end} and cannot enter it", swapped)
+    for steps, end in leaving:
+        if end.number <= inputs:
+            yield Problem(steps, f"light enters the switch at {end} and cannot leave it", swapped)
+    for ingress, egress in switch.safe.items():
+        if ingress > inputs or egress <= inputs:
+            steps = ("switches", name, "safe", str(ingress))
+            yield Problem(steps, f"no light goes from {ingress} to {egress}", sides)
+
+
+def _order_problems(entering: list[End], leaving: list[End]) -> Iterator[Problem]:
+    """Compare the ports of hosts with each other: every input is below every output."""
+    received = {steps[:-1]: end for steps, end in leaving}
+    pairs = [(steps, end, received.get(steps[:-1])) for steps, end in entering]
+    swapped = [(steps, end, own) for steps, end, own in pairs if own and own.number < end.number]
+    for steps, end, own in swapped:
+        message = f"light enters the switch at {end} and leaves it at {own}, a lower port"
+        yield Problem(steps, message, "inputs come before outputs; are tx and rx swapped?")
+    if swapped or not leaving:
+        return
+    first_steps, first = min(leaving, key=lambda found: found[1].number)
+    for steps, end in entering:
+        if end.number >= first.number:
+            message = f"light enters the switch at {end}, beyond {first} where it leaves"
+            hint = f"inputs come before outputs; see {'.'.join(map(str, first_steps))}"
+            yield Problem(steps, message, hint)
+
+
+def _resting_order_problems(
+    name: str, switch: Switch, entering: list[End], leaving: list[End]
+) -> Iterator[Problem]:
+    """Compare where light rests with itself and with the ports of hosts."""
+    last_input = max((end.number for _, end in entering), default=0)
+    first_output = min((end.number for _, end in leaving), default=MAX_PORT + 1)
+    for ingress, egress in switch.safe.items():
+        if ingress >= min(egress, first_output) or egress <= last_input:
+            hint = "inputs come before outputs; write it as {ingress: egress}"
+            steps = ("switches", name, "safe", str(ingress))
+            yield Problem(steps, f"no light goes from {ingress} to {egress}", hint)
+
+
+def light_kept_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterator[Problem]:
+    """Find ports that cannot keep their light, or rest, as the file says."""
+    inwards = {end for steps, end in ends if steps[-1] == "tx"}
+    for name, switch in switches.items():
+        steps: Steps = ("switches", name, "keep_alive")
+        for number in sorted(switch.keep_alive - switch.usable):
+            hint = f"only ports that may be moved can lose their light: {name}.ports"
+            yield Problem(steps, f"{number} is not one of the ports that may be used", hint)
+        for number in sorted(switch.keep_alive):
+            if SwitchPort(name, number) in inwards:
+                hint = "name the port that the light leaves by"
+                yield Problem(steps, f"light only enters the switch at port {number}", hint)
+        yield from _safe_problems(name, switch)
+
+
+def _safe_problems(name: str, switch: Switch) -> Iterator[Problem]:
+    for ingress, egress in switch.safe.items():
+        steps: Steps = ("switches", name, "safe", str(ingress))
+        for number in sorted({ingress, egress} - switch.usable):
+            hint = f"see switches.{name}.ports and .protected"
+            yield Problem(steps, f"{number} is not one of the ports that may be used", hint)
+        if egress in switch.safe or list(switch.safe.values()).count(egress) > 1:
+            yield Problem(steps, f"port {egress} is in it twice", "a port has one place to rest")
+
+
+def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
+    """Find light that rests on a receiver with a limit although nobody says that it bears it."""
+    for name, light in limits.items():
+        for ingress, egress in light.beams(light.safe):
+            most, sent = light.max_dbm[egress], light.launch.get(ingress)
+            if sent is None or sent > most:
+                sends = "does not say what it sends" if sent is None else f"sends {sent:g} dBm"
+                message = f"{name}.{egress} bears {most:g} dBm, and the source of {ingress} {sends}"
+                hint = "write `launch` at the source, or let its light rest elsewhere"
+                first = ingress if light.safe.get(ingress) == egress else egress
+                yield Problem(("switches", name, "safe", str(first)), message, hint)
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _listed(numbers: list[int]) -> str:
+    """Return sorted numbers as ranges: `1-3, 7`."""
+    runs = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+    members = [[number for _, number in run] for _, run in runs]
+    return ", ".join(_span(run[0], run[-1]) for run in members)

@@ -1,0 +1,138 @@
+"""Where everything of a lab sits inside its twin: addresses, link names, clocks. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from testbed.fabric.circuits import HostPort
+from testbed.resource import OtherVisa, Tcp, Tty, place
+from testbed.schema import Lab
+
+MANAGEMENT_INTERFACE = "mgmt0"
+GATEWAY = "100.64.0.1"
+"""The controller's address on the management network (RFC 6598, never routed on the internet)."""
+
+_NAMED_HOSTS = ipaddress.IPv4Network("100.64.1.0/24")
+_NAMED_INSTRUMENTS = ipaddress.IPv4Network("100.64.2.0/24")
+_FIRST_LINK = 1000
+"""Interface indexes of the fabric start here, above any that a host's own namespace uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A fabric port: the link's name and index in the fabric, its name on the host."""
+
+    port: HostPort
+    name: str
+    index: int
+    interface: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLayout:
+    """One virtual host: how it is reached and how far its clock is from the sandbox's."""
+
+    name: str
+    ssh_name: str
+    address: str
+    ssh_port: int
+    uplink: str
+    uplink_index: int
+    links: tuple[Link, ...]
+    clock_offset: int
+    """Nanoseconds that the host's monotonic clock is ahead."""
+    clock_drift: int
+    """Nanoseconds that it gains in each second that the kernel counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstrumentLayout:
+    """One instrument: its name in the lab file, where it answers, at which address."""
+
+    name: str
+    place: Tcp | Tty
+    address: str
+    """For TCP: the address its name stands for inside the twin."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwinLayout:
+    """The whole twin of a lab, laid out."""
+
+    hosts: dict[str, HostLayout]
+    instruments: tuple[InstrumentLayout, ...]
+
+    def names(self) -> dict[str, str]:
+        """Return the host names that must resolve inside the twin, with their addresses."""
+        hosts = {host.ssh_name: host.address for host in self.hosts.values()}
+        boxes = {i.place.host: i.address for i in self.instruments if isinstance(i.place, Tcp)}
+        return {name: address for name, address in (hosts | boxes).items() if name != address}
+
+
+def lay_out(lab: Lab) -> TwinLayout:
+    """Return the site of a lab's twin; raise ValueError for what a twin cannot be."""
+    addresses = _Addresses(iter(_NAMED_HOSTS.hosts()))
+    chance, drift = random.Random(lab.twin.seed), random.Random(f"drift {lab.twin.seed}")
+    indexes = iter(range(_FIRST_LINK, 2**20))
+    hosts = {}
+    for number, (name, host) in enumerate(lab.hosts.items()):
+        ssh_name, port = ssh_target(host.ssh)
+        links = tuple(
+            Link(HostPort(name, key), f"f{number}.{key}"[:15], next(indexes), spec.interface)
+            for key, spec in host.ports.items()
+        )
+        offset = int(chance.uniform(0, lab.twin.clock_skew) * 1e9)
+        gain = round(drift.uniform(-1, 1) * lab.twin.clock_drift * 1e9)
+        _refuse_another_start(name, host.env, gain)
+        address = addresses.of(ssh_name)
+        hosts[name] = HostLayout(
+            name, ssh_name, address, port, f"m{number}", next(indexes), links, offset, gain
+        )
+    return TwinLayout(hosts, tuple(_instruments(lab)))
+
+
+def _refuse_another_start(name: str, environment: Collection[str], gain: int) -> None:
+    """Raise ValueError where ranks would have another clock than their agent."""
+    if gain and "PYTHONPATH" in environment:
+        raise ValueError(
+            f"{name}: its env sets PYTHONPATH, by which a twin gives it a clock of its own rate;"
+            " set twin.clock_drift to 0 ppm"
+        )
+
+
+def ssh_target(text: str) -> tuple[str, int]:
+    """Return the name and port of `[user@]name[:port]`."""
+    name = text.rpartition("@")[2]
+    host, colon, port = name.rpartition(":")
+    return (host, int(port)) if colon and port.isdecimal() else (name, 22)
+
+
+def _instruments(lab: Lab) -> Iterator[InstrumentLayout]:
+    addresses = _Addresses(iter(_NAMED_INSTRUMENTS.hosts()))
+    for name, box in lab.instruments().items():
+        where = place(box.resource)
+        if isinstance(where, OtherVisa):
+            raise ValueError(
+                f"{name}: a twin cannot answer at {where.name}; it has TCP and serial lines"
+            )
+        address = addresses.of(where.host) if isinstance(where, Tcp) else ""
+        yield InstrumentLayout(name, where, address)
+
+
+class _Addresses:
+    """Give names an address of a private range, and numbers themselves."""
+
+    def __init__(self, free: Iterator[ipaddress.IPv4Address]) -> None:
+        self._free = free
+        self._given: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        try:
+            return str(ipaddress.IPv4Address(name))
+        except ValueError:
+            if name not in self._given:
+                self._given[name] = str(next(self._free))
+            return self._given[name]

@@ -1,0 +1,51 @@
+"""Packet switches as bridges in the fabric namespace: whoever is plugged in reaches all others.
+
+What leaves a port of the switch is shaped like what leaves a host, so that two hosts which send to
+a third at once share its line, as they would at a real switch. A host without power takes its own
+carrier along and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from testbed.fabric.circuits import HostPort, SwitchPort
+from testbed.twin.netlink import Network, token_bucket
+
+
+class PacketSwitches:
+    """The packet switches of a lab; every method may be called from any thread."""
+
+    def __init__(
+        self,
+        plugged: Mapping[HostPort, SwitchPort],
+        links: Mapping[HostPort, str],
+        network: Network,
+        rate: float,
+    ) -> None:
+        """Make the bridges; `rate` is what each port of a switch can send, in bit/s."""
+        names = sorted({end.switch for end in plugged.values()})
+        self._bridges = {name: f"switch{number}" for number, name in enumerate(names)}
+        self._plugged, self._links, self._network, self._rate = plugged, links, network, rate
+        for bridge in self._bridges.values():
+            network.add_bridge(bridge)
+
+    def host_is_on(self, host: str) -> None:
+        """Plug a host's ports in; their links must exist in the fabric namespace by now."""
+        for port, end in self._of(host).items():
+            link = self._links[port]
+            self._network.shape(link, self._rate, token_bucket(self._rate))
+            self._network.enslave(link, self._bridges[end.switch])
+
+    def host_goes_dark(self, host: str) -> None:
+        """Take a host's ports down; when this returns no frame of it can leave any more."""
+        for port in self._of(host):
+            self._network.set_up(self._links[port], False)
+
+    def host_is_gone(self, host: str) -> None:
+        """Remove the links of a host without power."""
+        for port in self._of(host):
+            self._network.remove(self._links[port])
+
+    def _of(self, host: str) -> dict[HostPort, SwitchPort]:
+        return {port: end for port, end in self._plugged.items() if port.host == host}

@@ -1,0 +1,74 @@
+"""Timed collectives to bandwidths."""
+
+import pytest
+
+from testbed.analysis.bandwidth import bandwidths, bus_factor, size_name
+from testbed.analysis.clocks import Clocks
+from tests.unit.analysis.logs_by_hand import Log
+
+MIB = 2**20
+
+
+def sampled(*iterations, size=4 * MIB, ahead=0.0, ranks=4):
+    """Return a log of samples; each iteration is (begin, end) of every rank in turn."""
+    log = Log(ahead)
+    log.measure(0.0)
+    for number, spans in enumerate(iterations):
+        for rank, (begin, end) in enumerate(spans):
+            on = log.ahead[f"h{rank}"]
+            data = {"size": size, "iteration": number, "begin": begin + on, "end": end + on}
+            log.on(f"h{rank}", end, "sample", f"rank {rank}", rank=rank, **data)
+    return log
+
+
+def measured(log, ranks=4):
+    return bandwidths(log.events, Clocks(log.events), ranks)
+
+
+def test_an_iteration_lasts_from_the_last_entry_to_the_last_exit():
+    late = [(1.0, 1.30), (1.1, 1.31), (1.2, 1.29), (1.05, 1.30)]
+    values = measured(sampled(late))
+    assert values["time_4mib"] == pytest.approx(0.11)
+    assert values["algbw_4mib"] == pytest.approx(4 * MIB * 8 / 0.11)
+    assert values["busbw_4mib"] == pytest.approx(4 * MIB * 8 / 0.11 * 1.5)
+
+
+def test_hosts_whose_clocks_are_far_apart_give_the_same():
+    late = [(1.0, 1.30), (1.1, 1.31), (1.2, 1.29), (1.05, 1.30)]
+    assert measured(sampled(late, ahead=1000.0)) == pytest.approx(measured(sampled(late)), rel=1e-6)
+
+
+def test_the_median_of_the_iterations_counts():
+    spans = [[(t, t + length)] * 4 for t, length in ((1, 0.1), (2, 0.9), (3, 0.2))]
+    assert measured(sampled(*spans))["time_4mib"] == pytest.approx(0.2)
+
+
+def test_every_size_has_values_of_its_own():
+    log = sampled([(1.0, 1.1)] * 4, size=4096)
+    log.events += sampled([(2.0, 2.5)] * 4, size=100).events
+    values = measured(log)
+    assert values["time_4kib"] == pytest.approx(0.1)
+    assert values["time_100b"] == pytest.approx(0.5)
+
+
+def test_an_iteration_that_a_rank_did_not_finish_does_not_count():
+    assert measured(sampled([(1.0, 1.1)] * 3)) == {}
+    both = sampled([(1.0, 1.1)] * 3, [(2.0, 2.3)] * 4)
+    assert measured(both)["time_4mib"] == pytest.approx(0.3)
+
+
+def test_what_is_over_sooner_than_the_clocks_can_tell_is_left_out():
+    assert measured(sampled([(1.0, 1.05), (1.1, 1.05), (1.0, 1.04), (1.0, 1.05)])) == {}
+
+
+@pytest.mark.parametrize(("ranks", "factor"), [(1, 0), (2, 1), (4, 1.5), (8, 1.75)])
+def test_the_bus_carries_what_nccl_says_it_does(ranks, factor):
+    assert bus_factor(ranks) == factor
+
+
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [(4096, "4kib"), (MIB, "1mib"), (2**30, "1gib"), (1500, "1500b"), (3 * 2**19, "1536kib")],
+)
+def test_a_size_is_named_in_the_largest_unit_that_fits(size, name):
+    assert size_name(size) == name

@@ -1,0 +1,194 @@
+"""The one door to attenuators, on the real driver over TCP to its far end."""
+
+import pytest
+
+from testbed.bench.attenuation import Attenuation
+from testbed.bench.sites import AttenuatorSite, MeterSite
+from testbed.clock import Deadline
+from testbed.errors import BusyError, InstrumentError, UnsafeError, UsageError
+from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
+from testbed.record.journal import Journal, open_entries
+from testbed.twin.far_end_tcp_pty import serve_tcp
+from testbed.twin.scheduler import WallScheduler
+from testbed_drivers.light.descriptors import AttenuatorOptions, MeterOptions
+from testbed_drivers.light.keysight_voa import KeysightVoa
+from testbed_drivers.light.keysight_voa_far_end import KeysightVoaFarEnd
+from testbed_drivers.light.power_meters import KeysightMeter
+from testbed_drivers.light.power_meters_far_end import KeysightMeterFarEnd
+
+WIRING = {
+    HostPort(f"h{n}", "p0"): Fibres(SwitchPort("ocs", n + 1), SwitchPort("ocs", n + 5))
+    for n in range(3)
+}
+THROUGH = {
+    SwitchPort("ocs", 1): ("voa", 1),
+    SwitchPort("ocs", 5): ("voa", 2),
+    SwitchPort("ocs", 6): ("voa", 3),
+}
+H0, H1, H2 = WIRING
+
+
+class Room:
+    """An attenuator with three fibres: both of h0's port, and the one towards h1's."""
+
+    def __init__(self, directory):
+        self.scheduler = WallScheduler()
+        self._path = directory / "journal.jsonl"
+        self.journal = Journal(self._path)
+        site = AttenuatorSite(frozenset({1, 2, 3}), "A1", 1, self.scheduler, lambda c, loss: None)
+        self.far_end = KeysightVoaFarEnd(site)
+        self.wire = serve_tcp(self.far_end)
+        self.asked = []
+        """Every question whether the attenuator may be set."""
+        self.refusal = None
+        self.sent = []
+        """Every setting that was sent, and what the journal held then."""
+        resource = f"tcp://127.0.0.1:{self.wire.port}"
+        channels = frozenset({1, 2, 3})
+        options = AttenuatorOptions(settle_max=0.2)
+        self.voa = KeysightVoa("voa", resource, channels, None, options, self._hear)
+        self.voa.open(soon())
+        self.door = Attenuation({"voa": self.voa}, THROUGH, {}, {}, WIRING, self.journal, self)
+
+    def attenuator(self, name, host="", why=""):
+        """Say whether an attenuator may be set, as the lab's lease and its file do."""
+        self.asked.append((name, host, why))
+        if self.refusal:
+            raise self.refusal
+
+    def _hear(self, way, data):
+        if way == "send" and b"ATT " in data:
+            self.sent.append(self.undone())
+
+    def undone(self):
+        return [(entry["channel"], entry["decibels"]) for entry in open_entries(self._path)]
+
+    def shown(self):
+        return [self.voa.attenuation(channel, soon()) for channel in (1, 2, 3)]
+
+    def close(self):
+        self.voa.close()
+        self.wire.close()
+        self.scheduler.close()
+        self.journal.close()
+
+
+@pytest.fixture
+def room(tmp_path):
+    room = Room(tmp_path)
+    yield room
+    room.close()
+
+
+def soon(limit=5):
+    return Deadline.after(limit)
+
+
+def test_what_was_there_is_promised_before_anything_is_added(room):
+    room.voa.attenuate(1, 2.5, soon())
+    room.sent.clear()
+    done = room.door.add(H0, 20.0, soon())
+    assert (done.before, done.after) == (2.5, 22.5)
+    assert str(done.fibre) == "ocs.1"
+    assert room.sent == [[(1, 2.5)]]
+    assert room.shown() == [22.5, 0.0, 0.0]
+    room.door.restore(H0, soon())
+    assert room.shown() == [2.5, 0.0, 0.0]
+    assert room.undone() == []
+
+
+def test_adding_again_counts_from_what_was_there_first(room):
+    room.door.add(H0, 20.0, soon())
+    room.door.add(H0, 10.0, soon())
+    assert room.shown()[0] == 10.0
+    assert room.undone() == [(1, 0.0)]
+    room.door.restore(H0, soon())
+    room.door.restore(H0, soon())
+    assert room.shown()[0] == 0.0
+
+
+def test_the_fibre_that_leads_to_a_port_is_taken_where_it_sends_through_none(room):
+    assert str(room.door.add(H1, 3.0, soon()).fibre) == "ocs.6"
+    assert room.shown() == [0.0, 0.0, 3.0]
+
+
+def test_a_port_without_an_attenuator_is_named_with_what_to_do(room):
+    assert room.door.fibres(H2) == ()
+    with pytest.raises(UsageError, match=r"no fibre of h2\.p0 .* `attenuators:`"):
+        room.door.add(H2, 1.0, soon())
+    room.door.restore(H2, soon())
+
+
+def test_what_was_refused_stays_promised_until_it_is_restored(room):
+    room.far_end.fault("error", count=1)
+    with pytest.raises(InstrumentError):
+        room.door.add(H0, 20.0, soon())
+    assert room.undone() == [(1, 0.0)]
+    room.door.restore_all(soon())
+    assert room.undone() == []
+
+
+def test_a_fibre_that_stays_dim_is_unsafe_and_does_not_keep_the_others_from_the_light(room):
+    room.door.add(H0, 20.0, soon())
+    room.door.add(H1, 20.0, soon())
+    room.far_end.fault("stuck", port=1)
+    with pytest.raises(UnsafeError, match=r"voa still takes light on channel 1.* of ocs\.1"):
+        room.door.restore_all(soon())
+    assert room.shown() == [20.0, 0.0, 0.0]
+    assert room.undone() == [(1, 0.0)]
+    room.far_end.clear()
+    room.door.restore_all(soon())
+    assert room.undone() == []
+
+
+def test_an_attenuator_that_is_gone_is_unsafe(room):
+    room.door.add(H0, 20.0, soon())
+    room.wire.close()
+    with pytest.raises(UnsafeError, match="look at the attenuator"):
+        room.door.restore_all(soon(0.5))
+
+
+def test_light_stays_when_its_return_cannot_be_promised(room):
+    room.journal.close()
+    with pytest.raises(ValueError, match="closed file"):
+        room.door.add(H0, 20.0, soon())
+    assert room.shown()[0] == 0.0
+
+
+def test_the_tap_at_a_port_is_the_one_of_the_fibre_that_loses_light(room):
+    seen = {4: -3.0, 5: 1.0}
+    site = MeterSite(frozenset(seen), "M1", 1, room.scheduler, seen.get)
+    wire = serve_tcp(KeysightMeterFarEnd(site))
+    resource, channels = f"tcp://127.0.0.1:{wire.port}", frozenset(seen)
+    opm = KeysightMeter("opm", resource, channels, None, MeterOptions(), lambda way, data: None)
+    taps = {SwitchPort("ocs", 1): ("opm", 4), SwitchPort("ocs", 5): ("opm", 5)}
+    door = Attenuation({"voa": room.voa}, THROUGH, {"opm": opm}, taps, WIRING, room.journal, room)
+    tap = door.meter(H0)
+    assert str(tap) == "opm.4"
+    assert tap.level(soon()).dbm == pytest.approx(-3.0, abs=0.1)
+    assert door.meter(H1) is None
+    assert door.meter(H2) is None
+    opm.close()
+    wire.close()
+
+
+@pytest.mark.parametrize("refusal", [UsageError("not here"), BusyError("the lease is lost")])
+def test_light_that_may_not_be_taken_stays_and_nothing_is_promised(room, refusal):
+    room.refusal = refusal
+    with pytest.raises(type(refusal)):
+        room.door.add(H0, 20.0, soon())
+    assert room.asked == [("voa", "h0", "attenuate")]
+    assert (room.sent, room.undone()) == ([], [])
+
+
+def test_after_a_lost_lease_nothing_is_put_back_and_it_is_said_what_stays(room):
+    room.door.add(H0, 20.0, soon())
+    room.sent.clear()
+    room.refusal = BusyError("the lease of this run is lost")
+    words = r"voa still takes light on channel 1, in the fibre of ocs\.1: the lease .* is lost"
+    with pytest.raises(UnsafeError, match=words):
+        room.door.restore_all(soon())
+    assert (room.sent, room.undone()) == ([], [(1, 0.0)])
+    room.refusal = None
+    room.door.restore_all(soon())
+    assert (room.shown(), room.undone()) == ([0.0, 0.0, 0.0], [])

@@ -1,0 +1,146 @@
+"""A change whose outcome is in doubt: its undo is sent, and looked at for as long as it takes."""
+
+import pytest
+
+from testbed.bench.multi_switch_change import ForeignCircuitsLost, PlannedChange, change_all
+from testbed.bench.orphaned_circuits import OrphanedCircuits
+from testbed.bench.read_back_lag import LONGEST_LAG
+from testbed.bench.verification import WallTime
+from testbed.errors import InstrumentError, UnsafeError
+from tests.contract.virtual_time import VirtualDeadline, VirtualTime
+from tests.unit.bench.switches_in_memory import Box
+
+PORTS = {1, 2, 7, 8}
+EVERY_PORT = set(range(1, 13))
+
+
+@pytest.fixture
+def box():
+    box = Box("ocs", VirtualTime(), PORTS, EVERY_PORT)
+    box.crossbar.adopt({}, box.soon())
+    return box
+
+
+def change(box, wanted):
+    move = PlannedChange(box.crossbar, *box.crossbar.plan(wanted, box.soon()))
+    change_all([move], box.soon())
+    return move
+
+
+def truth(box):
+    """Return what the box has, which no client is told while it is late."""
+    return dict(box.far_end._switch.commanded)
+
+
+@pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
+def test_a_circuit_that_would_show_late_is_gone_before_it_is_called_rolled_back(box, lag):
+    box.far_end.fault("lag", delay=lag)
+    with pytest.raises(InstrumentError, match=r"shows no 1→7; .* rolled back"):
+        change(box, {1: 7})
+    assert truth(box) == {}
+    assert ("SUB", {1: 7}) in box.mutations, "nothing of it was shown, and all the same it must go"
+    assert box.time.now() > LONGEST_LAG
+
+
+@pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
+def test_a_removal_that_would_show_late_is_taken_back_before_that_is_said(box, lag):
+    change(box, {1: 7})
+    box.crossbar.forget_lag()  # as at the start: nothing of how it follows is known
+    box.far_end.fault("lag", delay=lag)
+    box.time.advance(lag)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(box, {})
+    assert truth(box) == {1: 7}
+
+
+def test_a_move_that_would_show_late_is_taken_back_whole(box):
+    change(box, {1: 7})
+    box.far_end.fault("lag", delay=2.0)
+    box.time.advance(2.0)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(box, {1: 8})
+    assert truth(box) == {1: 7}
+
+
+def test_a_switch_that_was_seen_to_follow_at_once_is_not_waited_for(box):
+    change(box, {1: 7})
+    began = box.time.now()
+    box.far_end.fault("stuck", port=2, count=1)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(box, {1: 7, 2: 8})
+    assert box.time.now() - began < 0.1
+    assert truth(box) == {1: 7}
+
+
+class BusyTime(VirtualTime):
+    """The clock of a machine so busy that each look at it takes a while."""
+
+    def now(self):
+        """Return seconds on this clock."""
+        self.advance(0.006)
+        return self.time
+
+
+def test_a_busy_machine_has_time_to_see_that_a_change_is_rolled_back():
+    box = Box("ocs", BusyTime(), PORTS, EVERY_PORT)
+    box.crossbar.adopt({}, box.soon())
+    change(box, {1: 7})
+    box.far_end.fault("stuck", port=2, count=1)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(box, {1: 7, 2: 8})
+    assert truth(box) == {1: 7}
+
+
+def test_what_was_refused_as_a_whole_is_not_waited_for(box):
+    box.far_end.fault("error", command="ADD", count=1)
+    with pytest.raises(InstrumentError, match="Execution error; the change was rolled back"):
+        change(box, {1: 7})
+    assert box.time.now() < 0.1
+
+
+@pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
+def test_what_a_killed_run_made_is_gone_though_it_does_not_show_yet(box, lag):
+    box.say("ADD (@1),(@7)")
+    box.far_end.fault("lag", delay=lag)
+    clock = WallTime(box.time.now, box.time.advance)
+    left = OrphanedCircuits("ocs", box.driver, frozenset(PORTS), {}, clock=clock)
+    left.adopt_undo({}, [(1, 7)], alone=False)
+    assert left.bring_back(VirtualDeadline(box.time.now() + 45.0, box.time)) == []
+    assert truth(box) == {}
+
+
+def test_what_never_comes_to_rest_is_not_called_rolled_back(box):
+    change(box, {1: 7})
+    move = PlannedChange(box.crossbar, *box.crossbar.plan({2: 8}, box.soon()))
+    box.far_end.fault("flap", delay=1000.0)
+    with pytest.raises(UnsafeError, match="changes again and again, so its state is unknown"):
+        change_all([move], box.soon())
+    assert truth(box) == {1: 7}
+
+
+def test_circuits_of_others_that_went_with_a_change_are_said(box):
+    box.say("ADD (@5,6),(@11,12)")
+    box.far_end.fault("swept", count=1)
+    move = change(box, {1: 7})
+    assert move.crossbar.others_gone() == (
+        "6→12 (unwired to unwired), which somebody else had made, is gone"
+    )
+    assert change(box, {}).crossbar.others_gone() == ""
+
+
+def test_they_are_said_beside_a_failure_too(box):
+    box.say("ADD (@5,6),(@11,12)")
+    box.far_end.fault("swept", count=1)
+    box.far_end.fault("misrouted", port=1, count=1)
+    with pytest.raises(
+        ForeignCircuitsLost, match=r"1→8 instead; .* rolled back, but 6→12 .* is gone"
+    ):
+        change(box, {1: 7})
+    assert truth(box) == {5: 11}
+
+
+def test_what_somebody_else_has_leased_he_may_have_moved_himself(box):
+    box.say("ADD (@5,6),(@11,12)")
+    box.crossbar.foreign.leased_elsewhere = lambda ports: ports & {12}
+    box.far_end.fault("swept", count=1)
+    assert change(box, {1: 7}).crossbar.others_gone() == ""

@@ -1,0 +1,544 @@
+"""The one door to the fabric, on real drivers over TCP: what it moves, promises and refuses."""
+
+import re
+
+import pytest
+
+from testbed.bench.fabric import Fabric
+from testbed.clock import Deadline
+from testbed.errors import BusyError, InstrumentError, Rejected, UnsafeError
+from testbed.fabric.circuits import Circuit, CrossConnect
+from testbed.fabric.light import LightLimits
+from testbed.record.lease import CHANGE_LIMIT
+from tests.unit.bench.optical_rig import Rack, leased, soon
+
+ONE = Circuit.parse("h0.p1", "h1.p0")
+OTHER = Circuit.parse("h1.p1", "h2.p0")
+LATER = Circuit.parse("h0.p1", "h2.p1")
+CROSSED = {2: 19, 3: 18}
+"""What ONE is on the switch."""
+OTHER_CROSSED = {4: 21, 5: 20}
+
+
+@pytest.fixture
+def rack(tmp_path):
+    rack = Rack(tmp_path)
+    yield rack
+    rack.close()
+
+
+@pytest.fixture
+def two_switches(tmp_path):
+    rack = Rack(tmp_path, switches=("a", "b"))
+    yield rack
+    rack.close()
+
+
+def change(rack, *circuits, owner="job"):
+    return rack.fabric.change(frozenset(circuits), owner, soon())
+
+
+def test_a_port_that_is_not_leased_is_not_moved(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.leases.unlock([leased("ocs", 18)], forced=True)
+    rack.lease._renew()
+    before = len(rack.sent)
+    with pytest.raises(BusyError, match=r"the lease of this run is lost: .* took ocs\.18"):
+        change(rack, ONE)
+    assert rack.sent[before:] == []
+    assert rack.lease.regain()
+    change(rack, ONE)
+    assert rack.shown() == CROSSED
+
+
+def losing(rack, word):
+    """Have a lease taken away in the moment in which the switch is asked or told something."""
+
+    def lose(line):
+        if word in line:
+            rack.leases.unlock([leased("ocs", 2)], forced=True)
+
+    return lose
+
+
+def test_a_lease_that_is_lost_while_a_change_is_planned_moves_nothing(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.before_sending = losing(rack, "STAT?")
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        change(rack, ONE)
+    assert rack.moves == []
+
+
+def test_a_lease_that_is_lost_in_the_middle_of_a_change_lets_nothing_be_taken_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("partial", count=1)
+    rack.before_sending = losing(rack, "ADD")
+    with pytest.raises(UnsafeError, match=r"could not be brought back: the lease .* is lost"):
+        change(rack, ONE)
+    assert len(rack.moves) == 1
+
+
+def test_what_somebody_else_has_leased_since_is_not_restored(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.leases.unlock([leased("ocs", 2)], forced=True)
+    theirs = rack.leases.take([leased("ocs", 2)], "somebody else")
+    rack.lease._renew()
+    assert not rack.lease.regain()
+    stays = r"ocs is left with 2→19 \(h0\.p1 to h1\.p0\), .*: the lease of this run is lost"
+    with pytest.raises(UnsafeError, match=stays):
+        rack.fabric.restore(soon())
+    assert rack.shown() == CROSSED
+    theirs.release()
+
+
+def test_light_goes_where_it_is_wanted_and_the_change_says_what_moved(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE, OTHER)
+    assert rack.shown() == CROSSED | OTHER_CROSSED
+    assert done.added == {CrossConnect("ocs", i, e) for i, e in rack.shown().items()}
+    assert done.commanded <= done.read_back
+    moved = change(rack, OTHER, LATER)
+    assert moved.removed == {CrossConnect("ocs", i, e) for i, e in CROSSED.items()}
+    assert rack.fabric.circuits == {OTHER, LATER}
+
+
+def test_the_promise_is_on_the_disk_before_the_first_move_and_made_only_once(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    change(rack, OTHER)
+    assert len(rack.moves) == 2
+    for line, promised in rack.sent:
+        if line in rack.moves:
+            assert [entry["undo"] for entry in promised] == ["circuits"]
+    (promise,) = rack.undone()
+    assert promise["start"] == {"ocs": []}
+    assert promise["ports"] == {"ocs": [*range(1, 7), *range(17, 23)]}
+
+
+def test_a_change_is_in_the_log_with_its_owner_and_its_instants(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE, owner="recovery")
+    (event,) = rack.events()
+    assert (event.kind, event.subject) == ("fabric.change", "recovery")
+    assert event.data["circuits"] == ["h0.p1–h1.p0"]
+    assert event.data["added"] == ["ocs.2→19", "ocs.3→18"]
+    assert event.data["commanded"] == rack.log.at(done.commanded)
+    assert event.data["read_back"] == rack.log.at(done.read_back)
+
+
+def test_what_is_there_already_is_not_moved_again(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    before = len(rack.moves)
+    done = change(rack, ONE)
+    assert len(rack.moves) == before
+    assert not done.added | done.removed
+
+
+def test_what_was_there_and_is_wanted_is_adopted_and_comes_back_at_the_end(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2,3),(@19,18)")
+    rack.fabric.adopt(frozenset({ONE, OTHER}), soon())
+    change(rack, OTHER)
+    assert rack.shown() == OTHER_CROSSED
+    rack.fabric.restore(soon())
+    assert rack.shown() == CROSSED
+    assert rack.undone() == []
+
+
+def test_all_circuits_in_the_way_are_named_in_one_command(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1,2),(@22,32)")
+    with pytest.raises(BusyError, match=r"`testbed switch ocs disconnect 1 22 2 32`"):
+        rack.fabric.adopt(frozenset({ONE}), soon())
+
+
+def test_a_circuit_of_others_on_our_ports_stops_the_plan_before_it_begins(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@22)")
+    with pytest.raises(BusyError, match=r"ocs holds circuits .*1→22 \(h0\.p0 to h2\.p1\)"):
+        rack.fabric.adopt(frozenset({ONE}), soon())
+    assert rack.moves == []
+    assert rack.undone() == []
+
+
+def test_circuits_of_others_on_their_own_ports_are_none_of_our_business(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7,16),(@24,32)")
+    rack.fabric.adopt(frozenset({ONE}), soon())
+    change(rack, ONE)
+    rack.somebody_else(":OXC:SWIT:CONN:SUB (@16),(@32)")
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@15),(@32)")
+    change(rack, OTHER)
+    rack.fabric.restore(soon())
+    assert rack.shown() == {7: 24, 15: 32}
+
+
+def test_another_user_who_moves_his_own_light_meanwhile_does_not_look_like_a_stuck_port(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    said = []
+
+    def meddle(line):
+        if "ADD" in line:
+            said.append(line)
+            rack.somebody_else(":OXC:SWIT:CONN:ADD (@15),(@32)")
+
+    rack.before_sending = meddle
+    change(rack, ONE)
+    assert said
+    assert rack.shown() == CROSSED | {15: 32}
+
+
+def test_light_that_somebody_took_from_us_is_noticed_and_named(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, OTHER)
+    rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
+    with pytest.raises(BusyError) as refusal:
+        change(rack, OTHER)
+    said = str(refusal.value)
+    assert "changed behind our back" in said
+    assert "2→19 (h0.p1 to h1.p0) is gone" in said
+    assert "3→18" not in said
+
+
+def test_light_that_somebody_put_in_our_way_is_noticed_and_left_there(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, OTHER)
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
+    with pytest.raises(BusyError, match=r"in the way: 2→32 \(h0\.p1 to unwired\)"):
+        change(rack, ONE, OTHER)
+    assert rack.shown() == OTHER_CROSSED | {2: 32}
+
+
+def test_light_that_somebody_put_on_our_ports_is_never_taken_down_by_us(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
+    change(rack, ONE)
+    change(rack, OTHER)
+    with pytest.raises(UnsafeError, match="1→32 instead"):
+        rack.fabric.restore(soon())
+    assert rack.shown() == {1: 32}
+
+
+def test_a_refused_change_promises_nothing(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
+    with pytest.raises(BusyError):
+        change(rack, ONE)
+    assert rack.undone() == []
+
+
+def test_a_stuck_port_is_an_error_of_the_instrument_and_the_whole_change_is_rolled_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, OTHER)
+    rack.far_ends["ocs"].fault("stuck", port=19)
+    with pytest.raises(InstrumentError) as problem:
+        change(rack, ONE)
+    said = str(problem.value)
+    assert "no 2→19" in said
+    assert "3→18" not in said.partition("but shows")[2]
+    assert "rolled back" in said
+    assert rack.shown() == OTHER_CROSSED
+    assert rack.fabric.circuits == {OTHER}
+    rack.fabric.check(soon())
+    rack.fabric.restore(soon())
+    assert rack.shown() == {}
+    assert rack.undone() == []
+
+
+def test_a_failed_change_is_in_the_log_with_its_reason(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("stuck", port=19)
+    with pytest.raises(InstrumentError):
+        change(rack, ONE, owner="recovery")
+    (event,) = rack.events()
+    assert (event.kind, event.subject) == ("fabric.failed", "recovery")
+    assert event.data["circuits"] == ["h0.p1–h1.p0"]
+    assert event.data["rolled_back"] is True
+    assert "no 2→19" in event.data["reason"]
+
+
+def test_what_cannot_be_rolled_back_is_unsafe_and_named_exactly(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("stuck", port=21)
+    rack.before_sending = lambda line: (
+        rack.far_ends["ocs"].fault("stuck", port=2) if "STAT?" in line and rack.moves else None
+    )
+    with pytest.raises(UnsafeError) as problem:
+        change(rack, ONE, OTHER)
+    said = str(problem.value)
+    assert "no 4→21" in said
+    assert said.count("could not be brought back: it shows 2→19 instead;") == 1
+    assert rack.shown() == {2: 19}
+    assert rack.events()[-1].data["rolled_back"] is False
+
+
+def test_a_circuit_that_went_elsewhere_is_taken_down_although_nobody_asked_for_it(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("misrouted", port=2, count=1)
+    with pytest.raises(InstrumentError, match="2→17 instead"):
+        change(rack, ONE)
+    assert rack.shown() == {}
+
+
+def test_a_circuit_that_went_elsewhere_is_taken_down_by_whoever_recovers_the_run(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("misrouted", port=2)
+    rack.far_ends["ocs"].fault("error", command="SUB")
+    with pytest.raises(UnsafeError, match="could not be brought back"):
+        change(rack, ONE)
+    assert rack.shown()[2] == 17
+    rack.far_ends["ocs"].clear()
+    (entry,) = rack.undone()
+    later = Fabric(rack.drivers, rack.wiring, (), rack.journal, rack.log, rack)
+    later.adopt_undo(entry)
+    assert later.bring_back(soon()) == []
+    assert rack.shown() == {}
+
+
+def test_half_a_list_is_rolled_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.far_ends["ocs"].fault("partial", count=2)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(rack, OTHER)
+    assert rack.shown() == CROSSED
+
+
+def test_a_circuit_that_the_switch_calls_failed_is_rolled_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, OTHER)
+    rack.far_ends["ocs"].fault("failed", port=2)
+    with pytest.raises(InstrumentError, match="says of 2→19: failed; the change was rolled back"):
+        change(rack, ONE)
+    assert rack.shown() == OTHER_CROSSED
+
+
+def test_what_the_switch_says_is_in_order_is_stamped_after_the_read_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE)
+    assert done.commanded <= done.read_back <= done.steady
+    assert rack.events()[-1].data["steady"] == rack.log.at(done.steady)
+    assert change(rack).steady is None, "nothing was made, so nothing is in order"
+
+
+def test_a_drift_is_noticed_between_changes_with_the_difference(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.fabric.check(soon())
+    rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
+    with pytest.raises(BusyError, match=r"behind our back: 2→19 \(h0.p1 to h1.p0\) is gone"):
+        rack.fabric.check(soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@19)")
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
+    rack.fabric.check(soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
+    with pytest.raises(BusyError, match=r"behind our back: 1→32 \(h0.p0 to unwired\) came"):
+        rack.fabric.check(soon())
+
+
+def test_a_port_that_stays_stuck_is_not_called_restored(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, OTHER)
+    rack.far_ends["ocs"].fault("stuck", port=19)
+    with pytest.raises(UnsafeError, match="could not be brought back: it shows 2→19 instead"):
+        rack.fabric.restore(soon())
+    assert rack.shown() == {2: 19}
+    assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+    rack.far_ends["ocs"].clear()
+    rack.fabric.restore(soon())
+    assert rack.shown() == {}
+    assert rack.undone() == []
+
+
+def test_a_refusal_of_the_switch_is_passed_on_and_what_it_had_taken_down_is_back(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.far_ends["ocs"].fault("error", command="ADD", count=1)
+    with pytest.raises(
+        InstrumentError, match=r"refused .* Execution error; .* rolled back"
+    ) as said:
+        change(rack, OTHER)
+    assert isinstance(said.value.__cause__, Rejected)
+    assert rack.shown() == CROSSED
+    change(rack, OTHER)
+    assert rack.shown() == OTHER_CROSSED
+
+
+def test_a_roll_back_that_is_refused_is_tried_again_after_another_look(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.far_ends["ocs"].fault("error", command="ADD", count=3)
+    with pytest.raises(InstrumentError, match="rolled back"):
+        change(rack, OTHER)
+    assert rack.shown() == CROSSED
+    mutations_without_a_look = zip(rack.sent, rack.sent[1:], strict=False)
+    assert not any("ADD" in a and "ADD" in b for (a, _), (b, _) in mutations_without_a_look)
+
+
+def test_a_change_that_was_done_but_never_answered_is_taken_back_when_the_time_is_over(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("silent", command="ADD", count=1)
+    with pytest.raises(InstrumentError, match=r"did not answer .* rolled back"):
+        rack.fabric.change(frozenset({ONE}), "job", soon().within(0.3))
+    assert rack.shown() == {}
+
+
+def test_a_change_whose_answer_was_lost_is_read_back_and_not_sent_again(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("reset", command="ADD", count=1)
+    change(rack, ONE)
+    assert rack.shown() == CROSSED
+    assert len(rack.moves) == 1
+    (retry,) = [event for event in rack.events() if event.kind == "retry"]
+    assert (retry.subject, retry.data["what"]) == ("ocs", "reading what a change did")
+    assert retry.data["why"]
+
+
+def test_a_change_has_no_longer_than_a_lease_allows(rack, monkeypatch):
+    """Whoever gives it more would move light on ports that are another's by then."""
+    rack.fabric.adopt(frozenset(), soon())
+    left = []
+    plan = rack.fabric._crossbars[0].plan
+
+    def noted(wanted, deadline):
+        left.append(deadline.left)
+        return plan(wanted, deadline)
+
+    monkeypatch.setattr(rack.fabric._crossbars[0], "plan", noted)
+    rack.fabric.change(frozenset({ONE}), "job", Deadline.after(500.0))
+    assert left[0] <= CHANGE_LIMIT
+
+
+def test_a_switch_that_does_not_answer_is_not_called_restored(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.wires["ocs"].close()
+    with pytest.raises(UnsafeError, match="ocs could not be brought back"):
+        rack.fabric.restore(soon().within(0.3))
+    assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+
+
+def test_nothing_is_asked_of_a_switch_at_the_end_when_nothing_was_changed(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    rack.sent.clear()
+    rack.fabric.restore(soon())
+    assert rack.sent == []
+
+
+def test_circuits_that_are_to_stay_are_not_promised_any_more(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    rack.fabric.discard_undo()
+    rack.fabric.restore(soon())
+    assert rack.undone() == []
+    assert rack.shown() == CROSSED
+
+
+TWO = Circuit.parse("h0x.p1", "h1x.p0")
+
+
+def test_two_switches_are_changed_and_restored_as_one(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    done = change(rack, ONE, TWO)
+    assert rack.shown("a") == rack.shown("b") == CROSSED
+    assert {cross.switch for cross in done.added} == {"a", "b"}
+    rack.fabric.restore(soon())
+    assert rack.shown("a") == rack.shown("b") == {}
+
+
+def test_what_one_switch_cannot_do_is_not_begun_on_the_other(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)", "b")
+    with pytest.raises(BusyError, match="b holds circuits in the way"):
+        change(rack, ONE, TWO)
+    assert rack.shown("a") == {}
+    assert rack.moves == []
+
+
+def test_a_switch_that_cannot_be_restored_does_not_keep_the_other_from_it(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, TWO)
+    rack.far_ends["a"].fault("stuck", port=19)
+    with pytest.raises(UnsafeError) as caught:
+        rack.fabric.restore(soon())
+    said = str(caught.value)
+    assert "a could not be brought back: it shows" in said
+    assert said.endswith("; b was brought back; look at it with `testbed switch a show`")
+    assert rack.shown("b") == {}
+    assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
+
+
+def test_a_change_that_one_switch_cannot_take_back_names_the_one_that_did(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE, TWO)
+    rack.far_ends["b"].fault("stuck", port=2)
+    rack.far_ends["b"].fault("misrouted", port=3)
+    with pytest.raises(UnsafeError) as caught:
+        change(rack, Circuit.parse("h0.p1", "h2.p0"), Circuit.parse("h0x.p1", "h2x.p0"))
+    said = str(caught.value)
+    assert said.startswith("b: refused ")
+    assert "; b could not be brought back: it shows " in said
+    assert said.endswith("; a was brought back; look at it with `testbed switch b show`")
+    assert rack.shown("a") == CROSSED
+
+
+def test_a_switch_that_fails_takes_the_other_back_with_it(two_switches):
+    rack = two_switches
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["b"].fault("stuck", port=19)
+    with pytest.raises(InstrumentError, match="b: was told"):
+        change(rack, ONE, TWO)
+    assert rack.shown("a") == rack.shown("b") == {}
+
+
+def test_every_circuit_is_in_the_journal_before_it_is_made_for_the_first_time(rack):
+    rack.fabric.adopt(frozenset(), soon())
+    change(rack, ONE)
+    change(rack, OTHER)
+    change(rack, LATER)
+    made = [promised[0]["made"]["ocs"] for line, promised in rack.sent if line in rack.moves]
+    added = [CROSSED, OTHER_CROSSED, {2: 22, 6: 18}]
+    for journalled, pairs in zip([m for m in made if m], added, strict=False):
+        assert all([i, e] in journalled for i, e in pairs.items())
+    lines = len((rack.directory / "journal.jsonl").read_text().splitlines())
+    change(rack, ONE)
+    assert len((rack.directory / "journal.jsonl").read_text().splitlines()) == lines
+
+
+def test_light_that_rests_where_the_lab_says_is_ours_to_take_and_comes_back(rack):
+    resting = LightLimits({}, frozenset(), {2: 22})
+    fabric = Fabric(
+        rack.drivers, rack.wiring, rack.ports, rack.journal, rack.log, rack, {"ocs": resting}
+    )
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@22)")
+    fabric.adopt(frozenset({ONE}), soon())
+    fabric.change(frozenset({ONE}), "job", soon())
+    assert rack.shown() == CROSSED
+    fabric.restore(soon())
+    assert rack.shown() == {2: 22}
+
+
+def test_circuits_of_others_that_went_with_a_change_are_written_down_and_said_at_the_end(rack):
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("swept", count=1)
+    change(rack, ONE)
+    words = r"7→24 \(h3.p0 to h3.p1\), which somebody else had made, is gone"
+    (note,) = [event for event in rack.events() if event.kind == "note"]
+    assert re.search(words, note.data["text"])
+    with pytest.raises(UnsafeError, match=words):
+        rack.fabric.restore(soon())
+    assert rack.shown() == {} and rack.undone() == [], "all of ours is back all the same"
+
+
+def test_what_somebody_else_has_leased_meanwhile_is_not_held_against_a_change(rack):
+    theirs = rack.leases.take([leased("ocs", 7)], "somebody else")
+    rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
+    rack.fabric.adopt(frozenset(), soon())
+    rack.far_ends["ocs"].fault("swept", count=1)
+    change(rack, ONE)
+    rack.fabric.restore(soon())
+    theirs.release()
+    assert "note" not in [event.kind for event in rack.events()]

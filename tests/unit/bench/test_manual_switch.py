@@ -1,0 +1,262 @@
+"""A switch moved by hand: the same checks and the same way back as for a run."""
+
+import signal
+import threading
+import time
+from secrets import token_hex
+
+import pytest
+
+from testbed.bench.characterisation import options_of
+from testbed.bench.endpoints import parse_endpoint_pairs, parse_endpoints
+from testbed.bench.lease_resources import needs
+from testbed.bench.manual_switch import open_manual_switch
+from testbed.bench.sites import SwitchSite
+from testbed.errors import BusyError, InstrumentError, LabError, UnsafeError, UsageError
+from testbed.record.journal import open_entries
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
+from testbed.record.rundir import RunDirectory
+from testbed.record.transcript import read_transcript
+from testbed.schema import load_lab
+from testbed.twin.far_end_tcp_pty import serve_tcp
+from testbed.twin.scheduler import WallScheduler
+from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.polatis_far_end import PolatisFarEnd
+from testbed_drivers.switches.switch import sides
+
+LAB = """\
+lab: bench
+hosts:
+  h0:
+    ssh: h0
+    ports: {{p0: {{interface: e, address: 10.0.0.1/8, tx: ocs.1, rx: ocs.9}}}}
+  h1:
+    ssh: h1
+    ports: {{p0: {{interface: e, address: 10.0.0.2/8, tx: ocs.2, rx: ocs.10, max_dbm: 0 dBm}}}}
+switches:
+  ocs:
+    driver: polatis
+    resource: "tcp://127.0.0.1:{port}"
+    ports: [1-16]
+    protected: [3]
+    keep_alive: [12]
+"""
+
+
+class HandRig:
+    """A lab file, the far end of its switch, and a hand on it."""
+
+    def __init__(self, directory, text=LAB, twin="", *, monitors=False):
+        self._directory = directory
+        self._scheduler = WallScheduler()
+        settle = 0.2 if monitors else 0.001
+        site = SwitchSite(*sides(8, 8), token_hex(4), settle, 1, self._scheduler, lambda lit: None)
+        self.far_end = PolatisFarEnd(site, PolatisOptions(monitors=monitors))
+        self._wire = serve_tcp(self.far_end)
+        file = directory / "lab.yaml"
+        file.write_text(text.format(port=self._wire.port) + twin)
+        self.lab = load_lab(str(file))
+        self.leases = Leases(FileStore(directory / "leases.sqlite"))
+
+    def connect(self, *ends):
+        with open_manual_switch(self.lab, "ocs", self.leases, force=False) as box:
+            return box.connect(parse_endpoints(self.lab, "ocs", list(ends)), self.record()).moved
+
+    def disconnect(self, *ends):
+        with open_manual_switch(self.lab, "ocs", self.leases, force=False) as box:
+            return box.disconnect(parse_endpoints(self.lab, "ocs", list(ends)), self.record()).moved
+
+    def record(self):
+        self.last = RunDirectory.create(self._directory, "switch")
+        return self.last
+
+    def shown(self):
+        with open_manual_switch(self.lab, "ocs", self.leases, force=False) as box:
+            return {row.ingress: row.egress for row in box.rows()}
+
+    def close(self):
+        self._wire.close()
+        self._scheduler.close()
+
+
+@pytest.fixture
+def hand(tmp_path):
+    rig = HandRig(tmp_path)
+    yield rig
+    rig.close()
+
+
+def test_a_circuit_comes_verified_and_goes_again(hand):
+    moved = hand.connect("4", "11")
+    assert moved.applied.state == {4: 11}
+    assert moved.applied.read_back <= moved.verified.steady
+    assert hand.connect("4", "11") is None, "it is there already"
+    assert hand.disconnect("4", "11").applied.state == {}
+
+
+def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
+    lease = hand.leases.take(needs(hand.lab, ["h0"]), "lumion")
+    with pytest.raises(BusyError, match=r"ocs\.1: held by .*: lumion"):
+        hand.connect("1", "11")
+    assert hand.connect("4", "11").applied.state == {4: 11}
+    assert hand.shown() == {4: 11}
+    with open_manual_switch(hand.lab, "ocs", hand.leases, force=True) as box:
+        box.connect(parse_endpoints(hand.lab, "ocs", ["1", "12"]), hand.record())
+    assert hand.shown() == {1: 12, 4: 11}
+    assert [found.claim.resources for found in hand.leases.find()] == [lease.resources]
+    lease.release()
+
+
+def test_ports_that_are_taken_while_the_switch_is_read_are_not_moved(hand, monkeypatch):
+    execute = hand.far_end.execute
+
+    def taken(line):
+        if "CONN:STAT?" in line:
+            for found in hand.leases.find():
+                hand.leases.unlock(found.claim.resources, forced=True)
+        return execute(line)
+
+    monkeypatch.setattr(hand.far_end, "execute", taken)
+    with pytest.raises(BusyError, match="the lease of this run is lost"):
+        hand.connect("4", "11")
+    assert hand.shown() == {}
+
+
+def test_what_fails_by_hand_is_taken_back_too(hand):
+    hand.connect("5", "13")
+    hand.far_end.fault("misrouted", port=4, count=1)
+    with pytest.raises(InstrumentError, match=r"4→9 instead.* rolled back"):
+        hand.connect("4", "11")
+    assert hand.shown() == {5: 13}
+
+
+def test_who_gives_up_in_the_middle_leaves_nothing_half_made(hand):
+    hand.connect("5", "13")
+    hand.far_end.fault("silent", command="ADD", count=1)
+
+    def press_ctrl_c():
+        while not hand.far_end.struck("silent"):  # it has made the circuit by then
+            time.sleep(0.001)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=press_ctrl_c).start()
+    with pytest.raises(KeyboardInterrupt):
+        hand.connect("4", "11")
+    assert hand.shown() == {5: 13}
+
+
+def test_the_way_back_is_on_the_disk_before_the_switch_is_told(hand):
+    hand.connect("5", "13")
+    hand.far_end.fault("silent", command="ADD", count=1)
+    promised = []
+
+    def look():
+        while not hand.far_end.struck("silent"):
+            time.sleep(0.001)
+        promised.extend(open_entries(hand.last.journal))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    hand.connect("4", "11")  # the read-back tells what the lost answer does not
+    looking.join()
+    (entry,) = promised
+    assert (entry["start"], entry["made"]) == ({"ocs": []}, {"ocs": [[4, 11]]})
+    assert entry["ports"] == {"ocs": [4, 11]}
+    assert open_entries(hand.last.journal) == []
+
+
+def test_a_switch_may_take_as_long_as_its_card_says(tmp_path):
+    text = LAB.replace("    keep_alive", "    monitors: true\n    keep_alive")
+    rig = HandRig(tmp_path, text, "twin: {cards: {ocs: polatis-6000}}\n", monitors=True)
+    try:
+        assert options_of(rig.lab, "ocs").settle_max == pytest.approx(0.2)
+        assert rig.connect("4", "11").verified.lit, "it settles in 200 ms"
+    finally:
+        rig.close()
+
+
+def test_without_a_card_the_limit_is_that_of_the_lab_file(hand):
+    assert options_of(hand.lab, "ocs").settle_max == pytest.approx(0.05)
+
+
+def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):
+    hand.far_end.fault("misrouted", port=4)
+    hand.far_end.fault("error", command="SUB")
+    with pytest.raises(UnsafeError, match="could not be brought back"):
+        hand.connect("4", "11")
+    (entry,) = open_entries(hand.last.journal)
+    assert entry["made"] == {"ocs": [[4, 9], [4, 11]]}, "what went astray is ours to take back"
+    with pytest.raises(BusyError, match=f"testbed recover {hand.last.path}"):
+        hand.connect("4", "11")
+
+
+def test_all_that_was_said_to_the_switch_is_in_the_record_from_the_first_question_on(hand):
+    hand.far_end.fault("error", count=1)
+    with pytest.raises(InstrumentError):
+        hand.connect("4", "13")
+    said = list(read_transcript(hand.last.path / "wire" / "ocs.jsonl"))
+    sent = b"".join(each.data for each in said if each.direction == "send")
+    assert sent.startswith(b"*IDN?")
+    assert b":OXC:SWIT:CONN:ADD" in sent
+    assert any(b"-" in each.data for each in said if each.direction == "receive")
+
+
+def test_a_protected_port_is_not_moved_by_hand_either(hand):
+    with pytest.raises(UsageError, match="port 3 is not one of those that lab bench permits"):
+        hand.connect("3", "11")
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((), r"nothing names no circuit of ocs: it has two ends, not 0; name two host ports"),
+        (("4",), r"it has two ends, not 1"),
+        (("4", "11", "12"), r"it has two ends, not 3"),
+        (("4", "h1.p0"), r"'4' is not a host port"),
+        (("17", "11"), r"port 17 is not one of those that lab bench permits"),
+    ],
+)
+def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words):
+    with pytest.raises(UsageError, match=words):
+        parse_endpoints(hand.lab, "ocs", list(ends))
+
+
+def test_a_probe_takes_spare_ports_that_are_dark(hand):
+    hand.connect("8", "16")
+    with open_manual_switch(hand.lab, "ocs", hand.leases, force=False) as box:
+        card = box.probe([], "measured-hw", hand.record(), lambda text: None)
+    assert card.timings["answer"].n > 0
+    assert hand.shown() == {8: 16}
+
+
+def test_ends_in_the_wrong_order_are_told_as_such(hand):
+    with pytest.raises(UsageError, match=r"no path 11→4: light enters at 1-8 and leaves at 9-16"):
+        hand.connect("11", "4")
+
+
+def test_somebody_elses_circuit_is_in_the_way(hand):
+    hand.connect("4", "11")
+    with pytest.raises(BusyError, match=r"wanted: 4→11 .*`testbed switch ocs disconnect 4 11`"):
+        hand.connect("4", "14")
+    assert hand.shown() == {4: 11}
+
+
+def test_light_keeps_its_limits_by_hand(hand):
+    with pytest.raises(
+        LabError, match=r"bears 0 dBm and what enters .* h1\.p0 is behind it; an unw"
+    ):
+        hand.connect("4", "10")
+    hand.connect("4", "12")
+    with pytest.raises(LabError, match="port 12 is to be kept alight"):
+        hand.disconnect("4", "12")
+
+
+def test_several_circuits_are_named_in_one_command(hand):
+    lab = hand.lab
+    found = parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "12"])
+    assert {(cross.ingress, cross.egress) for cross in found} == {(4, 11), (5, 12)}
+    with pytest.raises(UsageError, match="5 11 uses a port that is named before"):
+        parse_endpoint_pairs(lab, "ocs", ["4", "11", "5", "11"])
+    with pytest.raises(UsageError, match="it has two ends, not 3"):
+        parse_endpoint_pairs(lab, "ocs", ["4", "11", "5"])

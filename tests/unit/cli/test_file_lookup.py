@@ -1,0 +1,162 @@
+"""Labs, experiments and results by name, wherever a command is typed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from testbed.cli import run as command_line
+from testbed.cli.file_lookup import (
+    EXPERIMENTS,
+    LAB_VARIABLE,
+    LABS,
+    chosen_lab,
+    found_file,
+    lab_file,
+)
+from testbed.errors import UsageError
+from testbed.record.rundir import RunDirectory
+from testbed.twin import registry
+from testbed.twin.sandbox import Sandbox
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["rack", "rack.yaml"])
+def test_a_lab_is_found_from_outside_the_checkout(elsewhere, name):
+    assert lab_file(name) == ROOT / "configs" / "rack.yaml"
+
+
+def test_an_experiment_is_planned_by_its_name_from_outside_the_checkout(elsewhere, capsys):
+    assert command_line(["plan", "lumion", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lab"] == "rack"
+
+
+def test_files_are_validated_by_name(elsewhere, capsys):
+    assert command_line(["validate", "rack", "lumion"]) == 0
+    assert capsys.readouterr().out.count("a valid") == 2
+
+
+def test_what_is_here_comes_before_what_is_above_and_in_the_checkout(elsewhere, monkeypatch):
+    for directory in (".", "below"):
+        (elsewhere / directory / "configs").mkdir(parents=True)
+        (elsewhere / directory / "experiments").mkdir()
+    (elsewhere / "configs" / "bench.yaml").write_text("lab: bench")
+    monkeypatch.chdir(elsewhere / "below")
+    assert lab_file("bench") == elsewhere / "configs" / "bench.yaml"
+    (elsewhere / "below" / "configs" / "bench.yaml").write_text("lab: bench")
+    assert lab_file("bench") == Path("configs/bench.yaml")
+
+
+def test_a_path_may_leave_out_its_ending(elsewhere):
+    (elsewhere / "my").mkdir()
+    (elsewhere / "my" / "bench.yml").write_text("lab: bench")
+    assert lab_file("my/bench") == Path("my/bench.yml")
+
+
+def test_a_name_that_is_nowhere_is_told_with_the_directories_searched(elsewhere):
+    (elsewhere / "configs").mkdir()
+    with pytest.raises(UsageError) as refused:
+        lab_file("rak")
+    looked = f"(looked in configs, {ROOT / 'configs'})"
+    assert str(refused.value) == f"no lab is called 'rak' {looked}; did you mean 'rack'?"
+
+
+def test_a_path_that_is_nowhere_is_told_with_its_directory(elsewhere):
+    (elsewhere / "my").mkdir()
+    (elsewhere / "my" / "bench.yaml").write_text("lab: bench")
+    with pytest.raises(UsageError, match=rf"looked in {elsewhere}/my\); did you mean 'bench'"):
+        found_file("my/bnch.yaml", LABS)
+    with pytest.raises(UsageError, match="there is no experiment file no/x"):
+        found_file("no/x", EXPERIMENTS)
+
+
+@pytest.fixture
+def standing(elsewhere, monkeypatch):
+    """A twin of a lab that this process takes for up: the registry knows one, as for `twin up`."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(elsewhere))
+    file = elsewhere / "bench.yaml"
+    file.write_text("lab: bench")
+    import os
+
+    registry.register(Sandbox("mine", os.getpid(), os.getpid()), file, "bench")
+    return file
+
+
+def test_a_named_twin_implies_its_lab(standing):
+    assert chosen_lab("", "mine", usual="rack") == standing
+
+
+def test_a_lab_that_is_named_comes_before_that_of_the_twin(standing):
+    assert chosen_lab("rack", "mine") == ROOT / "configs" / "rack.yaml"
+
+
+def test_inside_a_twin_its_lab_is_the_usual_one(standing, monkeypatch):
+    monkeypatch.setenv(LAB_VARIABLE, str(standing))
+    assert chosen_lab("", usual="rack") == standing
+
+
+def test_without_any_lab_the_hint_names_both_ways(elsewhere):
+    with pytest.raises(UsageError, match="name one with --lab, or a twin with --twin"):
+        chosen_lab("")
+
+
+def test_results_are_found_from_a_directory_below(elsewhere, monkeypatch, capsys):
+    for directory in ("configs", "experiments", "below"):
+        (elsewhere / directory).mkdir()
+    made = RunDirectory.create(elsewhere / "results", "x")
+    monkeypatch.chdir(elsewhere / "below")
+    assert command_line(["list", "runs", "--json"]) == 0
+    assert [row["run"] for row in json.loads(capsys.readouterr().out)] == [made.id]
+
+
+def test_a_run_that_is_nowhere_is_told_with_the_directory_searched(elsewhere, capsys):
+    (elsewhere / "results").mkdir()
+    assert command_line(["report", "abc"]) == 2
+    assert f"names no run in {elsewhere}/results" in capsys.readouterr().err
+
+
+def test_the_newest_run_that_is_left_is_the_latest_once_the_latest_is_deleted(elsewhere, capsys):
+    import shutil
+
+    first = RunDirectory.create(elsewhere / "results", "first")
+    RunDirectory.create(elsewhere / "results", "switch", is_latest=False)
+    shutil.rmtree(RunDirectory.create(elsewhere / "results", "second").path)
+    assert command_line(["report", "latest"]) == 2
+    assert f"{first.id} holds no readable run.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def unreadable():
+    """Return a closed directory and one with a closed file, and be somebody whom that keeps out."""
+    was = os.geteuid()
+    with TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "closed").mkdir()
+        (place / "lab.yaml").touch(0)
+        (place / "closed").chmod(0)
+        place.chmod(0o755)
+        os.seteuid(was or 65534)
+        yield place
+        os.seteuid(was)
+        (place / "closed").chmod(0o700)
+
+
+@pytest.mark.parametrize("name", ["lab.yaml", "closed/lab.yaml", "closed/lab", "closed"])
+def test_a_lab_that_may_not_be_read_is_told_in_a_sentence(unreadable, capsys, name):
+    file = str(ROOT / "experiments" / "lumion.yaml")
+    assert command_line(["plan", file, "--lab", str(unreadable / name)]) == 2
+    assert command_line(["who", "--lab", str(unreadable / name)]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("testbed: ") and str(unreadable) in first
+    assert second.startswith("testbed: ") and str(unreadable) in second

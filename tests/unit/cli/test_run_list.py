@@ -1,0 +1,144 @@
+"""The verb `list`, over runs that ended and runs that were killed."""
+
+import json
+import os
+
+import pytest
+
+from testbed.cli import run as command_line
+from testbed.record.journal import Journal
+from testbed.record.rundir import RunDirectory
+from tests.unit.cli import records
+
+RECOVERY = "warm.recovery_time"
+
+
+def listed(tmp_path, capsys, *options):
+    assert command_line(["list", "runs", "--results", str(tmp_path), "--json", *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def metric(median, better="lower"):
+    return {RECOVERY: {"unit": "s", "better": better, "n": 9, "median": median}}
+
+
+def test_a_run_killed_before_it_wrote_anything_does_not_hide_the_others(tmp_path, capsys):
+    killed, unfinished, ended = (RunDirectory.create(tmp_path, name) for name in "abc")
+    for run in (unfinished, ended):
+        run.write_json("run.json", {"run": run.id, "label": "measured-twin"})
+    ended.write_json("summary.json", {"outcome": "passed", "reason": "all checks passed"})
+    rows = {row["run"]: row["outcome"] for row in listed(tmp_path, capsys)}
+    assert rows == {killed.id: "unreadable", unfinished.id: "unfinished", ended.id: "passed"}
+
+
+def test_what_became_of_a_run_without_a_summary_is_told(tmp_path, capsys):
+    records.owing(tmp_path)
+    records.recovered(tmp_path)
+    going_on = Journal(records.made(tmp_path, "going").journal)
+    rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
+    going_on.close()
+    assert {name: row["outcome"] for name, row in rows.items()} == {
+        "killed": "unrecovered",
+        "mended": "recovered",
+        "going": "running",
+    }
+    assert rows["killed"]["reason"] == f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
+
+
+def test_what_is_left_to_take_back_is_told_beside_a_summary(tmp_path, capsys):
+    for run in (records.owing(tmp_path), records.recovered(tmp_path)):
+        run.write_json("summary.json", {"outcome": "aborted", "reason": "ended by SIGINT"})
+    rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
+    assert rows["killed"]["outcome"] == "unrecovered"
+    recover = f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
+    assert rows["killed"]["reason"] == f"aborted: ended by SIGINT; {recover}"
+    assert rows["mended"]["outcome"] == "recovered"
+    assert rows["mended"]["reason"].startswith("aborted: ended by SIGINT; all that it had changed")
+
+
+def test_a_table_has_headings_lab_date_and_overrides(tmp_path, capsys):
+    run = records.ended(tmp_path, overrides=["lab.twin.rate=1 Gbit/s"], metrics=metric(0.0321))
+    options = ["--results", str(tmp_path), "--metric", RECOVERY]
+    assert command_line(["list", "runs", *options]) == 0
+    headings, row = capsys.readouterr().out.splitlines()
+    assert headings.split() == [
+        *("RUN", "EXPERIMENT", "STARTED", "LAB", "LABEL", "OUTCOME", RECOVERY),
+        *("OVERRIDES", "REASON"),
+    ]
+    for column, cell in (
+        ("RUN", run.id[-6:]),
+        ("STARTED", "2026-11-22 10:00"),
+        ("LAB", "rack"),
+        (RECOVERY, "32.1 ms (n=9)"),
+        ("OVERRIDES", "'lab.twin.rate=1 Gbit/s'"),
+        ("REASON", "as planned"),
+    ):
+        assert row[headings.index(column) :].startswith(cell), column
+
+
+def test_runs_of_one_experiment_and_the_last_of_them(tmp_path, capsys):
+    for name in ("a", "b", "a", "a"):
+        records.ended(tmp_path, name)
+    every = listed(tmp_path, capsys, "--experiment", "a")
+    assert [row["experiment"] for row in every] == ["a"] * 3
+    assert listed(tmp_path, capsys, "--experiment", "a", "--last", "2") == every[-2:]
+
+
+@pytest.mark.parametrize(("better", "best"), [("lower", [0.1, 0.2]), ("higher", [0.3, 0.2])])
+def test_the_best_come_first_in_the_metrics_own_direction(tmp_path, capsys, better, best):
+    for median in (0.2, 0.1, None, 0.3):
+        records.ended(tmp_path, metrics=metric(median, better))
+    rows = listed(tmp_path, capsys, "--metric", RECOVERY, "--best", "2")
+    assert [row["value"] for row in rows] == best
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--experiment lumoin", "did you mean 'lumion'?"),
+        ("--metric recovery_time", "known: warm.recovery_time"),
+        ("--metric warm.recovery_tim", "did you mean 'warm.recovery_time'?"),
+        ("--best 2", "--best needs a metric"),
+    ],
+)
+def test_what_no_run_has_is_told_with_the_nearest(tmp_path, capsys, options, words):
+    records.ended(tmp_path, metrics=metric(0.1))
+    line = ["list", "runs", "--results", str(tmp_path), *options.split()]
+    assert command_line(line) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_folder_without_runs_is_named(tmp_path, capsys):
+    assert command_line(["list", "runs", "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == f"{tmp_path} holds no runs\n"
+
+
+def test_a_change_by_hand_has_a_report_of_its_own(tmp_path, capsys):
+    run = records.made(tmp_path, "switch")
+    run.write_json("summary.json", {"outcome": "failed", "reason": "ocs refused: rolled back"})
+    assert command_line(["report", str(run.path)]) == 1
+    assert "reason   ocs refused: rolled back" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "metrics", [{RECOVERY: 1}, {RECOVERY: {"median": "x", "unit": "s"}}, [1], {RECOVERY: {}}]
+)
+def test_a_damaged_metric_is_none(tmp_path, capsys, metrics):
+    records.ended(tmp_path, metrics=metrics)
+    records.ended(tmp_path, metrics=metric(0.1))
+    rows = listed(tmp_path, capsys, "--metric", RECOVERY, "--best", "9")
+    assert [row["value"] for row in rows] == [0.1]
+
+
+def test_a_fifo_for_an_event_log_keeps_nobody_waiting(tmp_path, capsys):
+    os.mkfifo(records.made(tmp_path).events)
+    assert [row["outcome"] for row in listed(tmp_path, capsys)] == ["unfinished"]
+
+
+def test_a_metric_is_found_by_the_short_name_of_its_arm(tmp_path, capsys):
+    values = {"lab.twin.settle=1 ms.recovery_time": metric(0.5)[RECOVERY]}
+    records.ended(tmp_path, metrics=values)
+    (row,) = listed(tmp_path, capsys, "--metric", "settle=1 ms.recovery_time")
+    assert (row["value"], row["metric"]) == (0.5, "settle=1 ms.recovery_time")
+    (row,) = listed(tmp_path, capsys, "--metric", "lab.twin.settle=1 ms.recovery_time")
+    assert row["value"] == 0.5

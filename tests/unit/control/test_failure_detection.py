@@ -1,0 +1,186 @@
+"""Dead host or dark circuit: what can be known from carriers and probes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.control.failure_detection import Evidence
+from testbed.control.protocol import (
+    AgentLost,
+    CarrierLost,
+    HostAnswered,
+    HostOff,
+    HostSilent,
+    ProbeHost,
+)
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.fabric.topology import ring
+
+HOSTS = ("h0", "h1", "h2", "h3")
+PORTS = dict.fromkeys(HOSTS, ("p0", "p1"))
+RING = ring(HOSTS, PORTS)
+LIMIT = 0.01
+
+BEFORE, BEHIND = HostPort("h0", "p1"), HostPort("h2", "p0")
+"""The far ends of h1's circuits."""
+OWN = (HostPort("h1", "p0"), HostPort("h1", "p1"))
+
+
+def weigh(*observations, circuits=RING):
+    """Return the evidence after some observations, and the probes that the last one called for."""
+    hosts = tuple(sorted({end.host for circuit in circuits for end in circuit.ends}))
+    evidence, probes = Evidence.none(hosts, circuits, LIMIT), ()
+    for observation in observations:
+        evidence, probes = evidence.after(observation)
+    return evidence, probes
+
+
+def dark(*ports):
+    return [CarrierLost(port) for port in ports]
+
+
+def verdict(*observations):
+    evidence, _ = weigh(*observations)
+    found = evidence.failed and (evidence.failed.host, evidence.failed.failure)
+    return found, {str(circuit) for circuit in evidence.dark_between_living}
+
+
+ONE_DARK = "h0.p1–h1.p0"
+OTHER_DARK = "h1.p1–h2.p0"
+SILENT, ANSWERED = HostSilent("h1"), HostAnswered("h1")
+NEIGHBOURS = [HostAnswered("h0"), HostAnswered("h2")]
+
+
+DEAD, UNREACHABLE = ("h1", "dead"), ("h1", "unreachable")
+REST = [*NEIGHBOURS, HostAnswered("h3")]
+EVERYWHERE = dark(*(end for circuit in RING for end in circuit.ends))
+
+
+@pytest.mark.parametrize(
+    ("seen", "failed", "circuits"),
+    [
+        # nothing, or darkness alone, proves nothing
+        ([], None, set()),
+        (dark(BEFORE, BEHIND), None, set()),
+        (dark(BEFORE, BEHIND, *OWN), None, set()),
+        # one missed answer proves nothing either
+        ([*dark(BEFORE, BEHIND), SILENT], None, set()),
+        ([*dark(BEFORE, BEHIND), *NEIGHBOURS, SILENT], None, set()),
+        # cut off and silent for long: dead
+        ([*dark(BEFORE, BEHIND), SILENT, SILENT], DEAD, set()),
+        ([*dark(BEFORE), SILENT, *dark(BEHIND), SILENT], DEAD, set()),
+        ([*dark(BEFORE, BEHIND), *NEIGHBOURS, SILENT, SILENT], DEAD, set()),
+        # cut off, and its agent's line ended: dead
+        ([*dark(BEFORE, BEHIND), AgentLost("h1")], DEAD, set()),
+        ([AgentLost("h1"), *dark(BEFORE, BEHIND)], DEAD, set()),
+        # its outlet reads off: that is proof enough
+        ([*dark(BEFORE), SILENT, HostOff("h1")], ("h1", "off"), set()),
+        ([HostOff("h9")], None, set()),
+        # half dark and silent once: too busy to answer, perhaps
+        ([*dark(BEFORE), SILENT], None, set()),
+        ([*dark(BEFORE), SILENT, *NEIGHBOURS], None, set()),
+        # half dark and silent for long: unreachable, if all others answer after that
+        ([*dark(BEFORE), *REST, SILENT, SILENT], None, set()),
+        ([*dark(BEFORE), SILENT, SILENT, *NEIGHBOURS], None, set()),
+        ([*dark(BEFORE), SILENT, SILENT, *REST], UNREACHABLE, set()),
+        # its agent is gone although its light is there: unreachable, if all others answer
+        ([AgentLost("h1"), *NEIGHBOURS], None, set()),
+        ([*REST, AgentLost("h1")], None, set()),
+        ([AgentLost("h1"), *REST], UNREACHABLE, set()),
+        ([AgentLost("h1"), AgentLost("h3"), *NEIGHBOURS], None, set()),
+        # all is dark, as when the switch restarts: whoever is silent may be late only
+        ([*EVERYWHERE, SILENT], None, set()),
+        ([*EVERYWHERE, SILENT, *REST], None, set()),
+        ([*EVERYWHERE, SILENT, SILENT], None, set()),
+        ([*EVERYWHERE, SILENT, SILENT, *REST], UNREACHABLE, set()),
+        ([*EVERYWHERE, SILENT, *REST, ANSWERED], None, {str(circuit) for circuit in RING}),
+        # half dark, silent, but it did answer in the end: it lives, and so its circuit is dark
+        ([*dark(BEFORE), SILENT, ANSWERED, *NEIGHBOURS], None, {ONE_DARK}),
+        ([*dark(BEFORE), SILENT, ANSWERED, *dark(BEHIND)], None, set()),
+        ([*dark(BEFORE, BEHIND), ANSWERED, *NEIGHBOURS], None, {ONE_DARK, OTHER_DARK}),
+        # a dark circuit whose hosts both answer
+        ([*dark(BEFORE), *NEIGHBOURS, ANSWERED], None, {ONE_DARK}),
+        ([*dark(OWN[0]), *NEIGHBOURS, ANSWERED], None, {ONE_DARK}),
+        ([*dark(BEFORE), HostAnswered("h0")], None, set()),
+        # its own last words: it saw darkness and died; that it spoke then is no proof of life
+        ([*dark(*OWN), *NEIGHBOURS], None, set()),
+        ([*dark(*OWN, BEFORE, BEHIND), *NEIGHBOURS, SILENT, SILENT], DEAD, set()),
+        ([*dark(*OWN), *NEIGHBOURS, SILENT], None, set()),
+        ([*dark(*OWN), SILENT, SILENT, *REST], UNREACHABLE, set()),
+        # a host that is silent although its circuits are lit is no business of the fabric's
+        ([SILENT], None, set()),
+    ],
+)
+def test_the_verdict_is_what_the_evidence_allows(seen, failed, circuits):
+    assert verdict(*seen) == (failed, circuits)
+
+
+@given(st.permutations([*dark(BEFORE, BEHIND, *OWN), *NEIGHBOURS, SILENT, SILENT]))
+def test_the_order_in_which_a_death_is_seen_does_not_matter(seen):
+    assert verdict(*seen) == (DEAD, set())
+
+
+@given(st.permutations([*EVERYWHERE, *REST, SILENT, ANSWERED]))
+def test_a_restart_of_the_switch_never_makes_a_host_dead_that_was_late_once(seen):
+    evidence = Evidence.none(HOSTS, RING, LIMIT)
+    for observation in seen:
+        evidence, _ = evidence.after(observation)
+        assert evidence.failed is None
+
+
+@given(st.permutations([*dark(BEFORE, OWN[0]), *NEIGHBOURS, ANSWERED, HostAnswered("h3")]))
+def test_the_order_in_which_a_dark_circuit_is_seen_does_not_matter(seen):
+    assert verdict(*seen) == (None, {ONE_DARK})
+
+
+def test_both_hosts_of_a_dark_circuit_are_asked_at_once_and_only_once():
+    _, probes = weigh(*dark(BEFORE))
+    assert probes == (ProbeHost("h0", LIMIT), ProbeHost("h1", LIMIT))
+    _, probes = weigh(*dark(BEFORE, BEFORE))
+    assert probes == ()
+    _, probes = weigh(*dark(BEFORE, BEHIND))
+    assert probes == (ProbeHost("h2", LIMIT),)
+
+
+@pytest.mark.parametrize("seen", [dark(BEFORE), dark(BEFORE, BEHIND), EVERYWHERE])
+def test_a_host_that_missed_a_probe_gets_a_second_and_longer_chance(seen):
+    _, probes = weigh(*seen, SILENT)
+    assert probes == (ProbeHost("h1", 20 * LIMIT),)
+
+
+def test_when_a_host_stays_silent_all_others_are_asked_whether_the_way_to_them_is_there():
+    _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT)
+    assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in ("h0", "h2", "h3"))
+    _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT, SILENT)
+    assert probes == ()
+
+
+def test_when_an_agent_is_lost_everybody_is_asked_and_that_host_no_second_time():
+    _, probes = weigh(AgentLost("h1"))
+    assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in HOSTS)
+    _, probes = weigh(AgentLost("h1"), SILENT)
+    assert probes == ()
+
+
+def test_a_port_that_is_in_no_circuit_asks_nobody():
+    evidence, probes = weigh(*dark(HostPort("h5", "p0")))
+    assert probes == ()
+    assert evidence.failed is None
+
+
+def test_a_host_that_is_in_no_circuit_is_not_judged():
+    strangers = [HostSilent("h9"), HostSilent("h9")]
+    evidence, probes = weigh(*dark(BEFORE), *strangers)
+    assert (evidence.failed, probes) == (None, ())
+
+
+def test_with_two_hosts_either_may_be_dead():
+    pair = ring(("h0", "h1"), PORTS)
+    both = dark(HostPort("h0", "p1"), HostPort("h0", "p0"))
+    evidence, _ = weigh(*both, SILENT, SILENT, circuits=pair)
+    assert (evidence.failed.host, evidence.failed.failure) == DEAD
+    evidence, _ = weigh(*both, ANSWERED, HostAnswered("h0"), circuits=pair)
+    assert evidence.dark_between_living == {
+        Circuit.parse("h0.p0", "h1.p1"),
+        Circuit.parse("h0.p1", "h1.p0"),
+    }

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.onhost.errors import ProtocolError
+from testbed.onhost.frames import LARGEST, Decoder, encode
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+messages = st.dictionaries(st.text(), json_values, max_size=4)
+
+
+@settings(max_examples=40)
+@given(st.lists(messages, max_size=4), st.integers(1, 7))
+def test_messages_survive_any_cutting_of_the_stream(sent, size):
+    stream = b"".join(encode(message) for message in sent)
+    decoder = Decoder()
+    received = []
+    for start in range(0, len(stream), size):
+        received += decoder.feed(stream[start : start + size])
+    assert received == sent
+    assert decoder.is_empty
+
+
+def test_a_frame_is_its_length_and_then_utf8():
+    assert encode({"a": "µ"}) == b"\x00\x00\x00\x0a" + '{"a":"µ"}'.encode()
+
+
+def test_a_frame_under_way_is_not_empty():
+    decoder = Decoder()
+    assert decoder.feed(encode({"a": 1})[:5]) == []
+    assert not decoder.is_empty
+
+
+def test_a_frame_that_announces_too_much_is_refused_before_it_arrives():
+    with pytest.raises(ProtocolError, match="announces"):
+        Decoder().feed((LARGEST + 1).to_bytes(4, "big"))
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b"\xff\xfe"])
+def test_frame_that_is_not_a_json_object_is_refused(body):
+    with pytest.raises(ProtocolError, match="no JSON"):
+        Decoder().feed(len(body).to_bytes(4, "big") + body)

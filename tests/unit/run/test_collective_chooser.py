@@ -1,0 +1,126 @@
+"""Who watches the steps of a job, and when ranks are told of another AllReduce."""
+
+import pytest
+
+from testbed.analysis.clocks import Clocks
+from testbed.collectives.catalogue import all_reduce
+from testbed.collectives.cost import Links
+from testbed.events import Event
+from testbed.record.log import EventLog, read_events
+from testbed.run.collective_chooser import CollectiveChooser
+
+RANKS = 8
+SIZE = 7 << 20
+AHEAD = {f"h{rank}": 1000.0 * rank for rank in range(RANKS)}
+"""Seconds by which each host's clock is ahead of the log's."""
+
+
+class Watched:
+    """A chooser, the log that it writes, and what it told the ranks."""
+
+    def __init__(self, directory):
+        self._path = directory / "events.jsonl"
+        self._log = EventLog(self._path)
+        self.told = []
+        links = Links(1e-3, 8 / 100e6)
+        ring = all_reduce("ring", RANKS)
+        tell = lambda number, schedule: self.told.append((number, schedule))  # noqa: E731
+        self.chooser = CollectiveChooser(ring, SIZE, links, self._log, tell)
+        self.measure()
+        self.step = 0
+
+    def measure(self):
+        offsets = [
+            Event(0, 0.0, "clock.offset", host, 0, {"ahead": ahead, "bound": 1e-4})
+            for host, ahead in AHEAD.items()
+        ]
+        self.chooser.set_clocks(Clocks(offsets))
+
+    def steps(self, count, late=None, choice=0, ranks=RANKS):
+        """Do so many steps of two seconds; some ranks come late to their collectives."""
+        for _ in range(count):
+            begin = 2.0 * self.step
+            for rank in range(ranks):
+                host = f"h{rank}"
+                entry = begin + 0.1 + (late or {}).get(rank, 0.0)
+                stamps = {"begin": begin, "end": begin + 1.9}
+                stamps = {name: at + AHEAD[host] for name, at in stamps.items()}
+                data = {
+                    "host": host,
+                    "rank": rank,
+                    "generation": 1,
+                    "step": self.step,
+                    "collective": [entry + AHEAD[host], begin + 1.8 + AHEAD[host]],
+                    "choice": choice,
+                    "verified": True,
+                    "digest": "0",
+                    "loss": 1.0,
+                    "bytes": 1,
+                    **stamps,
+                }
+                self.chooser.add_step(Event(0, begin + 1.9, "step", f"rank {rank}", 0, data))
+            self.step += 1
+
+    def written(self, kind):
+        return [event for event in read_events(self._path) if event.kind == kind]
+
+
+@pytest.fixture
+def watched(tmp_path):
+    watched = Watched(tmp_path)
+    yield watched
+    watched._log.close()
+
+
+def test_no_schedule_is_chosen_before_the_window_is_full(watched):
+    watched.steps(4, {7: 0.6})
+    assert not watched.told and not watched.written("collective.chosen")
+
+
+def test_keeping_the_ring_is_recorded_once(watched):
+    watched.steps(30)
+    assert not watched.told
+    (chosen,) = watched.written("collective.chosen")
+    assert (chosen.subject, chosen.data["choice"]) == ("ring", 0)
+    assert chosen.data["because"] == "no rank comes last persistently"
+
+
+def test_a_straggler_is_found_across_clocks_and_the_ranks_are_told_once(watched):
+    watched.steps(5)
+    watched.steps(6, {3: 0.6})
+    (told,) = watched.told
+    assert told[0] == 1
+    assert (told[1].name, told[1].straggler) == ("stragglar", 3)
+    chosen = watched.written("collective.chosen")[-1]
+    assert (chosen.subject, chosen.data["straggler"]) == ("stragglar", 3)
+    assert chosen.data["expected"]["stragglar"] < chosen.data["present"]
+
+
+def test_what_the_choice_should_bring_is_written_before_the_ranks_are_told(watched):
+    watched.steps(5, {3: 0.6})
+    (prediction,) = watched.written("prediction")
+    values, chosen = prediction.data["values"], watched.written("collective.chosen")[-1].data
+    assert values["communication_share"] == pytest.approx(chosen["present"] / 2.0)
+    assert values["straggling_step_time"] < 2.0
+    assert (prediction.data["alpha"], prediction.data["beta"]) == (1e-3, 8 / 100e6)
+
+
+def test_only_steps_after_a_change_count_for_the_next_one(watched):
+    watched.steps(5, {3: 0.6})
+    watched.steps(3, {3: 0.6}, choice=0)  # begun before all had heard
+    watched.steps(4, {5: 0.6}, choice=1)
+    assert len(watched.told) == 1
+    watched.steps(1, {5: 0.6}, choice=1)
+    assert [(number, one.straggler) for number, one in watched.told] == [(1, 3), (2, 5)]
+
+
+def test_when_the_straggler_has_recovered_nothing_waits_for_it_any_longer(watched):
+    watched.steps(5, {3: 0.6})
+    watched.steps(5, choice=1)
+    assert watched.told[-1][1].straggler is None
+
+
+def test_without_a_measured_clock_no_schedule_is_chosen(watched):
+    watched.chooser.set_clocks(Clocks(()))
+    watched.steps(10, {3: 0.6})
+    assert not watched.told and not watched.written("collective.chosen")

@@ -1,0 +1,83 @@
+"""Faults of far ends in an experiment: planned beside the fault of the job, or refused in words."""
+
+from pathlib import Path
+
+import pytest
+
+from testbed.errors import FileError
+from testbed.plugins import kinds
+from testbed.run.planning.planner import make_plan
+from testbed.run.planning.steps import FarEndFault
+from testbed.schema import load_experiment, load_lab
+
+ROOT = Path(__file__).parents[3]
+POWER_CUT = "{kind: power-cut, target: random, at: {step: 8}}"
+
+
+@pytest.fixture
+def planned(tmp_path):
+    def plan(*faults):
+        path = tmp_path / "made.yaml"
+        rows = "\n".join(f"  - {fault}" for fault in faults)
+        path.write_text(
+            "experiment: made\nquestion: Is it planned?\nneeds: {hosts: 6}\n"
+            "jobs: {main: {kind: train, ranks: 4, spares: 2, topology: ring, steps: 30}}\n"
+            f"faults:\n{rows}\n"
+        )
+        lab = load_lab(ROOT / "configs" / "rack.yaml")
+        return make_plan(load_experiment(path), lab, seed=1).trials[0]
+
+    return plan
+
+
+def test_it_is_planned_beside_the_fault_of_the_job(planned):
+    trial = planned(POWER_CUT, "{kind: switch-late-reply, target: ocs, at: {step: 6}, count: 1}")
+    assert trial.fault.kind == "power-cut"
+    assert trial.far_end_faults == (FarEndFault("switch-late-reply", "ocs", 6, entry=1),)
+
+
+def test_several_come_in_the_order_of_their_steps(planned):
+    trial = planned(
+        POWER_CUT,
+        "{kind: switch-busy, target: ocs, at: {step: 7}, delay: 1 s}",
+        "{kind: switch-banner, target: ocs, at: {step: 2}}",
+    )
+    assert [(f.kind, f.entry) for f in trial.far_end_faults] == [
+        ("switch-banner", 2),
+        ("switch-busy", 1),
+    ]
+
+
+def test_it_may_begin_in_the_very_step_of_the_other_fault(planned):
+    trial = planned(POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 8}}")
+    assert [fault.step for fault in trial.far_end_faults] == [8]
+
+
+def test_a_trial_may_have_no_other_fault(planned):
+    trial = planned("{kind: switch-restart, target: ocs, at: {step: 3}}")
+    assert trial.fault is None
+    assert [fault.kind for fault in trial.far_end_faults] == ["switch-restart"]
+
+
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ([POWER_CUT, "{kind: switch-busy, target: oc, at: {step: 1}}"], "not a switch of lab rack"),
+        ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 9}}"], "after the power-cut"),
+        ([POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 1}, hold: 1 s}"], "until the"),
+        (
+            ["{kind: switch-busy, target: ocs, at: {step: 1}}", POWER_CUT],
+            "the power-cut is listed after a fault of a switch; list the fault of the job first",
+        ),
+        ([POWER_CUT, POWER_CUT], "a second fault of a job"),
+    ],
+)
+def test_what_cannot_be_is_refused_where_it_is_written(planned, faults, words):
+    with pytest.raises(FileError, match=words) as caught:
+        planned(*faults)
+    assert "made.yaml:" in caught.value.where
+
+
+def test_no_two_faults_are_the_same_at_the_far_end():
+    named = [kind.far_end for kind in kinds("faults").values() if kind.role == "far-end"]
+    assert named and len(named) == len(set(named))

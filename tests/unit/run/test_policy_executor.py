@@ -1,0 +1,196 @@
+"""A policy at work: its commands are carried out, and each outcome comes back as whose it is."""
+
+from threading import Event
+
+import pytest
+
+from testbed.bench.lease_resources import needs
+from testbed.clock import Deadline
+from testbed.control.protocol import (
+    CommandFailed,
+    Decide,
+    Fence,
+    Fenced,
+    GiveUp,
+    HostAnswered,
+    HostSilent,
+    LinksGood,
+    PrepareSpare,
+    ProbeHost,
+    SetCircuits,
+    SpareReady,
+)
+from testbed.errors import InstrumentError
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.record.lease_store import FileStore
+from testbed.record.leases import Leases
+from testbed.record.log import read_events
+from testbed.run.policy_executor import PolicyExecutor
+from testbed.run.running_job import RankProcess
+
+NOTHING = frozenset()
+DECIDED = Decide("h0 is gone", "h0", "h2")
+
+
+class Script:
+    """A policy that commands what it is told to, and remembers what it observed."""
+
+    def __init__(self):
+        self.next = ()
+        self.observed = []
+        self.repairs = False
+
+    def begin(self, situation):
+        return situation
+
+    def is_recovering(self, state):
+        return self.repairs
+
+    def step(self, state, observation):
+        self.observed.append(observation)
+        commands, self.next = self.next, ()
+        return state, commands
+
+
+class Repair:
+    """A recovery by the script."""
+
+    def __init__(self, bench, job, inbox, log):
+        self.script = Script()
+        self.inbox = inbox
+        self.executor = PolicyExecutor(self.script, job, log)
+        inbox.handler = self.executor.observe
+
+    def do(self, *commands):
+        self.script.next = commands
+        self.executor.observe(Fenced())
+
+    def outcome(self):
+        """Wait for the next observation and return it."""
+        count = len(self.script.observed)
+        assert self.inbox.wait(lambda: len(self.script.observed) > count, Deadline.after(10))
+        return self.script.observed[-1]
+
+
+@pytest.fixture
+def repair(bench, job, inbox, log, tmp_path):
+    lease = Leases(FileStore(tmp_path / "leases.sqlite")).take(
+        needs(bench.lab, bench.lab.hosts), ""
+    )
+    bench.hold(lease)
+    bench.open_fabric(())
+    yield Repair(bench, job, inbox, log)
+    lease.release()
+
+
+def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
+    repair.do(SetCircuits(NOTHING, NOTHING, "h2"))
+    assert repair.outcome() == LinksGood("h2")
+    repair.do(SetCircuits(NOTHING, NOTHING))
+    assert repair.outcome() == LinksGood("")
+
+
+def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
+    job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
+    repair.do(Fence(0, "h0", "network"))
+    assert repair.outcome() == Fenced()
+    repair.do(PrepareSpare(0, "h2"))
+    assert (job.hosts, job.spares) == (("h2", "h1"), ())
+    assert "h0" not in job.processes
+    assert repair.outcome() == SpareReady("h2")
+
+
+def test_the_rank_of_a_spare_that_failed_is_not_forgotten(repair, job):
+    """Nobody has ended it; a second one on its host would be refused."""
+    job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
+    repair.do(PrepareSpare(0, "h2"))
+    assert set(job.processes) == {"h0", "h2"}
+
+
+def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):
+    repair.do(Fence(9, "h9", "process"))
+    assert repair.outcome() == CommandFailed("KeyError: 'h9'")
+
+
+def test_a_host_that_was_given_up_while_a_probe_waited_does_not_answer_it(repair):
+    repair.do(ProbeHost("h9", 0.01))
+    assert repair.outcome() == HostSilent("h9")
+
+
+class Slow:
+    """A fabric whose first change fails when it is told to."""
+
+    def __init__(self):
+        self.made = []
+        self.fails = Event()
+
+    def change(self, wanted, why, deadline):
+        self.made.append(wanted)
+        if len(self.made) == 1:
+            assert self.fails.wait(10)
+            raise InstrumentError("ocs", "it was busy")
+
+
+@pytest.fixture
+def slow(repair, monkeypatch):
+    slow = Slow()
+    monkeypatch.setattr(repair.executor._bench.fabric, "change", slow.change)
+    return slow
+
+
+def ring_of(*hosts):
+    return frozenset([Circuit.between(HostPort(hosts[0], "p1"), HostPort(hosts[1], "p0"))])
+
+
+def test_a_change_that_failed_is_not_tried_again_once_the_next_spare_is_brought_in(repair, slow):
+    repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, "h1"))
+    repair.inbox.wait(lambda: bool(slow.made), Deadline.after(0.5))
+    repair.do(SetCircuits(ring_of("h0", "h2"), NOTHING, "h2"))
+    slow.fails.set()
+    assert repair.outcome() == LinksGood("h2")
+    assert slow.made == [ring_of("h0", "h1"), ring_of("h0", "h2")]
+    repair.inbox.pause(Deadline.after(0.05))
+    assert CommandFailed("ocs: it was busy") not in repair.script.observed
+
+
+def test_a_change_that_failed_is_tried_once_more(repair, slow, tmp_path):
+    slow.fails.set()
+    repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, "h1"))
+    assert repair.outcome() == LinksGood("h1")
+    assert slow.made == [ring_of("h0", "h1")] * 2
+    (event,) = read_events(tmp_path / "log.jsonl")
+    assert (event.kind, event.data["why"]) == ("retry", "it was busy")
+
+
+def test_giving_up_is_the_reason_and_is_in_the_record(repair, tmp_path):
+    repair.do(GiveUp("no spare host is left"))
+    assert repair.executor.failure == "no spare host is left"
+    (event,) = read_events(tmp_path / "log.jsonl")
+    assert (event.kind, event.data["reason"]) == ("recovery.failed", "no spare host is left")
+
+
+def test_a_recovery_is_over_when_one_was_decided_and_none_is_under_way(repair):
+    assert not repair.executor.is_over
+    repair.script.repairs = True
+    repair.do(DECIDED)
+    assert not repair.executor.is_over
+    repair.script.repairs = False
+    assert repair.executor.is_over
+
+
+def test_a_false_alarm_before_the_fault_is_not_the_recovery_from_it(repair):
+    repair.do(DECIDED)
+    assert repair.executor.is_over
+    repair.executor.await_fault()
+    assert not repair.executor.is_over
+    repair.do(DECIDED)
+    assert repair.executor.is_over
+
+
+def test_outcomes_are_observed_by_the_thread_that_waits(repair):
+    repair.do(SetCircuits(NOTHING, NOTHING, "h2"))
+    assert repair.script.observed == [Fenced()]
+    repair.inbox.observe(HostAnswered("h1"))
+    while len(repair.script.observed) < 3:
+        repair.outcome()
+    assert set(repair.script.observed) == {Fenced(), HostAnswered("h1"), LinksGood("h2")}
