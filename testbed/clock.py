@@ -68,12 +68,17 @@ def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T]
     """Return what a call returns that may wait for ever, as for a name service that is silent.
 
     Raise its error, or TimeoutError when the deadline passes first. Then the call goes on in a
-    thread of its own, which keeps nobody from ending, and what it returns too late is discarded.
+    thread of its own, which keeps nobody from ending, and what it returns too late is discarded,
+    as is what it returns to a wait that a signal has ended.
     """
     call = _Call(action, discard)
     thread = Thread(target=call.make, name="bounded call", daemon=True)
-    thread.start()
-    thread.join(deadline.left)
+    try:
+        thread.start()
+        thread.join(deadline.left)
+    except BaseException:  # a signal ends the wait, and nobody takes the result any more
+        call.abandon()
+        raise
     return call.result()
 
 
@@ -100,6 +105,14 @@ class _Call(Generic[_T]):
                 self._results.append(result)
                 return
         self._discard(result)
+
+    def abandon(self) -> None:
+        """Discard the result, now or when it comes."""
+        with self._lock:
+            self._is_late = True
+            results, self._results = self._results, []
+        for result in results:
+            self._discard(result)
 
     def result(self) -> _T:
         """Return what came of the call so far, or raise."""

@@ -1,6 +1,7 @@
 """One clock, and deadlines made of it."""
 
 import re
+import signal
 import threading
 from datetime import UTC, datetime
 
@@ -54,6 +55,31 @@ def test_a_call_that_does_not_return_is_left_behind_and_its_late_result_discarde
     go_on.set()
     assert discarded.wait(10)
     assert late == ["late"]
+
+
+class Ended(Exception):
+    """What a signal's handler raises."""
+
+
+def test_a_signal_that_ends_the_wait_discards_the_result():
+    interrupted, discarded = threading.Event(), threading.Event()
+
+    def raise_ended(*_):
+        raise Ended
+
+    def call():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        interrupted.wait(10)
+        return 7
+
+    before = signal.signal(signal.SIGUSR1, raise_ended)
+    try:
+        with pytest.raises(Ended):
+            bounded(call, Deadline.after(10), lambda _: discarded.set())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    interrupted.set()
+    assert discarded.wait(10)
 
 
 def test_an_error_that_comes_too_late_is_nobodys():
