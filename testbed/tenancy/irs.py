@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from testbed.tenancy.attributes import Constraints
-from testbed.tenancy.cards import IrsOptions, TieredIrsOptions
+from testbed.tenancy.descriptors import IrsOptions, TieredIrsOptions
 from testbed.tenancy.grouping import Division, Group, Transfer
 from testbed.tenancy.requests import Census, Request
 from testbed.tenancy.tiers import tier_for

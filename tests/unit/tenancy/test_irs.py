@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from testbed.tenancy.attributes import constraints
-from testbed.tenancy.cards import IrsOptions, TieredIrsOptions
+from testbed.tenancy.descriptors import IrsOptions, TieredIrsOptions
 from testbed.tenancy.grouping import Tier
 from testbed.tenancy.irs import Irs, TieredIrs, divide
 from testbed.tenancy.requests import Census, LastRound, Request, census, signature
