@@ -29,7 +29,7 @@ def switch(script):
     return switch
 
 
-def test_it_has_the_channels_of_the_lab_file_and_is_never_dark(switch):
+def test_channels_are_those_of_the_lab_file_and_one_is_always_connected(switch):
     assert switch.capabilities.positions == ({1: 2}, {1: 3}, {1: 4}, {1: 5})
 
 
@@ -39,7 +39,7 @@ def test_a_move_is_echoed_and_read_back(script, switch):
 
 
 @pytest.mark.parametrize("echo", [go(2), bytes([1, 0x11, 0, 3]), b"\x81\x12\0\3"])
-def test_another_frame_than_the_echo_is_not_believed_and_nothing_sent_twice(script, switch, echo):
+def test_a_frame_that_differs_from_the_echo_is_an_error_and_nothing_is_resent(script, switch, echo):
     script.opened[0].then(at(1), (go(3), echo))
     script.line(at(3), at(3))
     with pytest.raises(Garbled, match=r"answered 01 12 00 03 with: .* which is no echo"):
@@ -47,19 +47,19 @@ def test_another_frame_than_the_echo_is_not_believed_and_nothing_sent_twice(scri
     assert switch.state(soon()) == {1: 4}
 
 
-def test_a_move_without_an_echo_is_not_sent_again(script, switch):
+def test_a_move_without_an_echo_is_not_resent(script, switch):
     script.opened[0].then(at(1), (go(3), None))
     with pytest.raises(NoReply, match="did not answer 01 12 00 03 in time"):
         switch.apply(Change({1: 2}, {1: 4}), soon())
 
 
 @pytest.mark.parametrize("trouble", [None, b"\1\x11\0", go(1), at(0)[1], at(5)[1], b"oops"])
-def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(script, switch, trouble):
+def test_a_failed_read_is_repeated_once_on_a_new_connection(script, switch, trouble):
     script.opened[0].then((ASK, trouble))
     script.line(at(2), at(2))
     assert switch.state(soon()) == {1: 3}
 
 
-def test_a_serial_number_cannot_be_asked_for(script):
+def test_a_lab_file_with_a_serial_number_is_refused(script):
     with pytest.raises(UsageError, match="does not tell its serial number; leave out"):
         script.driver("agiltron", serial=True)

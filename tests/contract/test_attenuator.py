@@ -21,25 +21,25 @@ def voa(rig):
     return rig.opened()
 
 
-def test_it_says_who_it_is_and_starts_with_what_is_there(voa):
+def test_opening_reads_the_identity_and_the_present_attenuation(voa):
     assert voa.identify(soon()).serial == "L1"
     assert [voa.attenuation(channel, soon()) for channel in (1, 3)] == [0.0, 0.0]
     assert voa.is_open(1, soon())
 
 
-def test_what_is_set_reads_back_and_is_taken_from_the_light_of_that_channel_only(rig, voa):
+def test_a_set_attenuation_reads_back_and_reduces_the_power_of_that_channel_only(rig, voa):
     assert voa.attenuate(3, 12.5, soon()) == 12.5
     assert voa.attenuation(3, soon()) == 12.5
     assert voa.attenuation(1, soon()) == 0.0
     assert rig.takes == {3: 12.5}
 
 
-def test_on_its_way_it_passes_the_losses_between(rig, voa):
+def test_the_attenuation_passes_through_all_steps_between_two_settings(rig, voa):
     voa.attenuate(1, 5.0, soon())
     assert rig.passed == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_a_shutter_ends_all_light_at_once_and_keeps_the_attenuation(rig, voa):
+def test_a_closed_shutter_blocks_all_light_and_keeps_the_attenuation(rig, voa):
     voa.attenuate(1, 3.0, soon())
     voa.shutter(1, False, soon())
     assert rig.takes[1] > 90.0
@@ -50,14 +50,14 @@ def test_a_shutter_ends_all_light_at_once_and_keeps_the_attenuation(rig, voa):
 
 
 @pytest.mark.parametrize("decibels", [-1.0, 60.0, float("nan")])
-def test_what_it_cannot_take_is_refused_before_the_first_byte(rig, voa, decibels):
+def test_an_attenuation_out_of_range_is_refused_before_the_first_byte(rig, voa, decibels):
     said = rig.sent
     with pytest.raises(UsageError, match="it can take 0 to 45 dB"):
         voa.attenuate(1, decibels, soon())
     assert rig.sent == said
 
 
-def test_a_channel_that_the_lab_does_not_name_is_never_touched(rig, voa):
+def test_a_channel_outside_the_lab_file_is_neither_read_nor_set(rig, voa):
     said = rig.sent
     for act in (
         lambda: voa.attenuate(2, 1.0, soon()),
@@ -69,7 +69,7 @@ def test_a_channel_that_the_lab_does_not_name_is_never_touched(rig, voa):
     assert rig.sent == said
 
 
-def test_a_refusal_carries_its_words_and_changes_nothing(rig, voa):
+def test_a_refusal_repeats_the_message_of_the_device_and_changes_nothing(rig, voa):
     rig.far_end.fault("error", count=1)
     with pytest.raises(Rejected, match="Execution error"):
         voa.attenuate(1, 4.0, soon())
@@ -91,13 +91,13 @@ def test_a_filter_that_still_moves_is_waited_for(rig):
     assert rig.opened(settle_max=0.8).attenuate(1, 10.0, soon()) == 10.0
 
 
-def test_a_lie_is_beyond_what_it_can_show(rig, voa):
+def test_a_false_read_back_is_not_detected_by_the_driver(rig, voa):
     rig.far_end.fault("lie", port=1)
     assert voa.attenuate(1, 4.0, soon()) == 4.0
     assert rig.takes == {}
 
 
-def test_silence_ends_at_the_deadline_and_nothing_is_sent_twice(rig, voa):
+def test_a_missing_reply_ends_at_the_deadline_and_nothing_is_resent(rig, voa):
     rig.far_end.fault("silent", count=1, command="ATT")
     deadline = soon(0.1)
     with pytest.raises(NoReply):
@@ -111,7 +111,7 @@ def test_silence_ends_at_the_deadline_and_nothing_is_sent_twice(rig, voa):
     "fault",
     ["silent", "garbled", "truncated", "wrong-end", "banner", "doubled", "cut", "reset", "merged"],
 )
-def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, voa, fault):
+def test_a_reading_over_a_faulty_wire_is_right_or_an_error(rig, voa, fault):
     voa.attenuate(1, 7.0, soon())
     rig.far_end.fault(fault, count=1, command="ATT?", delay=0.02)
     with contextlib.suppress(InstrumentError, ConnectionError):
@@ -122,7 +122,7 @@ def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, voa, 
 
 
 @pytest.mark.parametrize(("fault", "delay"), [("late", 0.15), ("after-next", 0.0), ("drip", 0.01)])
-def test_a_late_answer_is_never_taken_for_another(rig, voa, fault, delay):
+def test_a_late_reply_is_not_taken_for_the_reply_to_a_later_query(rig, voa, fault, delay):
     voa.attenuate(1, 7.0, soon())
     rig.far_end.fault(fault, count=1, command="INP1:ATT?", delay=delay)
     with contextlib.suppress(NoReply):
@@ -130,12 +130,12 @@ def test_a_late_answer_is_never_taken_for_another(rig, voa, fault, delay):
     assert voa.attenuation(3, soon()) == 0.0
 
 
-def test_another_box_at_the_same_place_is_refused(rig):
+def test_another_device_at_the_same_address_is_refused(rig):
     with pytest.raises(InstrumentError, match="L1 instead of L2"):
         rig.opened(identity="L2")
 
 
-def test_before_it_is_open_nothing_is_set(rig):
+def test_setting_before_opening_is_refused(rig):
     with pytest.raises(LinkLost, match="not been opened"):
         rig.driver().attenuate(1, 1.0, soon())
 

@@ -18,7 +18,7 @@ BOTH_WAYS = [one for name, one in families("switch").items() if kind("drivers", 
 
 
 @pytest.mark.parametrize("family", BOTH_WAYS, ids=lambda family: family.driver)
-def test_one_cross_connect_carries_light_both_ways(family, tmp_path):
+def test_one_cross_connect_carries_light_in_both_directions(family, tmp_path):
     rig = Rig(family, family.wires[0], tmp_path, both_ways=True)
     try:
         switch = rig.driver()
@@ -62,13 +62,13 @@ def test_a_port_of_a_switch_with_one_side_is_in_one_cross_connect(one_side):
     assert switch.state(soon()) == {2: 5}
 
 
-def test_the_box_says_itself_that_it_has_one_side(one_side):
+def test_the_device_reports_that_all_its_ports_are_on_one_side(one_side):
     one_side.family = Family("polatis", ("tcp",), inputs=8, outputs=0)
     assert one_side.driver().capabilities.has_one_side
 
 
 @pytest.mark.parametrize("fault", ["misrouted", "lie", "stuck", "vanish"])
-def test_what_goes_wrong_on_one_side_is_read_as_it_is(one_side, fault):
+def test_faults_of_a_switch_with_one_side_show_in_its_read_back(one_side, fault):
     switch = one_side.driver()
     reach(switch, {4: 6})
     one_side.far_end.fault(fault, delay=0.001)
@@ -82,7 +82,7 @@ def test_what_goes_wrong_on_one_side_is_read_as_it_is(one_side, fault):
     assert done.state[4] == 6
 
 
-def test_the_page_of_drivers_says_which_have_light_both_ways_and_which_one_side():
+def test_the_drivers_page_lists_bidirectional_and_one_sided_switches():
     page = (Path(__file__).parents[2] / "drivers" / "README.md").read_text()
     table = page[page.index("## Light both ways") : page.index("## What each claim rests on")]
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (yes|no) \| (.+?) \|", table, re.MULTILINE)

@@ -97,20 +97,20 @@ def calient(web, *script, names=NAMES, **options):
 
 
 class TestReading:
-    def test_opening_learns_who_it_is_and_the_names_of_its_ports(self, web):
+    def test_opening_reads_the_identity_and_the_port_names(self, web):
         driver = calient(web, names=("1.2.1", "1.1.10", "1.1.9"))
         assert driver.capabilities.ingress == {1, 2, 3}
         assert driver.capabilities.egress == {4, 5, 6}
 
-    def test_circuits_one_way_and_both_ways(self, web):
+    def test_unidirectional_and_bidirectional_circuits_are_read(self, web):
         driver = calient(web, shows("1.1.1>1.1.2", both_ways("1.1.3", "1.1.4")))
         assert driver.state(soon()) == {1: 6, 3: 8, 4: 7}
 
     @pytest.mark.parametrize("nothing", [Answer(204), Answer(200, [])])
-    def test_no_circuits_are_none(self, web, nothing):
+    def test_an_empty_list_is_read_as_no_circuits(self, web, nothing):
         assert calient(web, (LIST, nothing)).state(soon()) == {}
 
-    def test_what_is_not_in_order_is_unsteady_in_the_words_of_the_switch(self, web):
+    def test_a_circuit_that_is_not_in_service_is_unsteady_with_the_status_of_the_switch(self, web):
         rows = [
             one_way("1.1.1>1.1.1", status="IS/RDY/OK"),
             one_way("1.1.2>1.1.2"),
@@ -123,17 +123,17 @@ class TestReading:
             4: "disabled: not put in service (UMA/RDY/OK)",
         }
 
-    def test_light_is_known_at_the_ends_of_circuits(self, web):
+    def test_power_is_measured_at_both_ends_of_a_circuit(self, web):
         driver = calient(web, shows("1.1.1>1.1.2"))
         read = driver.power([1, 6, 2, 99], soon())
         assert read == {1: measured(-1.5), 6: DARK, 2: NOT_CONNECTED, 99: NOT_MEASURED}
         assert driver.power([], soon()) == {}
 
-    def test_an_end_of_a_circuit_without_a_level_is_not_measured(self, web):
+    def test_a_circuit_end_without_a_level_counts_as_not_measured(self, web):
         driver = calient(web, shows(one_way("1.1.1>1.1.2", inp="", outp=None)))
         assert driver.power([1, 6], soon()) == {1: NOT_MEASURED, 6: NOT_MEASURED}
 
-    def test_a_level_that_makes_no_sense_spoils_no_other_reading(self, web):
+    def test_an_invalid_level_does_not_affect_other_readings(self, web):
         there = shows(one_way("1.1.1>1.1.2", inp="much", outp=None))
         driver = calient(web, there, there)
         web.line(*ABOUT, there)
@@ -152,12 +152,12 @@ class TestReading:
             Answer(200, [{"name": "1.1.1>1.1.2"}]),
         ],
     )
-    def test_a_list_that_makes_no_sense_is_asked_for_again(self, web, trouble):
+    def test_an_invalid_list_is_requested_again(self, web, trouble):
         driver = calient(web, (LIST, trouble))
         web.line(*ABOUT, shows("1.1.1>1.1.2"))
         assert driver.state(soon()) == {1: 6}
 
-    def test_a_cookie_goes_with_every_request_after_it_was_given(self, web):
+    def test_a_session_cookie_is_sent_with_every_later_request(self, web):
         path, answer = shows()
         driver = calient(
             web, (path, answer._replace(headers={"Set-Cookie": "s=1; Path=/"})), shows()
@@ -168,7 +168,7 @@ class TestReading:
 
 
 class TestChanging:
-    def test_a_move_is_one_list_of_each_kind(self, web):
+    def test_a_move_is_one_list_of_removals_and_one_of_additions(self, web):
         driver = calient(
             web,
             shows("1.1.1>1.1.2", "1.1.2>1.1.1"),
@@ -179,7 +179,7 @@ class TestChanging:
         applied = driver.apply(Change({1: 6, 2: 5}, {1: 5, 2: 6}), soon())
         assert (applied.state, applied.refused) == ({1: 5, 2: 6}, {})
 
-    def test_half_of_it_may_be_refused_behind_a_success_of_http(self, web):
+    def test_a_partial_refusal_is_found_although_http_reports_success(self, web):
         driver = calient(
             web,
             shows(),
@@ -190,7 +190,7 @@ class TestChanging:
         assert applied.refused == {2: "Invalid Connection"}
         assert applied.state == {1: 5}
 
-    def test_all_of_it_refused_is_a_refusal(self, web):
+    def test_a_list_refused_as_a_whole_raises_rejected(self, web):
         driver = calient(
             web, shows(), badd(["1.1.1>1.1.1"], statuses("Invalid Connection")), shows()
         )
@@ -198,18 +198,18 @@ class TestChanging:
             driver.apply(Change({}, {1: 5}), soon())
         assert caught.value.reply == "Invalid Connection"
 
-    def test_a_user_who_may_only_read_is_refused(self, web):
+    def test_an_account_without_write_permission_is_refused(self, web):
         forbidden = Answer(403, {"status": "0", "msg": "read-only user"})
         driver = calient(web, shows(), badd(["1.1.1>1.1.1"], forbidden), shows())
         with pytest.raises(Rejected, match="read-only user"):
             driver.apply(Change({}, {1: 5}), soon())
 
-    def test_a_circuit_that_goes_both_ways_is_removed_as_a_whole(self, web):
+    def test_a_bidirectional_circuit_is_removed_as_a_whole(self, web):
         there = shows(both_ways("1.1.3", "1.1.4"))
         driver = calient(web, there, bdel(["1.1.3-1.1.4"], statuses("")), shows())
         assert driver.apply(Change({3: 8, 4: 7}, {}), soon()).state == {}
 
-    def test_half_a_circuit_is_never_removed(self, web):
+    def test_one_direction_of_a_bidirectional_circuit_is_never_removed(self, web):
         there = shows(both_ways("1.1.3", "1.1.4"))
         driver = calient(web, there, there)
         with pytest.raises(Rejected, match=r"1\.1\.3-1\.1\.4 goes both ways"):
@@ -254,13 +254,13 @@ class TestChanging:
         "answer",
         [statuses("", ""), Answer(204), Answer(200, [{"response": {"status": "maybe"}}])],
     )
-    def test_statuses_that_make_no_sense_are_no_success(self, web, answer):
+    def test_invalid_statuses_do_not_count_as_success(self, web, answer):
         driver = calient(web, shows(), badd(["1.1.1>1.1.1"], answer))
         with pytest.raises(Garbled, match="makes no sense"):
             driver.apply(Change({}, {1: 5}), soon())
 
     @pytest.mark.parametrize("path", ["?id=deleteall", "?force=1&ID=DeleteAll"])
-    def test_everybodys_circuits_are_never_deleted(self, web, path):
+    def test_the_command_that_deletes_all_circuits_is_never_sent(self, web, path):
         driver = calient(web)
         with pytest.raises(UsageError, match="would end circuits of others"):
             driver._rest.order(

@@ -98,7 +98,7 @@ def frame(request, tmp_path):
     frame.close()
 
 
-def test_elements_move_one_by_one_over_one_line(frame):
+def test_elements_of_one_controller_move_separately_over_one_connection(frame):
     frame.hold("one", "two")
     assert frame.states() == [frame.first, frame.first]
     frame.move("two", frame.first, frame.other)
@@ -109,7 +109,7 @@ def test_elements_move_one_by_one_over_one_line(frame):
     assert frame.lines == 1
 
 
-def test_what_one_element_refuses_is_told_of_it_and_not_of_its_neighbour(frame):
+def test_a_refusal_by_one_element_names_it_and_leaves_its_neighbour_usable(frame):
     frame.hold("one", "two")
     frame.ends["two"].fault("error")
     with pytest.raises(InstrumentError, match=r"^two: refused"):
@@ -119,7 +119,7 @@ def test_what_one_element_refuses_is_told_of_it_and_not_of_its_neighbour(frame):
     assert frame.states() == [frame.other, frame.first]
 
 
-def test_each_element_has_a_lease_of_its_own_also_by_what_it_is(frame):
+def test_each_element_has_its_own_lease_also_by_serial_number(frame):
     frame.hold("one")
     theirs = frame.leases.take(part_of(frame.lab, "two", "1"), "theirs")
     answered = frame.bench.guard.answered
@@ -142,13 +142,13 @@ def test_each_element_has_a_lease_of_its_own_also_by_what_it_is(frame):
         ({"more": ", identity: M1"}, "one shares this line and says otherwise"),
     ],
 )
-def test_what_cannot_be_behind_one_controller_is_refused(tmp_path, changed, words):
+def test_elements_that_cannot_share_a_controller_are_refused(tmp_path, changed, words):
     with pytest.raises(FileError, match=words):
         load_lab(file_of(tmp_path, "mzi", 5025, **changed))
 
 
 @pytest.mark.parametrize("other", ["tcp://192.0.2.10:5025", "TCPIP0::192.0.2.10::5025::SOCKET"])
-def test_two_boxes_at_one_address_are_refused_however_it_is_spelt(tmp_path, other):
+def test_two_devices_at_one_address_are_refused_in_any_spelling(tmp_path, other):
     row = 'driver: polatis, resource: "{}", ports: [1-4]'
     text = (
         f"lab: l\nhosts:\n  {HOST.format(tx='one.1', rx='two.3').replace('{{', '{')}\nswitches:\n"

@@ -35,7 +35,7 @@ def states(switch):
 
 @pytest.mark.parametrize(("family", "wire"), matrix.wires())
 class TestEverySwitch:
-    def test_it_says_who_it_is_and_what_it_can_do(self, family, switch):
+    def test_identity_and_capabilities_are_reported(self, family, switch):
         assert switch.identify(soon()).serial == (family.serial or "")
         can = switch.capabilities
         assert can.ingress == frozenset(range(1, family.inputs + 1))
@@ -43,11 +43,11 @@ class TestEverySwitch:
         assert min(can.egress) == family.inputs + 1
         assert 0 < can.settle <= can.settle_max
 
-    def test_its_card_says_when_nobody_can_share_it(self, family, switch):
+    def test_a_switch_whose_circuits_move_together_is_leased_as_a_whole(self, family, switch):
         can = switch.capabilities
         assert kind("drivers", family.driver).whole == bool(can.positions or can.mesh)
 
-    def test_it_reads_back_what_somebody_else_made(self, rig, switch, states):
+    def test_circuits_made_by_another_client_are_read_back(self, rig, switch, states):
         if rig.family.blind:
             pytest.skip("it cannot be asked what somebody else made")
         stranger = rig.stranger()
@@ -55,13 +55,15 @@ class TestEverySwitch:
             reach(stranger, wanted)
             assert switch.state(soon()) == wanted
 
-    def test_connecting_gives_light_once_and_twice(self, rig, switch, states):
+    def test_connecting_once_or_twice_gives_light(self, rig, switch, states):
         for _ in range(2):
             assert reach(switch, states.one).state == states.one
             assert switch.apply(Change({}, states.one), soon()).state == states.one
             rig.wait_for_light(states.one)
 
-    def test_a_circuit_of_somebody_else_is_never_ended_to_make_room(self, rig, switch, states):
+    def test_a_circuit_of_another_client_is_never_removed_for_a_conflicting_one(
+        self, rig, switch, states
+    ):
         if rig.family.blind:
             pytest.skip("it cannot be asked what somebody else made")
         reach(rig.stranger(), states.one)
@@ -81,7 +83,7 @@ class TestEverySwitch:
         assert applied.commanded <= applied.answered <= applied.read_back
         rig.wait_for_light(states.other)
 
-    def test_removing_what_is_absent_is_harmless(self, rig, switch, states):
+    def test_removing_an_absent_circuit_changes_nothing(self, rig, switch, states):
         reach(switch, states.one)
         absent = dict(states.other.items() - states.one.items())
         assert switch.apply(Change(absent, {}), soon()).state == states.one
@@ -91,16 +93,16 @@ class TestEverySwitch:
         assert reach(switch, states.rotated).state == states.rotated
         rig.wait_for_light(states.rotated)
 
-    def test_an_idle_line_that_was_cut_costs_only_a_new_line(self, rig, switch, states):
+    def test_an_idle_connection_that_was_cut_is_reopened(self, rig, switch, states):
         rig.cut()
         assert reach(switch, states.one).state == states.one
 
-    def test_an_unplugged_switch_is_a_lost_link(self, rig, switch):
+    def test_an_unplugged_switch_raises_link_lost(self, rig, switch):
         rig.unplug()
         with pytest.raises(LinkLost):
             switch.state(soon())
 
-    def test_another_switch_at_the_same_place_is_refused(self, rig, switch, states):
+    def test_another_switch_at_the_same_address_is_refused(self, rig, switch, states):
         if rig.family.nameless:
             pytest.skip("it does not tell its serial number")
         present = switch.state(soon())
@@ -120,7 +122,7 @@ class TestEverySwitch:
         assert reach(stranger, states.other).state == states.other
         assert switch.state(soon()) == states.other
 
-    def test_threads_do_not_mix_their_answers(self, switch, states):
+    def test_replies_to_concurrent_threads_are_not_mixed_up(self, switch, states):
         reach(switch, states.one)
         wrong = []
 
@@ -145,7 +147,7 @@ class TestEverySwitch:
 
 
 @pytest.mark.parametrize(("family", "wire", "fault"), matrix.faults())
-def test_every_fault_has_its_outcome(rig, switch, fault):
+def test_every_fault_of_the_far_end_has_the_expected_outcome(rig, switch, fault):
     EXPECTED[fault].check(rig, switch, fault)
     assert rig.far_end.struck(fault) > 0
 
@@ -157,7 +159,7 @@ BEHAVIOURS = [
 ]
 
 
-def test_there_is_no_hole():
+def test_the_matrix_of_drivers_and_faults_is_complete():
     assert matrix.holes() == []
 
 

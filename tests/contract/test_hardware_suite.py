@@ -36,7 +36,7 @@ def run(rig, tmp_path):
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_it_passes_on_spare_ports_and_leaves_everything_as_it_was(rig, tmp_path):
+def test_the_hardware_tests_pass_on_spare_ports_and_restore_the_switch(rig, tmp_path):
     others = {1: 71, 9: 80}
     reach(rig.driver(), others)
     rig.wait_for_light(others)
@@ -46,7 +46,7 @@ def test_it_passes_on_spare_ports_and_leaves_everything_as_it_was(rig, tmp_path)
     assert rig.settled_light() == others
 
 
-def test_it_keeps_away_from_spare_ports_that_are_lit(rig, tmp_path):
+def test_the_hardware_tests_skip_when_spare_ports_hold_circuits(rig, tmp_path):
     switch = rig.driver()
     reach(switch, {4: 74})
     done = run(rig, tmp_path)

@@ -99,16 +99,16 @@ def other(spare):
     return {spare.ingress[0]: spare.egress[1]}
 
 
-def test_it_says_who_it_is(spare):
+def test_the_identity_is_that_of_the_lab_file(spare):
     assert spare.switch.identify(soon()) == spare.identity
 
 
-def test_connecting_reads_back_once_and_twice(spare, one):
+def test_connecting_once_or_twice_reads_back(spare, one):
     assert spare.reach(one) == one
     assert spare.on_ours(spare.switch.apply(Change({}, one), soon()).state) == one
 
 
-def test_a_port_in_use_is_not_taken(spare, one, other):
+def test_a_circuit_on_a_used_port_is_not_replaced(spare, one, other):
     spare.reach(one)
     try:
         assert spare.switch.apply(Change({}, other), soon()).refused
@@ -122,7 +122,7 @@ def test_a_move_reads_back(spare, one, other):
     assert spare.reach(other) == other
 
 
-def test_removing_what_is_absent_is_harmless(spare, one, other):
+def test_removing_an_absent_circuit_changes_nothing(spare, one, other):
     spare.reach(one)
     applied = spare.switch.apply(Change(other, {}), soon())
     assert spare.on_ours(applied.state) == one
@@ -135,21 +135,21 @@ def test_all_spare_ports_move_at_once(spare):
     assert spare.reach(crossed) == crossed
 
 
-def test_ports_of_others_are_refused_before_the_first_byte(spare):
+def test_ports_outside_the_lab_file_are_refused_before_the_first_byte(spare):
     can = spare.switch.capabilities
     foreign = min(can.ingress - spare.ports)
     with pytest.raises(UsageError):
         spare.switch.apply(Change({}, {foreign: spare.egress[0]}), soon())
 
 
-def test_a_new_line_shows_the_same(spare, one):
+def test_a_new_connection_reads_the_same_state(spare, one):
     spare.reach(one)
     spare.switch.close()
     spare.switch.close()
     assert spare.on_ours(spare.switch.state(soon())) == one
 
 
-def test_threads_do_not_mix_their_answers(spare, one):
+def test_replies_to_concurrent_threads_are_not_mixed_up(spare, one):
     spare.reach(one)
     state, wrong = spare.switch.state(soon()), []
 

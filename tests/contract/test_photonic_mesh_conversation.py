@@ -79,7 +79,7 @@ ONE = setting_of({1: 4})
 BOTH = setting_of({1: 4, 2: 5}, ONE)
 
 
-def test_the_greeting_says_who_it_is_and_nothing_is_sent(mesh):
+def test_the_greeting_gives_the_identity_and_nothing_is_sent(mesh):
     assert mesh.driver.capabilities.ingress == {1, 2, 3}
     assert mesh.driver.capabilities.egress == {4, 5, 6}
     assert mesh.driver.capabilities.mesh == MESH
@@ -88,7 +88,7 @@ def test_the_greeting_says_who_it_is_and_nothing_is_sent(mesh):
     assert all(line.closed for line in mesh.script.opened)
 
 
-def test_before_the_first_change_nothing_is_known_but_what_is_presumed(script):
+def test_before_the_first_change_only_presumed_circuits_are_known(script):
     mesh = Mesh(script)
     mesh.visited()
     mesh.driver.open(soon())
@@ -116,7 +116,7 @@ def test_the_line_is_a_python_list_of_pairs():
     assert line_of((Gate.BAR, Gate.CROSS)) == b"[(0, '='), (1, 'x')]\n"
 
 
-def test_later_changes_start_from_what_was_told(mesh):
+def test_later_changes_start_from_the_last_setting_that_was_sent(mesh):
     mesh.visited((ONE, DONE))
     mesh.visited()
     mesh.driver.apply(Change({}, {1: 4}), soon())
@@ -128,7 +128,7 @@ def test_later_changes_start_from_what_was_told(mesh):
     assert mesh.driver.apply(Change({1: 4}, {}), soon()).state == {2: 5}
 
 
-def test_a_refusal_changes_nothing_and_leaves_no_doubt(mesh):
+def test_after_a_refusal_the_setting_is_known_and_unchanged(mesh):
     mesh.visited((ONE, b"ERROR: there is no cell 37\n"))
     with pytest.raises(Rejected, match="ERROR: there is no cell 37") as caught:
         mesh.driver.apply(Change({}, {1: 4}), soon())
@@ -147,7 +147,7 @@ def test_a_refusal_changes_nothing_and_leaves_no_doubt(mesh):
         (b"OK: 38 cells set\x1a", Garbled),
     ],
 )
-def test_a_doubt_is_ended_by_telling_the_same_again(mesh, answer, error):
+def test_an_unknown_setting_becomes_known_by_sending_it_again(mesh, answer, error):
     mesh.visited((ONE, answer))
     with pytest.raises(error):
         mesh.driver.apply(Change({}, {1: 4}), soon())
@@ -158,7 +158,7 @@ def test_a_doubt_is_ended_by_telling_the_same_again(mesh, answer, error):
     assert mesh.driver.state(soon()) == {1: 4}
 
 
-def test_while_in_doubt_no_other_change_is_made(mesh):
+def test_while_the_setting_is_unknown_no_other_change_is_made(mesh):
     mesh.visited((ONE, NoReply("ocs", "did not answer in time")))
     with pytest.raises(NoReply):
         mesh.driver.apply(Change({}, {1: 4}), soon())
@@ -166,7 +166,7 @@ def test_while_in_doubt_no_other_change_is_made(mesh):
         mesh.driver.apply(Change({}, {2: 5}), soon())
 
 
-def test_a_doubt_outlasts_a_refusal_to_hear_it_again(mesh):
+def test_the_setting_stays_unknown_when_sending_it_again_is_refused(mesh):
     """The first sending may have arrived, whatever is said to the second."""
     mesh.visited((ONE, NoReply("ocs", "did not answer in time")))
     with pytest.raises(NoReply):
@@ -178,7 +178,7 @@ def test_a_doubt_outlasts_a_refusal_to_hear_it_again(mesh):
     assert mesh.driver.state(soon()) == {1: 4}
 
 
-def test_a_connection_that_never_opened_leaves_no_doubt(mesh):
+def test_after_a_failed_connection_the_setting_is_still_known(mesh):
     mesh.visited(greeting=LinkLost("ocs", "the other side hung up"))
     with pytest.raises(LinkLost):
         mesh.driver.apply(Change({}, {1: 4}), soon())

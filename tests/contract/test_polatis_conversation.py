@@ -16,7 +16,7 @@ def soon():
     return Deadline.after(5)
 
 
-def test_opening_greets_drains_the_errors_of_others_and_learns_the_ports(script):
+def test_opening_reads_the_identity_empties_the_error_queue_and_reads_the_ports(script):
     stale = (b":SYST:ERR?\n", b'-113, "Undefined header"\n')
     script.line(IDENTITY, stale, *GREETING[1:], *OPENING[2:])
     driver = script.polatis()
@@ -26,19 +26,19 @@ def test_opening_greets_drains_the_errors_of_others_and_learns_the_ports(script)
     assert ("note", b"error in the queue: -113, Undefined header") in script.trace
 
 
-def test_a_size_from_the_lab_file_is_not_asked_for(script):
+def test_a_size_given_in_the_lab_file_is_not_queried(script):
     script.line(*OPENING[:3])
     driver = script.polatis(size=(2, 3))
     driver.open(soon())
     assert driver.capabilities.egress == {3, 4, 5}
 
 
-def test_nothing_can_be_done_before_it_is_open(script):
+def test_every_command_before_opening_is_refused(script):
     with pytest.raises(LinkLost, match="not been opened"):
         script.polatis().state(soon())
 
 
-def test_a_change_is_one_line_and_one_read_back(script):
+def test_a_change_is_one_command_line_and_one_read_back(script):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
     script.line(*OPENING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
     driver = script.polatis()
@@ -48,7 +48,7 @@ def test_a_change_is_one_line_and_one_read_back(script):
     assert applied.commanded <= applied.answered <= applied.read_back
 
 
-def test_no_change_only_reads_back(script):
+def test_an_empty_change_only_reads_back(script):
     script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n"))
     driver = script.polatis()
     driver.open(soon())
@@ -70,7 +70,7 @@ def test_more_than_64_pairs_are_several_commands_of_one_line(script):
     driver.apply(Change({}, everything), soon())
 
 
-def test_terminators_are_the_lab_files(script):
+def test_line_terminators_are_those_of_the_lab_file(script):
     script.line(*((sent[:-1] + b"\r", reply[:-1] + b"\r\n") for sent, reply in OPENING))
     script.polatis(write_termination="\r", read_termination="\r\n").open(soon())
 
@@ -83,7 +83,9 @@ def test_terminators_are_the_lab_files(script):
         (b"+7, Mirror stuck\n", "7, Mirror stuck"),
     ],
 )
-def test_a_refusal_carries_the_words_of_the_switch_and_keeps_the_line(script, report, words):
+def test_a_refusal_repeats_the_message_of_the_switch_and_keeps_the_connection(
+    script, report, words
+):
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1),(@17)\n")
     script.line(*OPENING, DRAINED, (SUB_ADD, report), DRAINED, read_back)
     driver = script.polatis()
@@ -94,7 +96,7 @@ def test_a_refusal_carries_the_words_of_the_switch_and_keeps_the_line(script, re
     assert driver.state(soon()) == {1: 17}
 
 
-def test_an_error_that_others_left_after_the_opening_is_blamed_on_no_order(script):
+def test_an_error_queued_by_another_client_is_not_attributed_to_our_command(script):
     theirs = (b":SYST:ERR?\n", b'-113, "Undefined header"\n')
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
     script.line(*OPENING, theirs, theirs, DRAINED, (SUB_ADD, NO_ERROR), read_back)
@@ -103,21 +105,21 @@ def test_an_error_that_others_left_after_the_opening_is_blamed_on_no_order(scrip
     assert driver.apply(MOVE, soon()).state == {1: 18, 2: 17}
 
 
-def test_a_switch_that_says_no_error_without_quotes_is_understood(script):
+def test_an_unquoted_no_error_reply_is_accepted(script):
     bare = (b":SYST:ERR?\n", b"0, No error\n")
     script.line(IDENTITY, bare, *OPENING[2:])
     assert script.polatis().open(soon()).serial == "S1"
 
 
 @pytest.mark.parametrize("size", [b"99999999999,99999999999", b"5000,1", b"0,16", b"-1,16"])
-def test_a_size_that_no_switch_has_is_not_believed(script, size):
+def test_an_impossible_switch_size_is_rejected(script, size):
     script.line(*OPENING[:3], (b":OXC:SWIT:SIZE?\n", size + b"\n"))
     script.line(*GREETING, (b":OXC:SWIT:SIZE?\n", size + b"\n"))
     with pytest.raises(Garbled, match="is not the size of a switch"):
         script.polatis().open(soon())
 
 
-def test_a_change_that_got_no_answer_is_not_sent_again(script):
+def test_a_change_without_a_reply_is_not_resent(script):
     script.line(*OPENING, DRAINED, (SUB_ADD, None))
     script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n"))
     driver = script.polatis()
@@ -128,7 +130,7 @@ def test_a_change_that_got_no_answer_is_not_sent_again(script):
     assert driver.state(soon()) == {1: 18, 2: 17}
 
 
-def test_a_line_that_is_not_quiet_is_replaced_before_anything_is_sent(script):
+def test_a_connection_with_unread_input_is_replaced_before_a_command(script):
     line = script.line(*OPENING)
     read_back = (b":OXC:SWIT:CONN:STAT?\n", b"(@1,2),(@18,17)\n")
     script.line(*GREETING, DRAINED, (SUB_ADD, NO_ERROR), read_back)
@@ -152,7 +154,7 @@ def test_a_line_that_is_not_quiet_is_replaced_before_anything_is_sent(script):
         b"\xff\n",
     ],
 )
-def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(script, trouble):
+def test_a_failed_read_is_repeated_once_on_a_new_connection(script, trouble):
     script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", trouble))
     script.line(*GREETING, (b":OXC:SWIT:CONN:STAT?\n", b"(@),(@)\n"))
     driver = script.polatis()
@@ -160,7 +162,7 @@ def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(script, trouble):
     assert driver.state(soon()) == {}
 
 
-def test_what_others_have_that_is_no_circuit_here_is_left_out(script):
+def test_connections_of_other_ports_that_are_no_circuits_are_left_out(script):
     two_inputs_and_beyond = b"(@1,3,7),(@17,5,40)\n"
     script.line(*OPENING, (b":OXC:SWIT:CONN:STAT?\n", two_inputs_and_beyond))
     driver = script.polatis(ports=(1, 17))
@@ -168,7 +170,7 @@ def test_what_others_have_that_is_no_circuit_here_is_left_out(script):
     assert driver.state(soon()) == {1: 17}
 
 
-def test_such_a_thing_on_a_port_of_ours_is_not_left_out(script):
+def test_an_invalid_connection_on_a_port_of_the_lab_is_an_error(script):
     for greeting in (OPENING, GREETING):
         script.line(*greeting, (b":OXC:SWIT:CONN:STAT?\n", b"(@3),(@5)\n"))
     driver = script.polatis(ports=(3, 17))
@@ -186,27 +188,27 @@ def test_a_read_that_fails_twice_is_an_error(script):
         driver.state(soon())
 
 
-def test_answers_of_before_are_passed_over_in_the_greeting(script):
+def test_replies_to_earlier_queries_are_skipped_in_the_greeting(script):
     late = b'(@1,2),(@17,18)\n0, "No error"\n'
     script.line((b"*IDN?\n", late + IDENTITY[1]), *OPENING[1:])
     script.polatis().open(soon())
 
 
-def test_somebody_who_never_says_who_it_is_is_refused(script):
+def test_a_device_that_never_reports_its_identity_is_refused(script):
     script.line((b"*IDN?\n", b"?\n" * 10))
     script.line((b"*IDN?\n", b"?\n" * 10))
     with pytest.raises(Garbled, match="does not say who it is"):
         script.polatis().open(soon())
 
 
-def test_another_serial_number_than_the_lab_files_is_refused(script):
+def test_a_serial_number_other_than_that_of_the_lab_file_is_refused(script):
     script.line(IDENTITY)
     with pytest.raises(InstrumentError, match="S1 instead of S2"):
         script.polatis(identity="S2").open(soon())
     assert script.opened[0].closed
 
 
-def test_without_a_serial_number_in_the_lab_file_the_first_one_seen_must_stay(script):
+def test_without_a_serial_number_in_the_lab_file_a_changed_one_is_refused(script):
     line = script.line(*OPENING)
     script.line((b"*IDN?\n", IDENTITY[1].replace(b"S1", b"S9")))
     driver = script.polatis(identity=None)
@@ -233,7 +235,7 @@ def test_an_error_queue_that_never_empties_is_refused(script):
         (Change({}, {1: 17, 2: 17}), "two inputs are wanted on one output"),
     ],
 )
-def test_what_is_not_allowed_is_refused_before_the_first_byte(script, change, words):
+def test_a_forbidden_change_is_refused_before_the_first_byte(script, change, words):
     script.line(*OPENING)
     driver = script.polatis(ports={1, 2, 17, 18, 20, 33})
     driver.open(soon())
@@ -241,7 +243,7 @@ def test_what_is_not_allowed_is_refused_before_the_first_byte(script, change, wo
         driver.apply(change, soon())
 
 
-def test_closing_twice_is_harmless_and_the_next_exchange_opens_again(script):
+def test_closing_twice_is_harmless_and_the_next_exchange_reopens(script):
     script.line(*OPENING)
     script.line(*GREETING, IDENTITY)
     driver = script.polatis()
@@ -271,13 +273,13 @@ def monitored(script, *pairs, size=(2, 2), **options):
     return driver
 
 
-def test_a_model_without_monitors_is_not_asked_for_power(script):
+def test_a_model_without_monitors_is_not_queried_for_power(script):
     driver = monitored(script)
     assert driver.capabilities.monitored == frozenset()
     assert driver.power([1, 2], soon()) == {1: NOT_MEASURED, 2: NOT_MEASURED}
 
 
-def test_each_port_is_asked_for_its_monitor_where_a_side_cannot_be_read_as_a_whole(script):
+def test_monitors_are_queried_port_by_port_where_a_side_cannot_be_read_at_once(script):
     driver = monitored(
         script,
         levels(1, 2, error=MISSING),
@@ -292,7 +294,7 @@ def test_each_port_is_asked_for_its_monitor_where_a_side_cannot_be_read_as_a_who
     assert seen == {1: NOT_MEASURED, 2: measured(-3.1), 3: measured(-4.0), 4: DARK}
 
 
-def test_a_side_whose_monitors_the_lab_file_denies_is_not_read(script):
+def test_a_side_without_monitors_in_the_lab_file_is_not_read(script):
     driver = monitored(
         script, levels(3, 4, "-4.0", "-60.0", error=FINE), levels(3, 3, "-4.0"), monitors="outputs"
     )
@@ -300,7 +302,7 @@ def test_a_side_whose_monitors_the_lab_file_denies_is_not_read(script):
     assert driver.power([1, 3], soon()) == {1: NOT_MEASURED, 3: measured(-4.0)}
 
 
-def test_an_error_of_somebody_else_does_not_cost_a_port_its_monitor(script):
+def test_an_error_queued_by_another_client_does_not_disable_a_monitor(script):
     driver = monitored(
         script,
         levels(1, 2, "-3.1", "-3.2", error=MISSING),
@@ -312,7 +314,7 @@ def test_an_error_of_somebody_else_does_not_cost_a_port_its_monitor(script):
     assert driver.capabilities.monitored == {1, 2}
 
 
-def test_neither_levels_nor_an_error_is_no_answer(script):
+def test_a_reply_with_neither_levels_nor_an_error_is_rejected(script):
     nothing = levels(1, 2, error=FINE)
     script.line(*OPENING[:3], nothing)
     script.line(*GREETING, nothing)
@@ -321,7 +323,7 @@ def test_neither_levels_nor_an_error_is_no_answer(script):
         driver.open(soon())
 
 
-def test_power_is_asked_for_in_portions(script):
+def test_power_of_many_ports_is_queried_in_portions(script):
     readings = ["-3.1", *["-50.0"] * 199], ["-60.2"] * 200
     driver = monitored(
         script,
@@ -339,7 +341,7 @@ def test_power_is_asked_for_in_portions(script):
 
 
 @pytest.mark.parametrize("reply", ["(-3.1)", "-3.1,-4.0", "(-3.1,nan)", "(-3.1,x)", "(E,D)"])
-def test_levels_that_make_no_sense_are_not_believed(script, reply):
+def test_invalid_power_levels_are_rejected(script, reply):
     asked = (b":PMON:POW? (@1,2)\n", reply.encode() + b"\n")
     there = levels(1, 2, "-3.1", "-4.0", error=FINE)
     driver = monitored(script, there, asked, monitors="inputs")

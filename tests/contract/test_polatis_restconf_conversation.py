@@ -82,7 +82,7 @@ def opened(web, *script, **options):
 
 
 class TestOpening:
-    def test_it_learns_its_ports_from_the_name_of_its_model(self, web):
+    def test_the_ports_are_derived_from_the_model_name(self, web):
         web.line(*OPENING)
         driver = polatis(web)
         assert str(driver.open(soon())) == "Polatis VST-4x4-LU1, serial S1, firmware 6.5"
@@ -90,57 +90,57 @@ class TestOpening:
         assert driver.capabilities.egress == {5, 6, 7, 8}
         assert driver.capabilities.monitored == frozenset()
 
-    def test_a_size_from_the_lab_file_counts(self, web):
+    def test_a_size_given_in_the_lab_file_is_used(self, web):
         assert opened(web, size=(2, 3)).capabilities.egress == {3, 4, 5}
 
-    def test_a_model_that_does_not_say_its_size_needs_one(self, web):
+    def test_a_model_name_without_a_size_needs_one_in_the_lab_file(self, web):
         about = {"optical-switch:product-information": {**ABOUT, "model-name": "OST"}}
         web.line(*[(IDENTITY[0], Answer(200, about))] * 2)
         with pytest.raises(UsageError, match=r"'OST' does not say .* write 'size'"):
             polatis(web).open(soon())
 
-    def test_another_serial_number_than_the_lab_files_is_refused(self, web):
+    def test_a_serial_number_other_than_that_of_the_lab_file_is_refused(self, web):
         web.line(IDENTITY)
         with pytest.raises(InstrumentError, match="S1 instead of S2"):
             polatis(web, identity="S2").open(soon())
         assert web.opened[0].closed
 
-    def test_a_wrong_password_is_a_refusal_with_advice(self, web):
+    def test_a_wrong_password_is_refused_with_a_hint(self, web):
         web.line((IDENTITY[0], Answer(401, b"<h1>Unauthorized</h1>")))
         with pytest.raises(Rejected, match=r"401 <h1>Una.*give 'user' and 'password'"):
             polatis(web).open(soon())
 
-    def test_the_password_goes_with_every_request_and_into_no_record(self, web, tmp_path):
+    def test_the_password_is_sent_with_every_request_and_never_recorded(self, web, tmp_path):
         (tmp_path / "word").write_text("sesame\n")
         opened(web, user="lab", password=Secret(file=str(tmp_path / "word")))
         assert {r.headers["authorization"] for r in web.requests} == {"Basic bGFiOnNlc2FtZQ=="}
         assert not any(b"bGFiOn" in data or b"sesame" in data for _, data in web.trace)
 
-    def test_what_is_no_url_is_refused(self, web):
+    def test_a_resource_without_a_url_is_refused(self, web):
         with pytest.raises(UsageError, match="is no URL"):
             polatis(web, url="/dev/ttyUSB0")
 
 
 class TestReading:
-    def test_a_list_without_content_is_dark(self, web):
+    def test_an_empty_list_means_no_circuits(self, web):
         assert opened(web, EMPTY).state(soon()) == {}
 
     def test_either_end_of_a_pair_may_come_first(self, web):
         assert opened(web, shows({5: 1, 2: 6})).state(soon()) == {1: 5, 2: 6}
 
-    def test_what_has_not_changed_is_not_sent_again(self, web):
+    def test_an_unchanged_list_is_not_transferred_again(self, web):
         driver = opened(web, shows({1: 5}, ETag='"a"'), (LIST, Answer(304)))
         assert driver.state(soon()) == driver.state(soon()) == {1: 5}
         assert [r.headers.get("if-none-match") for r in web.requests[-2:]] == [None, '"a"']
 
-    def test_after_an_order_it_is_read_in_full(self, web):
+    def test_after_a_change_the_list_is_read_in_full(self, web):
         tagged = shows({1: 5}, ETag='"a"')
         driver = opened(web, tagged, (LIST, Answer(304)), delete(1), shows({}, ETag='"a"'))
         driver.state(soon())
         assert driver.apply(Change({1: 5}, {}), soon()).state == {}
         assert "if-none-match" not in web.requests[-1].headers
 
-    def test_on_a_fresh_line_it_is_read_in_full(self, web):
+    def test_on_a_new_connection_the_list_is_read_in_full(self, web):
         driver = opened(web, shows({1: 5}, ETag='"a"'))
         driver.state(soon())
         driver.close()
@@ -164,7 +164,7 @@ class TestReading:
             shows({1: 2})[1],
         ],
     )
-    def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(self, web, trouble):
+    def test_a_failed_read_is_repeated_once_on_a_new_connection(self, web, trouble):
         driver = opened(web, (LIST, trouble))
         web.line(IDENTITY, EMPTY)
         assert driver.state(soon()) == {}
@@ -176,7 +176,7 @@ class TestReading:
         with pytest.raises(Garbled, match="makes no sense: no 'optical-switch:cross-connects'"):
             driver.state(soon())
 
-    def test_what_comes_after_an_answer_is_never_the_next_one(self, web):
+    def test_bytes_after_a_response_are_not_taken_for_the_next_one(self, web):
         twice = b"HTTP/1.1 204 No Content\r\n\r\n" * 2
         driver = opened(web, (LIST, twice))
         web.line(IDENTITY, shows({1: 5}))
@@ -231,25 +231,25 @@ class TestNonsense:
             b"HTTP/1.1 201 Created\r\nContent-Length: 40000\r\n\r\n" + b"[" * 40_000,
         ],
     )
-    def test_an_answer_to_an_order_that_no_service_gives_is_garbled(self, web, answer):
+    def test_an_unknown_response_to_a_change_is_garbled(self, web, answer):
         driver = opened(web, EMPTY, put(1, 5, answer))
         with pytest.raises(Garbled, match="answered PUT") as caught:
             driver.apply(Change({}, {1: 5}), soon())
         assert len(str(caught.value)) < 1000
 
-    def test_a_refusal_whose_words_are_no_text_is_one_all_the_same(self, web):
+    def test_a_refusal_with_an_undecodable_message_is_still_a_refusal(self, web):
         words = {"ietf-restconf:errors": {"error": [{"error-message": ["no"], "error-tag": "x"}]}}
         driver = opened(web, EMPTY, put(1, 5, Answer(409, words)), EMPTY)
         with pytest.raises(Rejected, match="no"):
             driver.apply(Change({}, {1: 5}), soon())
 
-    def test_an_identity_that_makes_no_sense_is_told_in_a_sentence(self, web):
+    def test_an_invalid_identity_is_reported_in_one_sentence(self, web):
         for _ in range(2):
             web.line((IDENTITY[0], Answer(200, {"optical-switch:product-information": {}})))
         with pytest.raises(Garbled, match="asked who it is, it answered what makes no sense"):
             polatis(web).open(soon())
 
-    def test_an_identity_without_an_end_is_not_believed(self, web):
+    def test_an_overlong_serial_number_is_rejected(self, web):
         about = {"optical-switch:product-information": {**ABOUT, "serial-number": "S1" * 5000}}
         for _ in range(2):
             web.line((IDENTITY[0], Answer(200, about)))
@@ -257,14 +257,14 @@ class TestNonsense:
             polatis(web, identity=None).open(soon())
         assert len(str(caught.value)) < 1500
 
-    def test_a_model_of_a_size_that_no_switch_has_is_not_believed(self, web):
+    def test_a_model_name_with_an_impossible_size_is_rejected(self, web):
         about = {**ABOUT, "model-name": "VST-99999999x99999999"}
         row = (IDENTITY[0], Answer(200, {"optical-switch:product-information": about}))
         web.line(row, row)
         with pytest.raises(Garbled, match="is not the size of a switch"):
             polatis(web).open(soon())
 
-    def test_a_word_on_a_port_that_has_no_end_is_shown_in_short(self, web, tmp_path):
+    def test_an_overlong_port_status_is_shortened(self, web, tmp_path):
         (tmp_path / "lab.yaml").write_text(LAB)
         rows = [{"port-id": port, "status": "X" * 100_000} for port in (1, 5)]
         table = (
@@ -283,22 +283,22 @@ class TestChanging:
         assert (applied.state, applied.refused) == ({1: 6, 2: 7}, {})
         assert applied.commanded <= applied.answered <= applied.read_back
 
-    def test_what_is_so_already_is_not_ordered(self, web):
+    def test_a_circuit_that_exists_already_is_not_requested(self, web):
         driver = opened(web, shows({1: 6}), shows({1: 6}))
         assert driver.apply(MOVE, soon()).state == {1: 6}
 
-    def test_somebody_who_removed_it_first_did_what_was_wanted(self, web):
+    def test_a_circuit_removed_by_another_client_counts_as_removed(self, web):
         gone = delete(1, refusal(404, "not connected"))
         driver = opened(web, shows({1: 5}), gone, EMPTY)
         assert driver.apply(Change({1: 5}, {}), soon()).refused == {}
 
     @pytest.mark.parametrize("present", [{1: 7}, {3: 6}])
-    def test_a_circuit_in_the_way_is_not_touched(self, web, present):
+    def test_a_conflicting_circuit_of_another_client_is_not_removed(self, web, present):
         driver = opened(web, shows(present), shows(present))
         with pytest.raises(Rejected, match=r"not tried: .* is in the way"):
             driver.apply(Change({}, {1: 6}), soon())
 
-    def test_a_circuit_in_the_way_of_one_leaves_the_others(self, web):
+    def test_a_conflict_on_one_circuit_does_not_stop_the_others(self, web):
         after = {3: 6, 2: 7}
         driver = opened(web, shows({3: 6}), put(2, 7), shows(after), shows(after))
         applied = driver.apply(Change({}, {1: 6, 2: 7}), soon())
@@ -322,25 +322,25 @@ class TestChanging:
             driver.apply(MOVE, soon())
         assert caught.value.reply == "locked"
 
-    def test_an_order_that_got_no_answer_is_not_sent_again(self, web):
+    def test_a_request_without_a_response_is_not_resent(self, web):
         driver = opened(web, EMPTY, put(1, 5, None))
         with pytest.raises(NoReply, match="did not answer PUT"):
             driver.apply(Change({}, {1: 5}), soon())
         web.line(IDENTITY, shows({1: 5}))
         assert driver.state(soon()) == {1: 5}
 
-    def test_a_page_instead_of_an_answer_is_no_success(self, web):
+    def test_an_html_page_instead_of_json_is_no_success(self, web):
         driver = opened(web, EMPTY, put(1, 5, Answer(200, b"<html>")))
         with pytest.raises(Garbled, match="without JSON: '<html>'"):
             driver.apply(Change({}, {1: 5}), soon())
 
     @pytest.mark.parametrize("page", [b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000])
-    def test_an_answer_nested_without_end_is_no_answer(self, web, page):
+    def test_a_too_deeply_nested_response_is_garbled(self, web, page):
         driver = opened(web, EMPTY, put(1, 5, Answer(200, page)))
         with pytest.raises(Garbled, match="without JSON: '\\[\\["):
             driver.apply(Change({}, {1: 5}), soon())
 
-    def test_what_is_not_allowed_is_refused_before_the_first_byte(self, web):
+    def test_a_forbidden_change_is_refused_before_the_first_byte(self, web):
         driver = opened(web, ports={1, 5})
         with pytest.raises(UsageError, match="port 6 is not among its ports"):
             driver.apply(Change({}, {1: 6}), soon())
@@ -353,7 +353,7 @@ class TestChanging:
             ("PATCH", f"{DATA}cross-connects/pair"),
         ],
     )
-    def test_the_whole_list_is_never_written(self, web, method, path):
+    def test_a_request_that_replaces_the_whole_list_is_never_sent(self, web, method, path):
         driver = opened(web)
         with pytest.raises(UsageError, match="would end circuits of others"):
             driver._rest.order("it", method, path, {}, soon(), parse=lambda _: None)

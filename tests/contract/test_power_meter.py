@@ -26,29 +26,29 @@ def somebody_else(rig, line):
     rig.far_end.session(lambda said: None).receive(line.encode() + b"\n")
 
 
-def test_it_says_who_it_is(meter):
+def test_the_identity_is_read(meter):
     assert meter.identify(soon()).serial == "L1"
 
 
-def test_it_measures_what_it_sees_now(rig, meter):
+def test_each_reading_is_the_present_power(rig, meter):
     for level in (-3.25, 4.0, -41.0):
         rig.light[1] = level
         assert meter.power(1, soon()).dbm == pytest.approx(level, abs=0.1)
 
 
 @pytest.mark.parametrize("level", [None, -60.0, -95.0])
-def test_no_light_is_dark_and_not_a_number(rig, meter, level):
+def test_no_light_reads_as_dark_instead_of_a_number(rig, meter, level):
     rig.light[1] = level
     assert meter.power(1, soon()) == DARK
 
 
-def test_a_floor_that_the_lab_file_gives_counts(rig):
+def test_a_noise_floor_given_in_the_lab_file_is_used(rig):
     rig.light[1] = -45.0
     assert rig.opened(floor=-40.0).power(1, soon()) == DARK
 
 
 @pytest.mark.parametrize("unit", ["W", "DBM"])
-def test_the_unit_that_somebody_chose_at_its_front_panel_does_not_matter(rig, meter, unit):
+def test_readings_do_not_depend_on_the_unit_chosen_at_the_front_panel(rig, meter, unit):
     rig.light[1] = -10.0
     somebody_else(rig, f"SENS:POW:UNIT {unit}")
     assert meter.power(1, soon()).dbm == pytest.approx(-10.0, abs=0.1)
@@ -56,14 +56,14 @@ def test_the_unit_that_somebody_chose_at_its_front_panel_does_not_matter(rig, me
     assert meter.power(1, soon()) == DARK
 
 
-def test_it_says_for_which_wavelength_it_is_right(rig, meter):
+def test_the_calibration_wavelength_is_read(rig, meter):
     assert meter.wavelength(1, soon()) == pytest.approx(1310.0)
     for header in ("SENS:POW:WAV", "SENS:CORR:WAV"):
         somebody_else(rig, f"{header} 1550NM")
     assert meter.wavelength(1, soon()) == pytest.approx(1550.0)
 
 
-def test_a_blind_detector_reads_no_light(rig, meter):
+def test_a_failed_detector_reads_no_light(rig, meter):
     rig.light[1] = 0.0
     rig.far_end.fault("blind", port=1)
     assert meter.power(1, soon()) == DARK
@@ -71,13 +71,13 @@ def test_a_blind_detector_reads_no_light(rig, meter):
     assert meter.power(1, soon()).dbm == pytest.approx(0.0, abs=0.1)
 
 
-def test_a_channel_that_the_lab_does_not_name_is_not_asked_for(rig, meter):
+def test_a_channel_outside_the_lab_file_is_not_queried(rig, meter):
     with pytest.raises(UsageError, match="channel 2 is not among its channels"):
         meter.power(2, soon())
     assert "2" not in rig.sent
 
 
-def test_nothing_is_ever_set_on_it(rig, meter):
+def test_no_setting_of_the_meter_is_ever_changed(rig, meter):
     meter.power(1, soon())
     meter.wavelength(1, soon())
     lines = [line for line in rig.sent.splitlines() if line]
@@ -88,7 +88,7 @@ def test_nothing_is_ever_set_on_it(rig, meter):
     "fault",
     ["silent", "garbled", "truncated", "wrong-end", "banner", "doubled", "cut", "reset", "merged"],
 )
-def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, meter, fault):
+def test_a_reading_over_a_faulty_wire_is_right_or_an_error(rig, meter, fault):
     rig.light[1] = -6.0
     rig.far_end.fault(fault, count=1, command="POW?", delay=0.02)
     with contextlib.suppress(InstrumentError, ConnectionError):
@@ -98,7 +98,7 @@ def test_a_reading_through_one_fault_of_the_wire_is_right_or_an_error(rig, meter
     assert meter.power(1, soon()).dbm == pytest.approx(-6.0, abs=0.1)
 
 
-def test_silence_ends_at_the_deadline(rig, meter):
+def test_a_missing_reply_ends_at_the_deadline(rig, meter):
     rig.far_end.fault("silent", command="POW?")
     deadline = soon(0.1)
     with pytest.raises(NoReply):
@@ -106,7 +106,7 @@ def test_silence_ends_at_the_deadline(rig, meter):
     assert now() < deadline.at + 10, "it hung"
 
 
-def test_another_box_at_the_same_place_is_refused(rig):
+def test_another_device_at_the_same_address_is_refused(rig):
     with pytest.raises(InstrumentError, match="L1 instead of L2"):
         rig.opened(identity="L2")
 

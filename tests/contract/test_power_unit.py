@@ -133,10 +133,10 @@ def unit(rig):
 
 
 class TestPowerUnit:
-    def test_it_says_who_it_is(self, rig, unit):
+    def test_the_identity_is_read(self, rig, unit):
         assert str(unit.identify(soon())) == f"Testbed {rig.model} 3, serial P1, firmware 1.0"
 
-    def test_it_starts_with_what_is_there(self, unit):
+    def test_opening_reads_the_present_state_of_the_outlets(self, unit):
         assert [unit.is_on(outlet, soon()) for outlet in ("1", "2", "a b")] == [True, True, False]
 
     def test_power_is_off_and_on_when_turn_returns(self, rig, unit):
@@ -146,17 +146,17 @@ class TestPowerUnit:
             assert unit.is_on(outlet, soon()) is on
         assert rig.power["1"] is True
 
-    def test_turning_to_what_it_is_already_moves_nothing(self, rig, unit):
+    def test_switching_an_outlet_to_its_present_state_changes_nothing(self, rig, unit):
         unit.turn("1", True, soon())
         assert rig.turned == []
 
-    def test_an_outlet_that_is_not_there_is_refused(self, rig, unit):
+    def test_an_unknown_outlet_is_refused(self, rig, unit):
         with pytest.raises(Rejected, match=rf"404 .*check the {rig.noun}'s id"):
             unit.turn("9", False, soon())
         with pytest.raises(Rejected, match="404"):
             unit.is_on("9", soon())
 
-    def test_a_refusal_carries_the_words_of_the_unit(self, rig, unit):
+    def test_a_refusal_repeats_the_message_of_the_unit(self, rig, unit):
         rig.far_end.fault("error", port="1")
         with pytest.raises(Rejected, match="503 the controller does not"):
             unit.turn("1", False, soon())
@@ -170,7 +170,7 @@ class TestPowerUnit:
             unit.turn("1", False, Deadline.after(0.3))
         assert rig.power["1"] is True
 
-    def test_a_lie_is_beyond_what_the_unit_can_show(self, rig, unit):
+    def test_a_false_read_back_is_not_detected_by_the_driver(self, rig, unit):
         rig.far_end.fault("lie", port="1")
         unit.turn("1", False, soon())
         assert unit.is_on("1", soon()) is False
@@ -186,17 +186,17 @@ class TestPowerUnit:
         unit.turn("1", False, soon())
         assert rig.turned == [("1", False)]
 
-    def test_a_login_page_instead_of_an_answer_is_asked_again(self, rig, unit):
+    def test_a_read_answered_with_a_login_page_is_repeated(self, rig, unit):
         rig.far_end.fault("not-json", count=1)
         assert unit.is_on("1", soon())
 
-    def test_an_order_that_was_answered_with_a_page_is_not_repeated(self, rig, unit):
+    def test_an_order_answered_with_an_html_page_is_not_repeated(self, rig, unit):
         rig.far_end.fault("not-json", count=1, command="POST")
         with pytest.raises(Garbled, match="without JSON: '<html>"):
             unit.turn("1", False, soon())
         assert rig.turned == [("1", False)]
 
-    def test_an_answer_that_drips_ends_at_the_deadline(self, rig, unit):
+    def test_a_response_that_trickles_in_ends_at_the_deadline(self, rig, unit):
         rig.far_end.fault("drip", delay=0.01)
         deadline = Deadline.after(0.05)
         with pytest.raises(NoReply):
@@ -204,14 +204,14 @@ class TestPowerUnit:
         assert now() < deadline.at + 10, "it hung"
 
     @pytest.mark.parametrize("fault", ["cut", "reset"])
-    def test_an_order_that_lost_its_line_is_not_repeated(self, rig, unit, fault):
+    def test_an_order_whose_connection_broke_is_not_repeated(self, rig, unit, fault):
         rig.far_end.fault(fault, count=1, command="POST")
         with pytest.raises(LinkLost):
             unit.turn("1", False, soon())
         assert rig.turned == [("1", False)]
         assert unit.is_on("1", soon()) is False
 
-    def test_silence_ends_at_the_deadline_and_the_next_answer_is_the_right_one(self, rig, unit):
+    def test_a_missing_response_ends_at_the_deadline_and_the_next_one_is_right(self, rig, unit):
         rig.far_end.fault("silent", count=1, command="POST")
         deadline = Deadline.after(0.05)
         with pytest.raises(NoReply):
@@ -220,17 +220,17 @@ class TestPowerUnit:
         assert unit.is_on("1", soon()) is False
         assert rig.turned == [("1", False)]
 
-    def test_an_idle_line_that_was_cut_costs_only_a_new_line(self, rig, unit):
+    def test_an_idle_connection_that_was_cut_is_reopened(self, rig, unit):
         rig.wire.cut()
         unit.turn("1", False, soon())
         assert rig.turned == [("1", False)]
 
-    def test_a_closed_port_is_a_lost_link(self, rig, unit):
+    def test_a_closed_port_raises_link_lost(self, rig, unit):
         rig.wire.close()
         with pytest.raises(LinkLost, match="nothing listens there"):
             unit.is_on("1", soon())
 
-    def test_another_unit_at_the_same_place_is_refused(self, rig, unit):
+    def test_another_unit_at_the_same_address_is_refused(self, rig, unit):
         rig.replace(rig.build("P2"))
         with pytest.raises(InstrumentError, match="P2 instead of P1"):
             unit.turn("1", False, soon())
@@ -250,13 +250,13 @@ class TestPowerUnit:
         assert rig.turned == [("1", False)]
         assert not any(b"Basic" in data or b"sesame" in data for _, data in rig.trace)
 
-    def test_closing_twice_is_harmless_and_leaves_the_power(self, rig, unit):
+    def test_closing_twice_is_harmless_and_changes_no_outlet(self, rig, unit):
         unit.close()
         unit.close()
         assert unit.is_on("1", soon())
 
 
-def test_a_certificate_nobody_vouches_for_is_refused_unless_the_lab_says_so(certificate):
+def test_an_untrusted_certificate_is_refused_unless_the_lab_file_disables_the_check(certificate):
     rig = Rig("https", certificate)
     try:
         with pytest.raises(LinkLost, match=r"certificate is not trusted.*'ca_file'"):
@@ -266,18 +266,18 @@ def test_a_certificate_nobody_vouches_for_is_refused_unless_the_lab_says_so(cert
         rig.close()
 
 
-def test_a_ca_file_that_is_missing_is_the_lab_files_fault():
+def test_a_missing_ca_file_is_reported_as_an_error_of_the_lab_file():
     with pytest.raises(UsageError, match=r"'ca_file' nowhere\.pem cannot be used"):
         Redfish("pdu", "https://192.0.2.11", None, HttpOptions(ca_file="nowhere.pem"), print)
 
 
-def test_a_resource_that_is_no_url_is_refused():
+def test_a_resource_without_a_url_is_refused():
     with pytest.raises(UsageError, match="is no URL"):
         Redfish("pdu", "/dev/ttyUSB0", None, HttpOptions(), print)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_curl_finds_its_way_and_turns_an_outlet_off(certificate):
+def test_curl_switches_an_outlet_off(certificate):
     rig = Rig("http", certificate)
     try:
         unit = f"{rig.url}/redfish/v1/PowerEquipment/RackPDUs/1"
@@ -371,13 +371,13 @@ def test_a_reset_that_a_controller_does_not_list_is_never_sent(far_end):
     ("far_end", "unit"),
     [(Elsewhere, "redfish"), (ActionInfo, "redfish-host"), (Silent, "redfish-host")],
 )
-def test_paths_and_resets_are_taken_from_where_a_service_names_them(far_end, unit):
+def test_paths_and_reset_types_are_those_that_the_service_lists(far_end, unit):
     with opened(far_end, unit) as (rig, driver):
         driver.turn("1", False, soon())
         assert rig.turned == [("1", False)]
 
 
-def test_a_restart_asked_of_the_controller_cuts_the_power_for_a_moment(certificate):
+def test_a_forced_restart_switches_the_power_off_and_on(certificate):
     rig = Rig("http", certificate, "redfish-host")
     try:
         url = f"{rig.url}/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"

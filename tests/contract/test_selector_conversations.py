@@ -34,32 +34,32 @@ def dicon(script):
 
 
 class TestDicon:
-    def test_it_learns_its_channels_and_is_dark_when_parked(self, script, dicon):
+    def test_opening_reads_the_channels_and_a_parked_switch_is_dark(self, script, dicon):
         script.opened[0].then(channel(0))
         assert dicon.capabilities.egress == {2, 3, 4, 5}
         assert dicon.capabilities.positions == ()
         assert dicon.state(soon()) == {}
 
-    def test_a_move_is_one_write_after_a_look_and_one_read_back(self, script, dicon):
+    def test_a_move_is_a_read_a_write_and_a_read_back(self, script, dicon):
         told = (b"I1 3\rI1?\r", b"\n3\r\n")
         script.opened[0].then(channel(1), told, channel(3))
         assert dicon.apply(Change({1: 2}, {1: 4}), soon()).state == {1: 4}
 
-    def test_a_circuit_is_taken_down_by_parking(self, script, dicon):
+    def test_parking_removes_a_circuit(self, script, dicon):
         told = (b"I1 0\rI1?\r", b"\n0\r\n")
         script.opened[0].then(channel(1), told, channel(0))
         assert dicon.apply(Change({1: 2}, {}), soon()).state == {}
 
-    def test_nothing_is_sent_when_it_is_there_already(self, script, dicon):
+    def test_an_existing_circuit_is_not_commanded_again(self, script, dicon):
         script.opened[0].then(channel(3), channel(3))
         assert dicon.apply(Change({1: 2}, {1: 4}), soon()).state == {1: 4}
 
-    def test_a_move_that_would_undo_what_it_does_not_name_is_not_sent(self, script, dicon):
+    def test_a_move_that_would_remove_an_unnamed_circuit_is_not_sent(self, script, dicon):
         script.opened[0].then(channel(1))
         with pytest.raises(Rejected, match="would undo 1→2"):
             dicon.apply(Change({}, {1: 4}), soon())
 
-    def test_a_move_that_got_no_answer_is_not_sent_again(self, script, dicon):
+    def test_a_move_without_a_reply_is_not_resent(self, script, dicon):
         script.opened[0].then(channel(0), (b"I1 3\rI1?\r", None))
         script.line(DICON, channel(3))
         with pytest.raises(NoReply):
@@ -67,27 +67,27 @@ class TestDicon:
         assert dicon.state(soon()) == {1: 4}
 
     @pytest.mark.parametrize("trouble", [None, b"\n5\r\n", b"\n-1\r\n", b"\n\xb3\r\n", b"\nhm\r\n"])
-    def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(self, script, dicon, trouble):
+    def test_a_failed_read_is_repeated_once_on_a_new_connection(self, script, dicon, trouble):
         script.opened[0].then((b"I1?\r", trouble))
         script.line(DICON, channel(2))
         assert dicon.state(soon()) == {1: 3}
 
-    def test_answers_of_before_are_passed_over_on_a_fresh_line(self, script):
+    def test_replies_to_earlier_queries_are_skipped_on_a_new_connection(self, script):
         script.line((b"ID?\r", b"\n3\r\n\n1,4\r\n" + DICON[1] + b"\n7\r\n"), *DICON_OPENING[1:])
         assert opened(script.driver("dicon", serial=True)).capabilities.egress == {2, 3, 4, 5}
 
-    def test_somebody_who_never_says_who_it_is_is_refused(self, script):
+    def test_a_device_that_never_reports_its_identity_is_refused(self, script):
         for _ in range(2):
             script.line((b"ID?\r", b"\n3\r\n" * 8))
         with pytest.raises(Garbled, match="does not answer 'ID\\?' as it should"):
             script.driver("dicon", serial=True).open(soon())
 
-    def test_another_serial_number_than_the_lab_files_is_refused(self, script):
+    def test_a_serial_number_other_than_that_of_the_lab_file_is_refused(self, script):
         script.line(DICON)
         with pytest.raises(InstrumentError, match="S1 instead of S2"):
             script.driver("dicon", serial=True, identity="S2").open(soon())
 
-    def test_another_way_to_say_who_it_is_is_known_from_the_lab_file(self, script):
+    def test_an_identity_in_another_form_is_accepted_where_the_lab_file_gives_it(self, script):
         other = (b"ID?\r", b"\nGP module 17\r\n")
         script.line(other, other, DICON_OPENING[2])
         driver = script.driver("dicon", serial=True, identity="GP module 17")
@@ -110,33 +110,33 @@ class TestDiconMxs:
     def told(text):
         return text + b";:SYST:ERR?\r", NO_ERROR[:-1] + b"\r"
 
-    def test_output_0_is_dark(self, script, mxs):
+    def test_output_0_means_no_circuit(self, script, mxs):
         script.opened[0].then(self.outputs(0, 3))
         assert mxs.state(soon()) == {2: 5}
 
-    def test_a_move_needs_one_word_an_input(self, script, mxs):
+    def test_a_move_is_one_command_for_each_input(self, script, mxs):
         said = self.told(b":ROUT1:SCAN 2")
         script.opened[0].then(self.outputs(1, 0), MXS[1], said, self.outputs(2, 0))
         assert mxs.apply(Change({1: 3}, {1: 4}), soon()).state == {1: 4}
 
-    def test_an_output_is_free_before_another_input_gets_it(self, script, mxs):
+    def test_an_output_is_freed_before_it_is_given_to_another_input(self, script, mxs):
         said = self.told(b":ROUT1:SCAN 0;:ROUT2:SCAN 0;:ROUT1:SCAN 2;:ROUT2:SCAN 1")
         script.opened[0].then(self.outputs(1, 2), MXS[1], said, self.outputs(2, 1))
         assert mxs.apply(Change({1: 3, 2: 4}, {1: 4, 2: 3}), soon()).state == {1: 4, 2: 3}
 
-    def test_an_output_of_somebody_else_is_not_taken(self, script, mxs):
+    def test_an_output_in_use_by_another_input_is_not_taken(self, script, mxs):
         script.opened[0].then(self.outputs(1, 0))
         with pytest.raises(Rejected, match="would undo 1→3"):
             mxs.apply(Change({}, {2: 3}), soon())
 
-    def test_all_of_it_is_unsteady_until_it_is_ready(self, script, mxs):
+    def test_all_circuits_are_unsteady_until_the_switch_is_ready(self, script, mxs):
         busy, ready = (b":STAT?\r", b"BUSY\r"), (b":STAT?\r", b"READY\r")
         script.opened[0].then(busy, self.outputs(1, 2), ready)
         assert mxs.unsteady(soon()) == {1: "BUSY", 2: "BUSY"}
         assert mxs.unsteady(soon()) == {}
 
     @pytest.mark.parametrize("order", ["WEN 1", "wen 1", "*RST", ":STAT?;WEN 1"])
-    def test_what_wears_out_or_ends_circuits_is_never_sent(self, mxs, order):
+    def test_commands_that_wear_the_switch_or_end_circuits_are_never_sent(self, mxs, order):
         with pytest.raises(UsageError, match="is never sent"):
             mxs._scpi.execute([order], soon())
 
@@ -148,7 +148,7 @@ class TestSantec:
         script.line(*SANTEC, SANTEC[0], catalogue)
         return opened(script.driver("santec", module=2))
 
-    def test_a_module_learns_its_channels_and_is_never_dark(self, santec):
+    def test_opening_reads_the_channels_of_a_module_that_is_always_connected(self, santec):
         assert santec.capabilities.positions == ({1: 2}, {1: 3}, {1: 4}, {1: 5})
 
     def test_a_move_is_answered_before_it_is_done(self, script, santec):
@@ -164,12 +164,12 @@ class TestSantec:
         assert list(santec.unsteady(soon())) == [1]
         assert santec.unsteady(soon()) == {}
 
-    def test_it_cannot_be_made_dark(self, script, santec):
+    def test_removing_the_circuit_of_an_always_connected_switch_is_refused(self, script, santec):
         script.opened[0].then((b":ROUT2:CHAN?\n", b"1\n"))
         with pytest.raises(UsageError, match="cannot be at dark; it is always at one of: 1→2; 1→3"):
             santec.apply(Change({1: 2}, {}), soon())
 
-    def test_a_module_that_is_not_there_is_an_error(self, script):
+    def test_an_absent_module_is_an_error(self, script):
         for opening in ([*SANTEC, SANTEC[0]], SANTEC):
             script.line(*opening, (b":MOD:CAT?\n", b'"SX 1Ax24"\n'))
         with pytest.raises(Garbled, match="no channels of module 3"):
@@ -182,25 +182,25 @@ class TestThorlabs:
         script.line((b"S?\n", b"1\r\n"), (b"S?\n", b"1\r\n"))
         return opened(script.driver("thorlabs", serial=True, identity=None))
 
-    def test_the_first_answer_after_a_move_counts_for_nothing(self, script, osw):
+    def test_the_first_position_read_after_a_move_is_ignored(self, script, osw):
         said = (b"S 2\nS?\n", b"1\r\n")
         script.opened[0].then((b"S?\n", b"1\r\n"), said, (b"S?\n", b"2\r\n"))
         assert osw.apply(Change({1: 3, 2: 4}, {1: 4, 2: 3}), soon()).state == {1: 4, 2: 3}
 
-    def test_one_that_has_a_single_input_has_two_channels(self, script):
+    def test_a_switch_with_one_input_has_two_channels(self, script):
         script.line((b"S?\n", b"2\r\n"), (b"S?\n", b"2\r\n"))
         osw = script.driver("thorlabs", serial=True, identity=None, model="OSW12")
         assert str(osw.open(soon())) == "Thorlabs OSW12"
         assert osw.capabilities.positions == ({1: 2}, {1: 3})
 
-    def test_half_a_position_is_none(self, script, osw):
+    def test_a_partly_set_position_is_no_circuit(self, script, osw):
         script.opened[0].then((b"S?\n", b"1\r\n"))
         with pytest.raises(UsageError, match=r"cannot be at 1→3;"):
             osw.apply(Change({2: 4}, {}), soon())
         with pytest.raises(UsageError, match=r"cannot be at 1→3 2→3|two inputs are wanted"):
             osw.apply(Change({}, {1: 3, 2: 3}), soon())
 
-    def test_a_serial_number_cannot_be_asked_for(self, script):
+    def test_a_lab_file_with_a_serial_number_is_refused(self, script):
         with pytest.raises(UsageError, match="does not tell its serial number; leave out"):
             script.driver("thorlabs", serial=True)
 
@@ -211,7 +211,7 @@ class TestMzi:
         script.line(*MZI, MZI[0])
         return opened(script.driver("mzi", element=7))
 
-    def test_it_is_told_a_position_by_its_name(self, script, mzi):
+    def test_a_position_is_commanded_by_its_name(self, script, mzi):
         asked = b":ROUT7:STAT?\n"
         said = (b":ROUT7:STAT CROSS;:SYST:ERR?\n", NO_ERROR)
         script.opened[0].then((asked, b"BAR\n"), DRAINED, said, (asked, b"CROSS\n"))

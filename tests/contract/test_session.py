@@ -40,7 +40,7 @@ def soon():
     return Deadline.after(5)
 
 
-def test_one_line_serves_exchange_after_exchange(session, opened):
+def test_one_connection_serves_successive_exchanges(session, opened):
     for _ in range(3):
         with session.exchange(soon()) as line:
             assert line is opened[0]
@@ -48,7 +48,7 @@ def test_one_line_serves_exchange_after_exchange(session, opened):
 
 
 @pytest.mark.parametrize("doubt", [NoReply("ocs", "?"), LinkLost("ocs", "?"), KeyboardInterrupt()])
-def test_anything_unexpected_closes_the_line(session, opened, doubt):
+def test_an_unexpected_error_closes_the_connection(session, opened, doubt):
     with pytest.raises(type(doubt)), session.exchange(soon()):
         raise doubt
     assert opened[0].closed
@@ -56,13 +56,13 @@ def test_anything_unexpected_closes_the_line(session, opened, doubt):
         assert line is opened[1]
 
 
-def test_a_refusal_leaves_the_line_open(session, opened):
+def test_a_refusal_leaves_the_connection_open(session, opened):
     with pytest.raises(Rejected), session.exchange(soon()):
         raise Rejected("ocs", "no")
     assert not opened[0].closed
 
 
-def test_a_greeting_that_fails_closes_the_line_and_no_exchange_begins(opened):
+def test_a_failed_greeting_closes_the_connection_and_starts_no_exchange(opened):
     line = Line()
 
     def greet(line, deadline):
@@ -83,7 +83,7 @@ def test_a_greeting_that_fails_closes_the_line_and_no_exchange_begins(opened):
         (NoReply("ocs", "did not log in", hint="ask"), "asked who it is, it did not log in; ask"),
     ],
 )
-def test_whoever_does_not_introduce_himself_may_be_the_wrong_box(error, words):
+def test_a_failed_greeting_hints_at_a_wrong_driver_or_resource(error, words):
     def greet(line, deadline):
         raise error
 
@@ -95,7 +95,7 @@ def test_whoever_does_not_introduce_himself_may_be_the_wrong_box(error, words):
     assert caught.value.reply == error.reply
 
 
-def test_another_thread_waits_for_the_whole_of_a_held_stretch(session):
+def test_another_thread_waits_until_a_held_session_is_released(session):
     order = []
     begun = threading.Event()
 
@@ -144,7 +144,7 @@ def test_a_read_is_not_repeated_after_the_deadline(session):
     assert len(asked) == 1
 
 
-def test_a_read_that_is_asked_once_more_is_no_secret():
+def test_a_repeated_read_is_noted_in_the_transcript():
     heard = []
     session = Session(
         "ocs",
@@ -164,7 +164,7 @@ def test_a_read_that_is_asked_once_more_is_no_secret():
     assert heard == [("retry", b"did not answer")]
 
 
-def test_closing_does_not_wait_for_an_exchange_that_another_thread_has(session, opened):
+def test_closing_does_not_wait_for_an_exchange_of_another_thread(session, opened):
     begun, over = threading.Event(), threading.Event()
 
     def exchange():

@@ -61,14 +61,14 @@ def then(script, driver):
     return lambda *pairs: script.opened[-1].then(*pairs)
 
 
-def test_opening_says_who_it_is_and_learns_the_ports(driver, then):
+def test_opening_reads_the_identity_and_the_ports(driver, then):
     assert driver.capabilities.ingress == {1, 2, 3, 4}
     assert driver.capabilities.egress == {5, 6, 7, 8}
     then(IDENTITY)
     assert str(driver.identify(soon())) == ("SONiC OCS-4x4, serial S1, firmware SONiC.202511.7")
 
 
-def test_the_state_is_what_the_hardware_has(driver, then):
+def test_the_state_is_read_from_the_hardware_table(driver, then):
     then(present("1A-2B", "3A-1B"))
     assert driver.state(soon()) == {1: 6, 3: 5}
     then(present())
@@ -85,18 +85,18 @@ def test_a_move_deletes_first_and_never_adds_over_anything(driver, then):
     assert applied.commanded <= applied.answered <= applied.read_back
 
 
-def test_what_is_there_already_is_not_ordered_again(driver, then):
+def test_an_existing_circuit_is_not_ordered_again(driver, then):
     then(configured("1A-1B"), present("1A-1B"), present("1A-1B"), present("1A-1B"))
     assert driver.apply(Change({2: 6}, {1: 5}), soon()).state == {1: 5}
 
 
-def test_the_hardware_is_looked_at_until_it_follows(driver, then):
+def test_the_hardware_table_is_polled_until_it_matches_the_configuration(driver, then):
     then(configured(), present(), config("add 1A-1B safe"))
     then(present(), present(), present("1A-1B", a="tuning"), present("1A-1B"))
     assert driver.apply(Change({}, {1: 5}), soon()).state == {1: 5}
 
 
-def test_hardware_that_does_not_follow_shows_in_the_state(script):
+def test_a_hardware_table_that_differs_from_the_configuration_shows_in_the_state(script):
     script.line(*OPENING)
     driver = script.driver(
         "sonic-ocs", resource="ssh://admin@192.0.2.10", settle=1e-9, settle_max=1e-9
@@ -126,13 +126,13 @@ def test_a_stale_circuit_is_never_added_over_one_that_is_configured(driver, then
         driver.apply(Change({1: 5}, {}), soon())
 
 
-def test_what_never_reached_the_hardware_is_deleted_and_ordered_anew(driver, then):
+def test_a_configured_circuit_missing_in_the_hardware_is_deleted_and_ordered_again(driver, then):
     then(configured("1A-1B"), present(), config("delete 1A-1B"), config("add 1A-1B safe"))
     then(present("1A-1B"), present("1A-1B"))
     assert driver.apply(Change({}, {1: 5}), soon()).state == {1: 5}
 
 
-def test_the_first_refusal_ends_the_change_and_names_what_is_left(driver, then):
+def test_the_first_refusal_ends_the_change_and_names_the_circuits_not_tried(driver, then):
     error = "Error: a port is in use by 3A-2B\n"
     then(configured("1A-1B"), present("1A-1B"), config("delete 1A-1B"))
     then(config("add 1A-2B safe", error, 1), configured(), present("3A-2B"), present("3A-2B"))
@@ -141,7 +141,7 @@ def test_the_first_refusal_ends_the_change_and_names_what_is_left(driver, then):
     assert applied.refused == {1: "Error: a port is in use by 3A-2B"}
 
 
-def test_a_change_of_which_nothing_was_done_is_rejected_in_the_words_of_the_switch(driver, then):
+def test_a_change_refused_as_a_whole_repeats_the_message_of_the_switch(driver, then):
     error = "Usage: config\nError: Invalid cross-connect\n"
     then(configured("1A-1B"), present("1A-1B"), config("delete 1A-1B", error, 2))
     then(configured("1A-1B"), present("1A-1B"))
@@ -158,7 +158,7 @@ def test_a_change_of_which_nothing_was_done_is_rejected_in_the_words_of_the_swit
         ("add 1A-1B failed\n", 0, "add 1A-1B failed"),
     ],
 )
-def test_a_refusal_is_an_exit_status_or_a_complaint(driver, then, text, status, words):
+def test_a_refusal_is_an_exit_status_or_an_error_message(driver, then, text, status, words):
     then(configured(), present(), config("add 1A-1B safe", text, status), configured(), present())
     with pytest.raises(Rejected) as caught:
         driver.apply(Change({}, {1: 5}), soon())
@@ -182,7 +182,7 @@ def test_an_order_without_an_answer_is_not_repeated(script, driver, then):
     assert driver.state(soon()) == {1: 5}
 
 
-def test_long_lists_are_portioned(script):
+def test_long_lists_are_sent_in_portions(script):
     ports = "".join(f"{number}{side}  normal\n" for number in range(1, 71) for side in "AB")
     script.line(*OPENING[:2], pair("show ocs port config", ports))
     driver = script.driver(
@@ -202,7 +202,7 @@ def test_long_lists_are_portioned(script):
     assert driver.apply(Change({}, wanted), soon()).state == wanted
 
 
-def test_where_configuration_and_status_disagree_is_told(driver, then):
+def test_differences_between_configuration_and_status_are_reported(driver, then):
     rows = [("1A-1B", "1A", "1B", "tuned", "tuned"), ("2A-2B", "2A", "2B", "tuning", "failed")]
     rows += [("3A-3B", "3A", "3B", "tuned", "tuned")]
     status = pair("show ocs cross-connect status", table(STATUS_COLUMNS, rows))
@@ -230,7 +230,7 @@ def test_where_configuration_and_status_disagree_is_told(driver, then):
         "1A-1B  1A  1B  tuned  tuned\n",
     ],
 )
-def test_a_table_that_makes_no_sense_is_asked_for_once_more(script, driver, then, text):
+def test_an_invalid_table_is_requested_once_more(script, driver, then, text):
     then(pair("show ocs cross-connect status", text))
     script.line(IDENTITY, present("1A-1B"))
     assert driver.state(soon()) == {1: 5}
@@ -249,7 +249,7 @@ def test_warnings_of_other_programs_beside_an_answer_change_nothing(driver, then
     assert driver.apply(Change({}, {1: 5}), soon()).state == {1: 5}
 
 
-def test_a_listing_of_nothing_is_no_circuits(driver, then):
+def test_an_empty_table_means_no_circuits(driver, then):
     then(pair("show ocs cross-connect status", ""))
     assert driver.state(soon()) == {}
 
@@ -262,7 +262,7 @@ def test_a_refusal_beside_a_success_is_a_refusal(driver, then):
     assert applied.refused == {2: "add 2A-2B failed"}
 
 
-def test_output_that_is_no_text_is_garbled(script, driver, then):
+def test_undecodable_output_is_garbled(script, driver, then):
     order, _ = present()
     then((order, b"id \xe1_side\n\0000\n"))
     script.line(IDENTITY, (order, b"id \xe1_side\n\0000\n"))
@@ -282,7 +282,7 @@ def test_another_serial_number_is_refused(script):
         script.driver("sonic-ocs", resource="ssh://192.0.2.10").open(soon())
 
 
-def test_who_does_not_speak_as_sonic_is_garbled(script):
+def test_a_device_that_does_not_answer_as_sonic_is_refused(script):
     for _ in range(2):
         script.line(pair("show version", "Debian 13\n"))
     with pytest.raises(Garbled, match="names no HwSKU"):
@@ -297,6 +297,6 @@ def test_ports_that_are_not_numbered_on_both_sides_are_garbled(script, ports):
         script.driver("sonic-ocs", resource="ssh://192.0.2.10").open(soon())
 
 
-def test_a_resource_that_is_no_ssh_server_is_refused(script):
+def test_a_resource_without_an_ssh_url_is_refused(script):
     with pytest.raises(UsageError, match="no SSH server"):
         script.driver("sonic-ocs", resource="tcp://192.0.2.10:22")

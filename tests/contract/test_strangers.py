@@ -50,7 +50,7 @@ def ours(box):
 
 
 @polatis
-def test_plain_pyvisa(box):
+def test_pyvisa_drives_the_far_end(box):
     line = pyvisa.ResourceManager("@py").open_resource(
         visa_name(box), read_termination="\n", write_termination="\n"
     )
@@ -65,7 +65,7 @@ def test_plain_pyvisa(box):
 
 
 @polatis
-def test_easy_scpi_spells_headers_its_own_way(box):
+def test_easy_scpi_drives_the_far_end_with_its_own_spelling_of_headers(box):
     easy_scpi = pytest.importorskip("easy_scpi", reason="pip install easy-scpi")
     client = easy_scpi.Instrument(
         port=None, backend="@py", read_termination="\n", write_termination="\n"
@@ -83,7 +83,7 @@ def test_easy_scpi_spells_headers_its_own_way(box):
 
 
 @polatis
-def test_pymeasure_checks_errors_after_every_command(box):
+def test_pymeasure_drives_the_far_end_and_reads_its_errors(box):
     instruments = pytest.importorskip("pymeasure.instruments", reason="pip install pymeasure")
 
     class Switch(instruments.SCPIMixin, instruments.Instrument):
@@ -107,7 +107,7 @@ def test_pymeasure_checks_errors_after_every_command(box):
 
 @polatis
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
-def test_a_shell_without_any_client(box):
+def test_a_bash_script_drives_the_far_end(box):
     script = f"""
         exec 3<>/dev/tcp/127.0.0.1/{port(box)}
         printf 'OXC:SWIT:CONN:ADD {CONNECTED};STAT?\\n' >&3
@@ -118,7 +118,7 @@ def test_a_shell_without_any_client(box):
 
 
 @polatis
-def test_a_telnet_client(box):
+def test_a_telnet_client_reads_the_identity(box):
     telnetlib3 = pytest.importorskip("telnetlib3", reason="pip install telnetlib3")
 
     async def converse():
@@ -175,7 +175,7 @@ def test_an_expect_script_over_tl1(box):
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 @pytest.mark.parametrize("box", ["polatis-restconf"], indirect=True)
-def test_curl(box):
+def test_curl_makes_reads_and_deletes_a_circuit(box):
     service = f"http://127.0.0.1:{port(box)}/api/data/optical-switch:cross-connects"
 
     def curl(*words):

@@ -56,14 +56,14 @@ class SlowBox(Script):
         return VirtualDeadline(self.time.now() + seconds, self.time)
 
 
-def test_each_answer_has_its_own_time_besides_that_of_connecting():
+def test_each_reply_has_its_own_timeout_besides_that_of_connecting():
     box = SlowBox(connecting=1.9, answering=1.9)
     box.line(*OPENING)
     assert box.polatis().open(box.by(60)).serial == "S1"
     assert not box.opened[0].leftovers
 
 
-def test_a_slow_answer_needs_a_longer_timeout_of_the_lab_file():
+def test_a_slow_reply_needs_a_longer_timeout_in_the_lab_file():
     box = SlowBox(connecting=0, answering=5)
     box.line(*OPENING)
     assert box.polatis(answer_timeout=6).open(box.by(60)).serial == "S1"
@@ -74,7 +74,7 @@ def test_a_slow_answer_needs_a_longer_timeout_of_the_lab_file():
         driver.open(box.by(60))
 
 
-def test_a_slow_connection_needs_a_longer_timeout_of_the_lab_file():
+def test_a_slow_connection_needs_a_longer_timeout_in_the_lab_file():
     box = SlowBox(connecting=5, answering=0)
     box.line(*OPENING)
     assert box.polatis(connect_timeout=6).open(box.by(60)).serial == "S1"
@@ -82,7 +82,7 @@ def test_a_slow_connection_needs_a_longer_timeout_of_the_lab_file():
         box.polatis().open(box.by(60))
 
 
-def test_what_a_connection_takes_is_not_taken_from_a_change():
+def test_the_time_to_connect_does_not_shorten_the_time_for_a_change():
     box = SlowBox(connecting=1.9, answering=0.5)
     box.line(*OPENING)
     box.line(*GREETING, DRAINED, (b":OXC:SWIT:CONN:ADD (@1),(@17);:SYST:ERR?\n", DRAINED[1]))
@@ -94,7 +94,7 @@ def test_what_a_connection_takes_is_not_taken_from_a_change():
 
 
 @pytest.mark.parametrize("key", ["connect_timeout", "answer_timeout"])
-def test_no_time_at_all_is_refused(key):
+def test_a_timeout_of_zero_is_refused(key):
     with pytest.raises(ValueError, match=f"{key} must be more than 0"):
         SlowBox(0, 0).polatis(**{key: 0.0})
 

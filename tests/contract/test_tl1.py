@@ -94,7 +94,7 @@ ACTIVATE = order(b"ACT-CRS", 6, b"1.1.1>1.1.2,SYSTEM")
 
 
 class TestCalient:
-    def test_it_logs_in_and_says_who_it_is_and_the_password_is_nowhere(self, script, calient):
+    def test_opening_logs_in_reads_the_identity_and_records_no_password(self, script, calient):
         switch, _ = calient
         assert (switch.capabilities.ingress, switch.capabilities.egress) == (
             {1, 2, 3, 4},
@@ -119,7 +119,7 @@ class TestCalient:
         assert switch.unsteady(soon()) == {1: "failed (IS/RDY/FAIL)"}
         assert switch.unsteady(soon()) == {}
 
-    def test_a_circuit_is_taken_out_of_service_and_deleted_by_its_own_name(self, calient):
+    def test_a_circuit_is_taken_out_of_service_and_deleted_by_its_name(self, calient):
         switch, line = calient
         named = row(A, B).replace(b"CONNNAME=1.1.1>1.1.2", b"CONNNAME=patch 7")
         line.then(
@@ -130,12 +130,12 @@ class TestCalient:
         )
         assert switch.apply(Change({1: 6}, {}), soon()).state == {}
 
-    def test_what_is_there_or_gone_already_is_not_sent(self, calient):
+    def test_an_existing_circuit_is_not_ordered_and_an_absent_one_not_deleted(self, calient):
         switch, line = calient
         line.then(listing(4, row(A, B)), listing(5, row(A, B)))
         assert switch.apply(Change({2: 7}, {1: 6}), soon()).state == {1: 6}
 
-    def test_several_circuits_travel_together_and_each_has_its_own_answer(self, calient):
+    def test_several_circuits_are_sent_together_and_each_has_its_own_reply(self, calient):
         switch, line = calient
         ends = {5: b"1.1.1,1.1.1", 6: b"1.1.2,1.1.2"}
         enter = b"".join(order(b"ENT-CRS", tag, b"SYSTEM,1WAY", ends[tag]) for tag in ends)
@@ -163,7 +163,7 @@ class TestCalient:
         with pytest.raises(Rejected, match=r"refused \+1→6: the operation failed \(DENY SROF"):
             switch.apply(Change({}, {1: 6}), soon())
 
-    def test_nothing_is_set_up_on_a_port_that_was_not_freed(self, calient):
+    def test_no_circuit_is_made_on_a_port_that_was_not_freed(self, calient):
         switch, line = calient
         cancel = order(b"CANC-CRS", 5, b",SYSTEM,1.1.1>1.1.2")
         cancel += order(b"CANC-CRS", 6, b",SYSTEM,1.1.2>1.1.1", b"1.1.2,1.1.1")
@@ -181,7 +181,7 @@ class TestCalient:
             2: "not tried: 1→6 is in the way",
         }
 
-    def test_what_a_change_that_was_cut_short_left_defined_is_deleted_first(self, calient):
+    def test_a_circuit_left_defined_by_an_interrupted_change_is_deleted_first(self, calient):
         switch, line = calient
         defined = b"AS=UMA,OS=RDY,OC=OK"
         line.then(
@@ -193,13 +193,13 @@ class TestCalient:
         )
         assert switch.apply(Change({}, {1: 6}), soon()).state == {1: 6}
 
-    def test_circuits_with_the_label_of_others_are_never_taken_down(self, calient):
+    def test_circuits_with_another_label_are_never_deleted(self, calient):
         switch, line = calient
         line.then(listing(4, row(A, B, group=b"EXP7")))
         with pytest.raises(UsageError, match="a circuit of the group EXP7; only those of SYSTEM"):
             switch.apply(Change({1: 6}, {}), soon())
 
-    def test_a_circuit_that_goes_both_ways_is_two_and_goes_only_as_a_whole(self, calient):
+    def test_a_bidirectional_circuit_reads_as_two_pairs_and_is_deleted_as_a_whole(self, calient):
         switch, line = calient
         both = row(A, B, kind=b"2WAY")
         line.then(
@@ -218,7 +218,7 @@ class TestCalient:
         line.then((b"RTRV-PORT::1.1.1:4;", done(4, b"1.1.1:ALIAS=,INPWR=,OUTPWR=-4.5")))
         assert switch.power([1, 5], soon()) == {1: NOT_MEASURED, 5: measured(-4.5)}
 
-    def test_levels_are_read_by_port_and_none_is_no_light(self, calient):
+    def test_levels_are_read_port_by_port_and_a_missing_one_is_no_light(self, calient):
         switch, line = calient
         ask = b"RTRV-PORT::1.1.1:4;RTRV-PORT::1.2.2:5;"
         first = b"1.1.1:ALIAS=,INPWR=-3.1,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2"
@@ -239,15 +239,13 @@ class TestCalient:
             done(4, b"nonsense"),
         ],
     )
-    def test_rows_that_no_such_switch_can_have_are_asked_for_once_more(
-        self, script, calient, answer
-    ):
+    def test_a_listing_with_impossible_rows_is_requested_once_more(self, script, calient, answer):
         switch, line = calient
         line.then((listing(4)[0], answer))
         script.line(*login(5), listing(7, row(A, B)))
         assert switch.state(soon()) == {1: 6}
 
-    def test_a_shape_is_shelves_slots_and_ports(self, script, account):
+    def test_a_size_is_given_as_shelves_slots_and_ports(self, script, account):
         with pytest.raises(ValueError, match="shape '8x8' is not shelves, slots and ports"):
             script.driver("calient", shape="8x8", **account)
 
@@ -255,27 +253,27 @@ class TestCalient:
 class TestEveryReply:
     """Of the dialect, whichever switch speaks it."""
 
-    def test_alarms_are_noted_and_never_taken_for_the_answer(self, script, calient):
+    def test_alarms_are_noted_and_not_taken_for_the_reply(self, script, calient):
         switch, line = calient
         line.then((listing(4)[0], ALARM + ALARM + listing(4, row(A, B))[1]))
         assert switch.state(soon()) == {1: 6}
         assert script.trace.count(("note", b'alarm A: 57 REPT EVT EQPT "1.1.1>2.1.1:LOS,TC;"')) == 2
 
-    def test_alarms_on_an_idle_line_cost_nothing(self, script, calient):
+    def test_alarms_on_an_idle_connection_do_not_close_it(self, script, calient):
         switch, line = calient
         line.then(listing(4, row(A, B)))
         line.say(ALARM + ALARM)
         assert switch.state(soon()) == {1: 6}
         assert len(script.opened) == 1
 
-    def test_an_answer_that_nobody_waits_for_makes_an_idle_line_doubtful(self, script, calient):
+    def test_an_unrequested_reply_makes_an_idle_connection_be_replaced(self, script, calient):
         switch, line = calient
         line.say(ALARM + done(2, b"late"))
         script.line(*login(4), listing(6, row(A, B)))
         assert switch.state(soon()) == {1: 6}
         assert line.closed
 
-    def test_an_answer_with_another_tag_is_passed_over(self, script, calient):
+    def test_a_reply_with_another_tag_is_skipped(self, script, calient):
         switch, line = calient
         line.then((listing(4)[0], done(3, b"late") + listing(4, row(A, B))[1]))
         assert switch.state(soon()) == {1: 6}
@@ -310,7 +308,7 @@ class TestEveryReply:
             HEADER + b"M  4 COMPLD\r\n   unquoted\r\n;",
         ],
     )
-    def test_a_read_that_failed_is_asked_once_more_on_a_fresh_line(self, script, calient, answer):
+    def test_a_failed_read_is_repeated_once_on_a_new_connection(self, script, calient, answer):
         switch, line = calient
         line.then((listing(4)[0], answer))
         script.line(*login(5), listing(7, row(A, B)))
@@ -324,7 +322,7 @@ class TestEveryReply:
         with pytest.raises(Garbled, match="sent what is no TL1: 'hello' has no header"):
             switch.state(soon())
 
-    def test_a_command_without_an_answer_is_not_sent_again(self, script, calient):
+    def test_a_command_without_a_reply_is_not_resent(self, script, calient):
         switch, line = calient
         line.then(listing(4), (ENTER, None))
         script.line(*login(6), listing(8))
@@ -339,7 +337,7 @@ class TestEveryReply:
             (b"\r\nNA 5\r\n<", "with NA: nobody knows if it was done"),
         ],
     )
-    def test_an_answer_that_leaves_open_what_was_done_ends_the_line(self, calient, answer, words):
+    def test_an_ambiguous_reply_closes_the_connection(self, calient, answer, words):
         switch, line = calient
         line.then(listing(4), (ENTER, answer))
         with pytest.raises(InstrumentError, match=words):
@@ -355,7 +353,9 @@ class TestEveryReply:
             (HEADER + b"M  5 DENY\r\n;", "no reason given"),
         ],
     )
-    def test_a_refusal_is_told_with_its_meaning_and_keeps_the_line(self, calient, answer, words):
+    def test_a_refusal_is_reported_with_its_meaning_and_keeps_the_connection(
+        self, calient, answer, words
+    ):
         switch, line = calient
         line.then(listing(4), (ENTER, answer), listing(6), listing(7))
         with pytest.raises(Rejected, match=words) as caught:
@@ -363,7 +363,7 @@ class TestEveryReply:
         assert caught.value.reply
         assert switch.state(soon()) == {}
 
-    def test_a_query_that_is_refused_is_no_answer_and_not_repeated(self, calient):
+    def test_a_refused_query_is_an_error_and_not_repeated(self, calient):
         switch, line = calient
         line.then((listing(4)[0], denied(4, b"PIUC", b"no privilege")))
         with pytest.raises(Rejected, match="refused RTRV-CRS: that user may not do this"):
@@ -371,13 +371,13 @@ class TestEveryReply:
 
 
 class TestLogin:
-    def test_a_query_after_the_login_ended_is_asked_again_after_a_new_one(self, script, calient):
+    def test_a_query_after_the_login_expired_is_repeated_after_a_new_login(self, script, calient):
         switch, line = calient
         line.then((listing(4)[0], denied(4, b"PLNA", b"Login Not Active")))
         script.line(*login(5), listing(7, row(A, B)))
         assert switch.state(soon()) == {1: 6}
 
-    def test_only_what_was_refused_because_the_login_ended_is_sent_again(self, script, calient):
+    def test_only_commands_refused_for_an_expired_login_are_resent(self, script, calient):
         switch, line = calient
         first = order(b"ENT-CRS", 5, b"SYSTEM,1WAY", b"1.1.1,1.1.1")
         second = order(b"ENT-CRS", 6, b"SYSTEM,1WAY", b"1.1.2,1.1.2")
@@ -405,9 +405,7 @@ class TestLogin:
         with pytest.raises(UsageError, match="has no 'user' in the lab file"):
             script.driver("calient").open(soon())
 
-    def test_a_password_that_would_be_two_words_is_refused_without_being_told(
-        self, script, tmp_path
-    ):
+    def test_a_password_with_a_separator_is_refused_without_repeating_it(self, script, tmp_path):
         (tmp_path / "word").write_text("a;b")
         script.line()
         secret = Secret(file=str(tmp_path / "word"))
@@ -435,7 +433,7 @@ class TestLogin:
     ],
     ids=str,
 )
-def test_what_would_end_circuits_of_others_is_never_sent(script, request_):
+def test_commands_that_would_end_circuits_of_others_are_never_sent(script, request_):
     tl1 = Tl1(
         "ocs",
         lambda deadline: script.line(),
@@ -491,12 +489,12 @@ def patches(tag, *rows):
 
 
 class TestPolatis:
-    def test_it_says_who_it_is_and_what_it_can_do(self, polatis):
+    def test_opening_reads_the_identity_and_the_capabilities(self, polatis):
         can = polatis[0].capabilities
         assert (can.ingress, can.egress) == (set(range(1, 17)), set(range(17, 33)))
         assert can.monitored == frozenset()
 
-    def test_monitors_are_asked_of_the_switch_port_by_port(self, script, account):
+    def test_monitors_are_queried_port_by_port(self, script, account):
         refused = [
             (powers(tag, *ports)[0], denied(tag, b"IIAC", b"No monitor"))
             for tag, ports in ((7, range(1, 17)), *((7 + n, [n]) for n in range(1, 16)))
@@ -505,12 +503,12 @@ class TestPolatis:
         switch, _ = polatis_of(script, account, *refused, last, outputs)
         assert switch.capabilities.monitored == set(range(16, 33))
 
-    def test_a_side_whose_monitors_the_lab_file_denies_is_not_read(self, script, account):
+    def test_a_side_without_monitors_in_the_lab_file_is_not_read(self, script, account):
         outputs = powers(7, *range(17, 33))
         switch, _ = polatis_of(script, account, outputs, monitors="outputs")
         assert switch.capabilities.monitored == set(range(17, 33))
 
-    def test_a_move_is_a_look_two_commands_and_a_read_back(self, polatis):
+    def test_a_move_is_a_read_two_commands_and_a_read_back(self, polatis):
         switch, line = polatis
         line.then(
             patches(7, b"1,17", b"18,2", b"3,19"),
@@ -522,12 +520,12 @@ class TestPolatis:
         assert applied.state == {1: 18, 2: 17, 3: 19}
         assert applied.commanded <= applied.answered <= applied.read_back
 
-    def test_a_circuit_that_somebody_moved_is_not_deleted_in_place_of_ours(self, polatis):
+    def test_a_circuit_moved_by_another_client_is_not_deleted(self, polatis):
         switch, line = polatis
         line.then(patches(7, b"1,20"), patches(8, b"1,20"))
         assert switch.apply(Change({1: 17}, {}), soon()).state == {1: 20}
 
-    def test_a_list_that_was_done_in_part_is_what_the_read_back_says(self, polatis):
+    def test_after_a_partly_executed_list_the_state_is_read_back(self, polatis):
         switch, line = polatis
         line.then(
             patches(7),
@@ -538,7 +536,7 @@ class TestPolatis:
         applied = switch.apply(Change({}, {1: 17, 2: 18}), soon())
         assert (applied.state, applied.refused) == ({1: 17}, {2: "in part (PRTL)"})
 
-    def test_a_refusal_carries_the_words_of_the_switch(self, polatis):
+    def test_a_refusal_repeats_the_message_of_the_switch(self, polatis):
         switch, line = polatis
         line.then(
             patches(7),
@@ -548,14 +546,14 @@ class TestPolatis:
         with pytest.raises(Rejected, match="Port 17 is in use"):
             switch.apply(Change({}, {1: 17}), soon())
 
-    def test_levels_at_the_floor_are_no_light(self, monitored):
+    def test_levels_at_the_noise_floor_are_no_light(self, monitored):
         switch, line = monitored
         rows = b"1:-3.25", b"17:-60.00"
         line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
         assert switch.power([17, 1], soon()) == {1: measured(-3.25), 17: DARK}
 
     @pytest.mark.parametrize("rows", [(b"1:-3.25",), (b"1:-3.25", b"2:-3.25"), (b"1:x", b"17:0")])
-    def test_levels_of_other_ports_are_no_answer(self, script, monitored, rows):
+    def test_levels_of_other_ports_are_rejected(self, script, monitored, rows):
         switch, line = monitored
         line.then((b"RTRV-PORT-POWER::1&17:9:;", done(9, *rows)))
         script.line(

@@ -233,7 +233,7 @@ def place(family, nature, tmp_path):
 
 
 @pytest.mark.parametrize(("family", "nature"), LINES)
-def test_a_bad_wire_is_never_believed(place):
+def test_no_exchange_over_a_faulty_wire_gives_a_wrong_result(place):
     soak = Soak(place, seed=1)
     soak.run(EVERY_DAY)
     assert soak.came["right"] > EVERY_DAY / 5, soak.came
@@ -243,7 +243,7 @@ def test_a_bad_wire_is_never_believed(place):
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("family", "nature"), LINES)
-def test_a_bad_wire_is_never_believed_in_ten_thousand_exchanges(place):
+def test_ten_thousand_exchanges_over_faulty_wires_give_no_wrong_result(place):
     soak = Soak(place, seed=2)
     soak.run(SOAK)
     struck = {name: place.far_end.struck(name) for name in soak.faults}
