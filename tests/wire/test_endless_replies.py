@@ -128,7 +128,7 @@ def ended(action):
 
 
 @pytest.mark.parametrize(("language", "way"), SAMPLE)
-def test_an_exchange_ends_whatever_is_said(talking, language, way):
+def test_an_exchange_ends_for_any_reply_that_never_ends(talking, language, way):
     lab = talking(language, way)
     (error,) = ended(lambda: lab.opened(Deadline.after(0.5)))
     assert len(str(error)) < 2500 and str(error).isprintable()
@@ -136,14 +136,14 @@ def test_an_exchange_ends_whatever_is_said(talking, language, way):
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("language", "way"), CELLS)
-def test_every_exchange_ends_whatever_is_said(talking, language, way):
+def test_every_exchange_of_every_driver_ends_for_any_endless_reply(talking, language, way):
     lab = talking(language, way)
     (error,) = ended(lambda: lab.opened(Deadline.after(0.5)))
     assert len(str(error)) < 2500 and str(error).isprintable()
 
 
 @pytest.mark.parametrize("dial", [serial_port.dial, visa.dial])
-def test_a_serial_line_that_never_falls_silent_ends_at_the_deadline(dial):
+def test_reading_from_a_serial_line_that_never_stops_sending_ends_at_the_deadline(dial):
     master, slave = os.openpty()
     tty.setraw(slave)
     os.set_blocking(master, False)
@@ -227,7 +227,7 @@ def test_connect_ends_with_ctrl_c_before_anything_was_changed(talking, language,
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("language", "way"), LATER)
-def test_connect_and_recover_end_and_owe_what_was_changed(talking, language, way):
+def test_connect_and_recover_end_and_the_undo_stays_open(talking, language, way):
     lab = talking(language, way, "an order")
     began = time.monotonic()
     code, said = lab.say(*CONNECT)
@@ -259,7 +259,7 @@ def recovered(lab, record):
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("language", "way"), LATER)
-def test_ctrl_c_ends_the_wait_of_recover_which_still_owes(talking, language, way):
+def test_ctrl_c_ends_the_wait_of_recover_and_the_undo_stays_open(talking, language, way):
     lab = talking(language, way, "an order")
     lab.say(*CONNECT)
     (record,) = lab.records

@@ -56,7 +56,7 @@ def test_a_power_unit_that_accepts_and_never_answers(silent, tmp_path):
     unit.close()
 
 
-def test_an_ssh_server_that_accepts_and_never_speaks(silent, tmp_path, monkeypatch):
+def test_an_ssh_server_that_accepts_and_never_sends(silent, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(HostTimeout, match="timed out"):
         ssh.run("h0", f"127.0.0.1:{silent}", "true", Deadline.after(0.3))

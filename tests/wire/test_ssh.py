@@ -108,7 +108,7 @@ def said(line, command, deadline=None):
     return line.receive(answer, deadline or soon())
 
 
-def test_an_answer_ends_with_its_exit_status(line):
+def test_a_reply_ends_with_the_exit_status(line):
     assert said(line, "hello") == b"hello\n\0000\n"
     assert said(line, "fail") == b"Error: no such port\n\0002\n"
     assert said(line, "nothing") == b"\0000\n"
@@ -162,18 +162,18 @@ def test_a_changed_host_key_is_refused_before_any_login(home, clerk, wire):
     assert not (home / "known_hosts").read_text()
 
 
-def test_a_closed_port_is_a_lost_link(wire):
+def test_a_closed_port_raises_link_lost(wire):
     wire.close()
     with pytest.raises(LinkLost, match="nothing listens there"):
         dial(wire)
 
 
-def test_a_resource_that_is_no_ssh_server_is_refused():
+def test_a_resource_without_an_ssh_url_is_refused():
     with pytest.raises(UsageError, match="no SSH server"):
         ssh.dial("ocs", "tcp://127.0.0.1:22", baud=0, deadline=soon())
 
 
-def test_a_server_that_says_nothing_ends_at_the_deadline(home):
+def test_connecting_to_a_silent_server_ends_at_the_deadline(home):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         deadline = Deadline.after(0.1)
         with pytest.raises(NoReply, match="in time"):
@@ -182,7 +182,7 @@ def test_a_server_that_says_nothing_ends_at_the_deadline(home):
 
 
 @pytest.mark.parametrize("command", ["silence", "half"])
-def test_silence_ends_at_the_deadline(line, command):
+def test_a_missing_reply_ends_at_the_deadline(line, command):
     deadline = Deadline.after(0.1)
     with pytest.raises(NoReply):
         said(line, command, deadline)
@@ -203,28 +203,28 @@ def test_a_connection_that_hangs_while_a_command_starts_ends_at_the_deadline(wir
     assert now() < deadline.at + 10, "it hung"
 
 
-def test_a_connection_cut_in_the_middle_of_an_answer_is_a_lost_link(line):
+def test_a_connection_cut_during_a_reply_raises_link_lost(line):
     with pytest.raises(LinkLost):
         said(line, "cut")
 
 
-def test_a_command_that_ends_without_a_status_is_a_lost_link(line):
+def test_a_command_without_an_exit_status_raises_link_lost(line):
     with pytest.raises(LinkLost, match="without a status"):
         said(line, "bad status")
 
 
-def test_an_idle_connection_that_was_cut_is_noticed_before_it_is_used(wire, line):
+def test_an_idle_connection_that_was_cut_is_detected_before_use(wire, line):
     assert line.quiet()
     wire.cut()
     assert not line.quiet()
 
 
-def test_the_second_half_of_a_doubled_answer_is_nobodys(line):
+def test_the_second_copy_of_a_reply_is_discarded(line):
     assert said(line, "twice") == b"once\n\0000\n"
     assert said(line, "hello") == b"hello\n\0000\n"
 
 
-def test_a_late_answer_goes_to_its_own_command(clerk, line):
+def test_a_late_reply_is_not_given_to_a_later_command(clerk, line):
     with pytest.raises(NoReply):
         said(line, "silence", Deadline.after(0.05))
     line.send(b"silence\n", soon())
@@ -255,7 +255,7 @@ def test_a_port_that_is_taken_is_an_error(home, clerk, wire):
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client here")
-def test_the_client_of_openssh_is_understood(home, wire):
+def test_the_openssh_client_is_served(home, wire):
     options = [
         f"-oUserKnownHostsFile={home / 'known_hosts'}",
         f"-oIdentityFile={home / 'id_ed25519'}",

@@ -100,7 +100,7 @@ def serial(request, terminal):
 
 
 class TestVisaSocket:
-    def test_lines_are_cut_out_of_any_pieces(self, visa, peer):
+    def test_lines_are_assembled_from_any_pieces(self, visa, peer):
         peer.line.sendall(b"one\r\ntw")
         assert visa.receive(b"\r\n", soon()) == b"one\r\n"
         peer.line.sendall(b"o\r")
@@ -117,12 +117,12 @@ class TestVisaSocket:
             received += peer.line.recv(65536)
         assert received == line
 
-    def test_nagle_is_off(self, visa, peer):
+    def test_nagles_algorithm_is_disabled(self, visa, peer):
         below = visa._resource.visalib.sessions[visa._resource.session].interface
         assert below.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
     @pytest.mark.parametrize("dial", [transport_visa.dial, tcp.dial])
-    def test_a_peer_that_went_away_without_a_word_is_missed_within_a_minute(self, dial):
+    def test_a_vanished_peer_is_detected_by_keepalive_within_a_minute(self, dial):
         with Peer() as peer:
             line = dial("ocs", peer.resource, baud=0, deadline=soon())
             with socket.socket(fileno=os.dup(_descriptor(line))) as below:
@@ -136,13 +136,13 @@ class TestVisaSocket:
                 assert 0 < unanswered <= 30_000
             line.close()
 
-    def test_silence_ends_at_the_deadline(self, visa):
+    def test_a_missing_reply_ends_at_the_deadline(self, visa):
         deadline = Deadline.after(0.03)
         with pytest.raises(NoReply, match="did not answer in time"):
             visa.receive(b"\n", deadline)
         assert deadline.at <= now() < deadline.at + 0.5
 
-    def test_a_peer_that_hangs_up_is_noticed_at_once_and_without_spinning(self, visa, peer):
+    def test_a_closed_connection_is_detected_at_once_without_busy_waiting(self, visa, peer):
         def hang_up():
             peer.line.sendall(b"half a li")
             peer.line.close()
@@ -154,12 +154,12 @@ class TestVisaSocket:
         assert deadline.left > 10
         assert time.thread_time() - cpu < 0.04
 
-    def test_a_peer_that_hung_up_makes_the_line_unquiet(self, visa, peer):
+    def test_a_connection_closed_by_the_peer_counts_as_not_idle(self, visa, peer):
         assert visa.quiet()
         peer.line.close()
         assert not visa.quiet()
 
-    def test_bytes_nobody_asked_for_make_the_line_unquiet(self, visa, peer):
+    def test_unrequested_bytes_make_the_connection_count_as_not_idle(self, visa, peer):
         peer.line.sendall(b"late\nlater\n")
         assert not visa.quiet()
         visa.receive(b"\n", soon())
@@ -167,18 +167,18 @@ class TestVisaSocket:
         visa.receive(b"\n", soon())
         assert visa.quiet()
 
-    def test_a_peer_that_takes_nothing_ends_at_the_deadline(self, visa):
+    def test_sending_to_a_peer_that_does_not_read_ends_at_the_deadline(self, visa):
         with pytest.raises(NoReply):
             visa.send(bytes(16_000_000), Deadline.after(0.05))
 
-    def test_a_closed_port_is_a_lost_link_at_once(self, peer):
+    def test_a_closed_port_raises_link_lost_at_once(self, peer):
         peer.close()
         deadline = Deadline.after(20)
         with pytest.raises(LinkLost, match=r"Connection refused.*nothing listens there"):
             transport_visa.dial("ocs", peer.resource, baud=0, deadline=deadline)
         assert deadline.left > 10
 
-    def test_a_host_that_never_answers_is_a_lost_link_within_the_deadline(self):
+    def test_an_unreachable_host_raises_link_lost_within_the_deadline(self):
         with socket.socket() as listener:
             # nobody accepts and the backlog is full, so the next handshake gets no answer
             listener.bind(("127.0.0.1", 0))
@@ -191,7 +191,7 @@ class TestVisaSocket:
                     transport_visa.dial("ocs", resource, baud=0, deadline=deadline)
                 assert now() < deadline.at + 0.05
 
-    def test_a_kind_of_resource_the_library_lacks_is_told_in_one_sentence(self):
+    def test_a_resource_that_the_visa_library_lacks_is_reported_in_one_sentence(self):
         with pytest.raises(LinkLost, match=r"^ocs: opening GPIB::5::INSTR failed: [^\n]*$"):
             transport_visa.dial("ocs", "GPIB::5::INSTR", baud=0, deadline=soon())
 
@@ -201,25 +201,25 @@ class TestVisaSocket:
 
 
 class TestSerialLine:
-    def test_lines_go_both_ways(self, serial, terminal):
+    def test_lines_are_sent_and_received(self, serial, terminal):
         serial.send(b"*IDN?\r\n", soon())
         assert os.read(terminal.master, 100) == b"*IDN?\r\n"
         os.write(terminal.master, b"a\rb\r")
         assert [serial.receive(b"\r", soon()) for _ in range(2)] == [b"a\r", b"b\r"]
 
-    def test_silence_ends_at_the_deadline(self, serial):
+    def test_a_missing_reply_ends_at_the_deadline(self, serial):
         deadline = Deadline.after(0.03)
         with pytest.raises(NoReply, match="did not answer in time"):
             serial.receive(b"\r", deadline)
         assert now() < deadline.at + 0.5
 
-    def test_bytes_nobody_asked_for_make_the_line_unquiet(self, serial, terminal):
+    def test_unrequested_bytes_make_the_connection_count_as_not_idle(self, serial, terminal):
         assert serial.quiet()
         os.write(terminal.master, b"late\rlater\r")
         serial.receive(b"\r", soon())
         assert not serial.quiet()
 
-    def test_a_line_that_goes_away_is_lost(self, serial, terminal):
+    def test_a_removed_serial_device_raises_link_lost(self, serial, terminal):
         os.close(terminal.master)
         terminal.master = os.open(os.devnull, os.O_RDONLY)
         assert not serial.quiet()
@@ -240,12 +240,12 @@ class TestSerialLine:
         assert mode & termios.PARODD
 
     @pytest.mark.parametrize("second", SERIAL)
-    def test_a_line_belongs_to_one_program(self, serial, terminal, second):
+    def test_a_serial_device_is_locked_by_one_program(self, serial, terminal, second):
         with pytest.raises(BusyError, match="is open in another program"):
             SERIAL[second]("ocs", f"ASRL{terminal.path}::INSTR", baud=38400, deadline=soon())
 
     @pytest.mark.parametrize("name", SERIAL)
-    def test_a_missing_device_is_told_in_words(self, name):
+    def test_a_missing_serial_device_is_reported_in_one_sentence(self, name):
         with pytest.raises(LinkLost, match="No such file or directory; plug it in"):
             SERIAL[name]("ocs", "/dev/ttyNOPE7", baud=38400, deadline=soon())
 
@@ -271,7 +271,9 @@ class TestOtherVisaLibrary:
         yield transport
         transport.close()
 
-    def test_lines_go_both_ways_and_silence_ends(self, visa, peer):
+    def test_messages_are_sent_and_received_and_a_missing_reply_ends_at_the_deadline(
+        self, visa, peer
+    ):
         assert type(visa) is transport_visa.VisaTransport
         visa.send(b"*IDN?\n", soon())
         assert peer.line.recv(100) == b"*IDN?\n"
@@ -307,18 +309,18 @@ class TestChoice:
             ("ASRL/dev/ttyUSB0::INSTR", "serial", serial_port.dial),
         ],
     )
-    def test_a_resource_takes_the_transport_it_is_written_for(self, resource, transport, dial):
+    def test_a_resource_selects_its_transport(self, resource, transport, dial):
         assert dial_for("ocs", resource, transport) is dial
 
-    def test_a_network_address_is_no_serial_line(self):
+    def test_a_network_address_is_not_taken_for_a_serial_line(self):
         with pytest.raises(UsageError, match="no serial line"):
             dial_for("ocs", "TCPIP::192.0.2.10::5025::SOCKET", "serial")
 
-    def test_an_unknown_transport_is_told_with_the_nearest_name(self):
+    def test_an_unknown_transport_is_reported_with_the_nearest_name(self):
         with pytest.raises(UsageError, match="did you mean 'serial'"):
             dial_for("ocs", "/dev/ttyUSB0", "cereal")
 
-    def test_serial_lines_are_known_however_they_are_written(self):
+    def test_serial_lines_are_recognised_in_any_spelling(self):
         assert is_serial("/dev/ttyUSB0")
         assert is_serial("ASRL/dev/ttyUSB0::INSTR")
         assert not is_serial("TCPIP::192.0.2.10::5025::SOCKET")

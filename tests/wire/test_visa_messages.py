@@ -31,7 +31,7 @@ def opened():
         one.close()
 
 
-def test_an_order_is_one_message_however_long_it_is(opened):
+def test_a_command_of_any_length_is_one_message(opened):
     box, line = opened(lambda say: say(DATA_END, b"done\n"))
     order = b"x" * 20_000 + b"\n"
     line.send(order, soon())
@@ -39,7 +39,7 @@ def test_an_order_is_one_message_however_long_it_is(opened):
     assert box.heard == [(DATA_END, order)]
 
 
-def test_an_answer_in_pieces_is_one_message(opened):
+def test_a_reply_in_pieces_is_one_message(opened):
     def answer(say):
         say(DATA, b"one")
         say(DATA_END, b"two\n")
@@ -49,7 +49,7 @@ def test_an_answer_in_pieces_is_one_message(opened):
     assert line.receive(b"\n", soon()) == b"onetwo\n"
 
 
-def test_a_box_that_does_not_answer_in_time_is_cleared(opened):
+def test_a_device_without_a_timely_reply_is_cleared(opened):
     box, line = opened(lambda say: None)
     line.send(b"?\n", soon())
     with pytest.raises(NoReply, match="did not answer in time"):
@@ -57,7 +57,7 @@ def test_a_box_that_does_not_answer_in_time_is_cleared(opened):
     assert box.heard == [(DATA_END, b"?\n"), "clear"]
 
 
-def test_a_message_without_an_end_is_given_up(opened):
+def test_an_endless_message_is_abandoned(opened):
     going_on = threading.Event()
 
     def answer(say):

@@ -58,7 +58,7 @@ def said(client, words):
     return client.recv(100)
 
 
-def test_every_client_has_a_conversation_of_its_own(tcp, echo):
+def test_every_client_has_its_own_conversation(tcp, echo):
     with connected(tcp) as one:
         assert said(one, b"a") == b"1:a"
         with connected(tcp) as two:
@@ -67,7 +67,7 @@ def test_every_client_has_a_conversation_of_its_own(tcp, echo):
     assert [serial for _, serial in echo.clients] == [False, False]
 
 
-def test_a_cut_hangs_up_on_everybody_and_welcomes_new_clients(tcp):
+def test_a_cut_closes_all_connections_and_new_ones_are_accepted(tcp):
     with connected(tcp) as one, connected(tcp) as two:
         assert (said(one, b"a")[1:], said(two, b"b")[1:]) == (b":a", b":b")
         tcp.cut()
@@ -76,7 +76,7 @@ def test_a_cut_hangs_up_on_everybody_and_welcomes_new_clients(tcp):
         assert said(three, b"c") == b"3:c"
 
 
-def test_a_closed_wire_refuses_and_frees_its_port(tcp, echo):
+def test_a_closed_server_refuses_connections_and_frees_its_port(tcp, echo):
     with connected(tcp) as client:
         said(client, b"a")
         tcp.close()
@@ -88,7 +88,7 @@ def test_a_closed_wire_refuses_and_frees_its_port(tcp, echo):
     again.close()
 
 
-def test_an_answer_to_a_client_that_left_is_dropped(tcp, echo):
+def test_a_reply_to_a_closed_connection_is_dropped(tcp, echo):
     with connected(tcp) as client:
         said(client, b"a")
     send, _ = echo.clients[0]
@@ -98,7 +98,7 @@ def test_an_answer_to_a_client_that_left_is_dropped(tcp, echo):
         assert said(client, b"b") == b"2:b"
 
 
-def test_a_client_that_does_not_speak_tls_bothers_nobody(echo):
+def test_a_client_without_tls_does_not_disturb_others(echo):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     wire = serve_tcp(echo, tls=context)
     try:
@@ -134,7 +134,7 @@ def asked(descriptor, words):
     return os.read(descriptor, 100)
 
 
-def test_a_terminal_answers_under_its_name_client_after_client(echo, tmp_path, opened):
+def test_a_pseudo_terminal_serves_one_client_after_the_other_under_its_name(echo, tmp_path, opened):
     link = tmp_path / "ttyUSB7"
     link.symlink_to("/nowhere")
     wire = serve_pty(echo, link)
@@ -152,7 +152,7 @@ def test_a_terminal_answers_under_its_name_client_after_client(echo, tmp_path, o
     assert not link.is_symlink()
 
 
-def test_a_terminal_without_a_name_has_its_own(echo, opened):
+def test_a_pseudo_terminal_without_a_given_name_has_one(echo, opened):
     wire = serve_pty(echo)
     try:
         assert asked(opened(wire.path), b"a") == b"1:a"
@@ -160,14 +160,14 @@ def test_a_terminal_without_a_name_has_its_own(echo, opened):
         wire.close()
 
 
-def test_closing_a_terminal_hangs_up(echo, opened):
+def test_closing_a_pseudo_terminal_hangs_up(echo, opened):
     wire = serve_pty(echo)
     descriptor = opened(wire.path)
     wire.close()
     assert os.read(descriptor, 1) == b""
 
 
-def test_with_a_baud_rate_bytes_take_their_time_on_the_cable(echo, opened):
+def test_bytes_are_delayed_according_to_the_baud_rate(echo, opened):
     wire = serve_pty(echo, baud=1200)
     try:
         descriptor = opened(wire.path)
