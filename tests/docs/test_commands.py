@@ -70,6 +70,6 @@ def test_every_command_of_a_page_runs(page: Path, words: list[str], checkout: Pa
     assert done.returncode == 0, (words, done.stdout[-800:], done.stderr[-800:])
 
 
-def test_the_readme_shows_the_commands_that_people_need() -> None:
+def test_the_readme_shows_the_main_commands() -> None:
     shown = {words[1] for words in commands(ROOT / "README.md") if words[0] == "testbed"}
     assert shown >= {"validate", "plan", "run", "report", "list", "doctor", "switch", "twin"}
