@@ -19,7 +19,7 @@ LESS = ("3.000", "4.000", "5.000", "6.000")
 """Decibels that a fibre takes in the arms in which enough light is left."""
 
 
-def test_a_meter_sees_what_an_attenuator_takes_and_a_receiver_loses_its_carrier(
+def test_attenuation_shows_at_the_power_meter_and_ends_the_carrier(
     testbed: CommandLine,
 ) -> None:
     done = testbed.inside("../tests/e2e/attenuation/lab", HERE / "inside" / "measure_light.py")
@@ -102,7 +102,7 @@ def _rest(found: dict[str, list[object]]) -> list[object]:
     return [pytest.approx(found["circuit"][2], abs=0.1), "carrier"]
 
 
-def test_a_job_goes_on_after_an_attenuation_and_the_lab_is_as_before(testbed: CommandLine) -> None:
+def test_a_job_continues_after_attenuations_and_the_lab_is_restored(testbed: CommandLine) -> None:
     where = ["--results", str(testbed.results), "--json"]
     done = testbed("run", EXPERIMENT, "--lab", LAB, "--twin", "--seed", "1", *where)
     assert done.code == 0, done.err
@@ -138,7 +138,7 @@ def test_a_job_goes_on_after_an_attenuation_and_the_lab_is_as_before(testbed: Co
 
 
 @pytest.mark.soak
-def test_what_leaves_enough_light_is_ridden_out_but_for_what_chance_does(
+def test_forty_weak_attenuations_are_called_recoveries_as_often_as_chance_predicts(
     testbed: CommandLine,
 ) -> None:
     """Forty trials: those called recovered are about as many as their probabilities say."""

@@ -52,7 +52,7 @@ def test_a_ring_runs_over_one_cross_connect_for_each_circuit(
     assert (("ocs.1→10", "ocs.2→9") if "h0" in hosts else ("any.2→5", "any.3→4")) in made
 
 
-def test_one_fibre_is_moved_by_hand_by_the_names_of_its_ends(
+def test_a_single_fibre_circuit_is_made_and_removed_manually_by_the_names_of_its_ends(
     testbed: CommandLine, twin: str
 ) -> None:
     assert by_hand(testbed, twin, "ocs", "connect", "h0.p1", "h1.p0") == [(2, 9, True)]

@@ -50,7 +50,7 @@ def twin(rack: str) -> StandingTwin:
     return StandingTwin(rack)
 
 
-def test_a_host_that_is_black_holed_before_the_run(
+def test_a_run_ends_in_time_although_a_host_is_unreachable(
     testbed: CommandLine, twin: StandingTwin
 ) -> None:
     """One of six: the others are opened meanwhile, and taken back."""
@@ -64,7 +64,9 @@ def test_a_host_that_is_black_holed_before_the_run(
     assert not any(twin.agents(f"h{number}") for number in range(6))
 
 
-def test_a_switch_that_accepts_and_never_answers(testbed: CommandLine, twin: StandingTwin) -> None:
+def test_a_run_ends_in_time_although_its_switch_never_answers(
+    testbed: CommandLine, twin: StandingTwin
+) -> None:
     with twin.silent("ocs"):
         run = start(testbed, twin, *LIMITED)
         done = finish(run)
@@ -74,7 +76,9 @@ def test_a_switch_that_accepts_and_never_answers(testbed: CommandLine, twin: Sta
 
 
 @pytest.mark.soak
-def test_a_switch_that_falls_silent_in_the_middle(testbed: CommandLine, twin: StandingTwin) -> None:
+def test_a_run_ends_in_time_although_its_switch_stops_answering(
+    testbed: CommandLine, twin: StandingTwin
+) -> None:
     """Then the circuits stay, which is said, and `recover` brings them back later."""
     run = start(testbed, twin, *ENDLESS)
     run.await_event(lambda e: e["kind"] == "trial.begin")
@@ -89,7 +93,7 @@ def test_a_switch_that_falls_silent_in_the_middle(testbed: CommandLine, twin: St
 
 
 @pytest.mark.soak
-def test_a_job_that_never_ends_is_ended_by_the_limit_of_the_run(
+def test_an_endless_job_is_ended_by_the_time_limit_of_the_run(
     testbed: CommandLine, twin: StandingTwin
 ) -> None:
     run = start(testbed, twin, *ENDLESS)
@@ -121,7 +125,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 @pytest.mark.skipif(
     not can_be_private([*PRIVATE, "true"]), reason="this machine gives no user namespaces"
 )
-def test_a_name_service_that_never_answers(testbed: CommandLine, tmp_path: Path) -> None:
+def test_a_run_ends_in_time_although_the_name_service_never_answers(
+    testbed: CommandLine, tmp_path: Path
+) -> None:
     """As on hardware, whose instruments and hosts have names."""
     lab = tmp_path / "rack.yaml"
     text = (ROOT / "configs" / "rack.yaml").read_text()

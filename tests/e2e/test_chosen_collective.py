@@ -39,7 +39,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, list[dict]
     return summary, [json.loads(row) for row in log.splitlines()]
 
 
-def test_the_late_rank_is_named_and_the_collective_that_expects_it_is_chosen(
+def test_the_straggler_is_identified_and_a_collective_that_expects_it_is_chosen(
     finished: tuple[dict, list[dict]],
 ) -> None:
     _, events = finished
@@ -49,7 +49,7 @@ def test_the_late_rank_is_named_and_the_collective_that_expects_it_is_chosen(
     assert expected["stragglar"] == min(expected.values())
 
 
-def test_all_ranks_change_after_the_same_step_and_go_on_with_the_same_parameters(
+def test_all_ranks_change_the_collective_after_the_same_step_with_equal_parameters(
     finished: tuple[dict, list[dict]],
 ) -> None:
     _, events = finished
@@ -66,7 +66,7 @@ def test_all_ranks_change_after_the_same_step_and_go_on_with_the_same_parameters
     assert names[0] == "ring" and names[-1] == "stragglar"
 
 
-def test_what_the_choice_should_save_stands_beside_what_it_did(
+def test_predicted_and_measured_gains_of_the_choice_are_reported(
     finished: tuple[dict, list[dict]],
 ) -> None:
     summary, _ = finished

@@ -54,7 +54,9 @@ def test_the_recovery_follows_the_switch_and_nothing_else_does(testbed: CommandL
     print({"slope": slope, "constant": constant, "resuming": resuming})
 
 
-def test_many_interrupted_jobs_end_with_the_bits_of_one_that_was_not(testbed: CommandLine) -> None:
+def test_interrupted_jobs_end_with_the_same_bits_as_uninterrupted_ones(
+    testbed: CommandLine,
+) -> None:
     done = testbed.run("resume", "--repeat", "8", "-S", "limits.run=20 min", limit=1400)
     assert done.code == 0, done.err
     assert len({trial["values"]["digest"] for trial in done.json()["trials"]}) == 1

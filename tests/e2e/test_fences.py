@@ -146,7 +146,7 @@ class Course:
 
 
 @pytest.mark.parametrize("seed", range(COURSES))
-def test_what_the_lab_does_not_permit_does_not_happen_to_it(
+def test_no_fence_that_the_lab_forbids_is_used(
     testbed: CommandLine, twin: StandingTwin, seed: int
 ) -> None:
     course = Course(testbed, twin, seed)

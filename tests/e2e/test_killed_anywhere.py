@@ -136,7 +136,7 @@ def lab(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.mark.parametrize(("when", "number", "is_lit"), [("promised", 7, False), ("acted", 8, True)])
-def test_killed_at_a_position_of_the_journal(
+def test_recover_restores_the_lab_after_a_kill_at_a_journal_position(
     lab: Lab, when: str, number: int, is_lit: bool
 ) -> None:
     assert lab.kill_trial(when, number)
@@ -150,7 +150,9 @@ def test_killed_at_a_position_of_the_journal(
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("when", ["promised", "acted"])
-def test_killed_at_every_position_of_the_journal(lab: Lab, when: str) -> None:
+def test_recover_restores_the_lab_after_a_kill_at_every_journal_position(
+    lab: Lab, when: str
+) -> None:
     number = 1
     while lab.kill_trial(when, number):
         lab.recover()
@@ -164,7 +166,7 @@ def test_killed_at_every_position_of_the_journal(lab: Lab, when: str) -> None:
     [1, pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])],
     ids=["sample", "full"],
 )
-def test_killed_at_random_moments(lab: Lab, moments: int) -> None:
+def test_recover_restores_the_lab_after_kills_at_random_moments(lab: Lab, moments: int) -> None:
     chance = random.Random(moments + 6)
     for _ in range(moments):
         lab.kill_after(chance.uniform(0.0, 12.0))
@@ -173,7 +175,7 @@ def test_killed_at_random_moments(lab: Lab, moments: int) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_recovering_that_is_killed_itself_is_recovered_from(lab: Lab) -> None:
+def test_recover_restores_the_lab_after_a_killed_recover(lab: Lab) -> None:
     for number in range(1, 20):
         assert lab.kill_trial("promised", 9)
         lab.kill_at("promised", number, "recover", str(lab.line.results / "latest"))
@@ -181,7 +183,7 @@ def test_recovering_that_is_killed_itself_is_recovered_from(lab: Lab) -> None:
 
 
 @pytest.mark.soak
-def test_a_run_that_is_alive_is_refused(lab: Lab, testbed: CommandLine) -> None:
+def test_recover_refuses_a_running_run(lab: Lab, testbed: CommandLine) -> None:
     run = testbed.start(*LONG, "--twin", lab.name)
     run.await_event(lambda event: event["kind"] == "fabric.change")
     where = ["--results", str(testbed.results), "--twin", lab.name]
@@ -194,7 +196,7 @@ def test_a_run_that_is_alive_is_refused(lab: Lab, testbed: CommandLine) -> None:
     assert lab.changes() == []
 
 
-def test_a_run_whose_twin_is_gone_left_nothing(testbed: CommandLine) -> None:
+def test_recover_settles_a_run_whose_twin_is_gone(testbed: CommandLine) -> None:
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", *TRIAL)
     run.await_event(lambda event: event["kind"] == "fabric.change")
     run.signal(signal.SIGKILL)

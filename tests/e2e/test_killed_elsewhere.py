@@ -102,7 +102,7 @@ def sampled(cases: list[Any], daily: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("phase", "host"), sampled(KILLS, DAILY))
-def test_an_agent_that_is_killed_leaves_nothing(
+def test_a_killed_agent_leaves_no_changes_on_its_host(
     testbed: CommandLine, twin: StandingTwin, declared: Declared, phase: str, host: str
 ) -> None:
     run = start(testbed, twin)
@@ -113,7 +113,7 @@ def test_an_agent_that_is_killed_leaves_nothing(
     assert end["left"] == []
 
 
-def test_a_killed_agent_of_a_spare_that_nobody_needs_is_noticed_and_made_good(
+def test_a_killed_agent_of_an_unused_spare_is_detected_and_its_changes_undone(
     testbed: CommandLine, twin: StandingTwin, declared: Declared
 ) -> None:
     run = start(testbed, twin)
@@ -132,7 +132,7 @@ HOLES = [(phase, host) for phase in ("prepare", "trial", "recovery") for host in
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("phase", "host"), HOLES)
-def test_a_host_that_is_cut_off_costs_its_own_deadlines_only(
+def test_a_host_cut_off_from_the_network_costs_only_its_own_deadlines(
     testbed: CommandLine, twin: StandingTwin, declared: Declared, phase: str, host: str
 ) -> None:
     run = start(testbed, twin)
@@ -153,7 +153,7 @@ def test_a_host_that_is_cut_off_costs_its_own_deadlines_only(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("phase", PHASES)
-def test_far_ends_that_hang_are_given_up_and_recovered_from(
+def test_a_run_with_hanging_instruments_ends_and_is_recovered(
     testbed: CommandLine, twin: StandingTwin, declared: Declared, phase: str
 ) -> None:
     run = start(testbed, twin)
@@ -184,7 +184,7 @@ def fill(disk: Path) -> None:
 
 
 @pytest.mark.parametrize(("phase",), sampled([(p,) for p in PHASES], [("decision",)]))
-def test_a_disk_that_is_full_ends_the_run_and_everything_is_taken_back(
+def test_a_full_disk_ends_the_run_and_all_changes_are_undone(
     testbed: CommandLine, twin: StandingTwin, declared: Declared, disk: Path, phase: str
 ) -> None:
     run = start(testbed, twin)
@@ -197,7 +197,7 @@ def test_a_disk_that_is_full_ends_the_run_and_everything_is_taken_back(
     declared.assert_again()
 
 
-def test_a_disk_that_cannot_be_written_starts_nothing(
+def test_a_read_only_disk_prevents_the_start_of_a_run(
     testbed: CommandLine, twin: StandingTwin, declared: Declared, disk: Path
 ) -> None:
     twin.inside("mount", "-o", "remount,ro", str(testbed.results))

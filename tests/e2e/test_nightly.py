@@ -97,7 +97,7 @@ def red(facts: Any) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_fifth_that_is_planted_in_one_arm_is_found_and_the_same_again_is_not(place: Path) -> None:
+def test_a_planted_slowdown_of_a_fifth_is_found_and_an_unchanged_run_passes(place: Path) -> None:
     file = place / "experiments" / "sleeps.yaml"
     file.write_text(SLEEPS)
     code, facts = night(place)
@@ -110,7 +110,7 @@ def test_a_fifth_that_is_planted_in_one_arm_is_found_and_the_same_again_is_not(p
 
 
 @pytest.mark.soak
-def test_a_value_that_is_wrong_turns_a_night_red_by_the_name_of_its_trial(place: Path) -> None:
+def test_a_wrong_sum_fails_the_nightly_run_and_its_trial_is_named(place: Path) -> None:
     (place / "experiments" / "sums.yaml").write_text(ALLREDUCE)
     assert night(place)[0] == 0
     code = place / "code"

@@ -35,7 +35,7 @@ def test_after_failure(testbed: CommandLine, before: dict[str, set[str]]) -> Non
 @pytest.mark.parametrize(
     "moments", [1, pytest.param(10, marks=pytest.mark.soak)], ids=["sample", "full"]
 )
-def test_after_kill_9_at_random_moments(
+def test_a_run_killed_at_random_moments_leaves_nothing_on_this_machine(
     testbed: CommandLine, before: dict[str, set[str]], moments: int
 ) -> None:
     chance = random.Random(moments)
@@ -47,7 +47,7 @@ def test_after_kill_9_at_random_moments(
         assert_as(before)
 
 
-def test_a_twin_that_was_up_is_gone_after_down(
+def test_a_twin_leaves_nothing_on_this_machine_after_twin_down(
     testbed: CommandLine, before: dict[str, set[str]]
 ) -> None:
     up = testbed("twin", "up", "rack", "--name", "passing")

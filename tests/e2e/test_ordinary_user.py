@@ -16,7 +16,7 @@ NOBODY = 65534
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="every test already runs as an ordinary user")
-def test_a_run_as_a_user_who_is_not_root(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_run_on_a_twin_needs_no_root_privileges(tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         subprocess.run([sys.executable, "-c", "import testbed"], user=NOBODY, cwd="/", check=True)
     except (OSError, subprocess.CalledProcessError):

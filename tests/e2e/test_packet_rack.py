@@ -36,7 +36,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
     return line.run_text(EXPERIMENT, "packet-rack", "--seed", "7")
 
 
-def test_every_trial_counts_and_nothing_had_to_recover(finished: tuple[dict, Path]) -> None:
+def test_every_trial_is_valid_and_none_needed_recovery(finished: tuple[dict, Path]) -> None:
     summary, _ = finished
     assert summary["cleanup"] == "verified"
     for trial in summary["trials"]:
@@ -44,7 +44,9 @@ def test_every_trial_counts_and_nothing_had_to_recover(finished: tuple[dict, Pat
         assert trial["recovered"] is None and trial["marks"] is None
 
 
-def test_whoever_waited_for_the_straggler_is_the_receipt(finished: tuple[dict, Path]) -> None:
+def test_a_rank_that_waited_for_the_straggler_confirms_the_fault(
+    finished: tuple[dict, Path],
+) -> None:
     summary, _ = finished
     receipts = {trial["variant"]: trial["receipt"] for trial in summary["trials"]}
     assert receipts["on-time"] is None
@@ -54,7 +56,9 @@ def test_whoever_waited_for_the_straggler_is_the_receipt(finished: tuple[dict, P
         assert float(waited.removesuffix(" s")) >= 0.1
 
 
-def test_the_dose_is_in_the_stamps_and_names_its_rank(finished: tuple[dict, Path]) -> None:
+def test_the_delay_and_its_rank_are_measured_from_host_timestamps(
+    finished: tuple[dict, Path],
+) -> None:
     summary, _ = finished
     metrics = summary["metrics"]
     assert metrics["late.straggler"]["median"] == 2
@@ -70,7 +74,7 @@ def test_the_dose_is_in_the_stamps_and_names_its_rank(finished: tuple[dict, Path
     assert metrics["on-time.critical_delay_model"]["predicted"] is not None
 
 
-def test_no_circuit_is_made_and_every_path_is_proved(finished: tuple[dict, Path]) -> None:
+def test_no_circuit_is_made_and_every_path_is_verified(finished: tuple[dict, Path]) -> None:
     _, run = finished
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
     assert not [event for event in events if event["kind"] == "fabric.change"]
@@ -80,7 +84,7 @@ def test_no_circuit_is_made_and_every_path_is_proved(finished: tuple[dict, Path]
     assert samples and all(sample["verified"] for sample in samples)
 
 
-def test_s3_ports_send_what_the_schedules_say(finished: tuple[dict, Path]) -> None:
+def test_s3_ports_send_the_bytes_that_the_schedules_state(finished: tuple[dict, Path]) -> None:
     """By the counters of the interfaces, without the headers of frames."""
     summary, _ = finished
     size, metrics = 512 << 10, summary["metrics"]

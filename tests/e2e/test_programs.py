@@ -45,7 +45,7 @@ def all_gone(limit: float = 10.0) -> bool:
     return not sleepers()
 
 
-def test_a_plain_stream_gets_what_a_circuit_carries(testbed: CommandLine) -> None:
+def test_the_throughput_of_a_tcp_stream_over_a_circuit_is_measured(testbed: CommandLine) -> None:
     # Not the limits of the file: how fast a circuit is, a busy machine decides.
     done = testbed.run("command", "--repeat", "1", "-S", "checks={}")
     assert done.code == 0, done.err
@@ -59,7 +59,7 @@ def test_a_plain_stream_gets_what_a_circuit_carries(testbed: CommandLine) -> Non
     assert json.loads(again.out)["metrics"] == summary["metrics"]
 
 
-def test_a_program_that_fails_fails_the_run_and_is_quoted(testbed: CommandLine) -> None:
+def test_a_failed_program_fails_the_run_and_its_error_is_quoted(testbed: CommandLine) -> None:
     broken = 'jobs.main.command=["sh", "-c", "echo no luck >&2; exit 3"]'
     done = testbed.run("command", "--repeat", "1", "-S", broken)
     assert done.code == 1
@@ -71,7 +71,7 @@ def test_a_program_that_fails_fails_the_run_and_is_quoted(testbed: CommandLine) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_of_a_program_outlives_its_run(
+def test_no_process_of_a_program_outlives_its_run(
     testbed: CommandLine, tmp_path: Path, number: signal.Signals
 ) -> None:
     file = tmp_path / "lingering.yaml"
@@ -89,7 +89,7 @@ def test_nothing_of_a_program_outlives_its_run(
     assert all_gone()
 
 
-def test_a_twin_measures_no_gpus(testbed: CommandLine) -> None:
+def test_a_gpu_benchmark_is_refused_on_a_twin(testbed: CommandLine) -> None:
     done = testbed("run", "experiments/nccl-tests.yaml", "--twin", "--results", os.devnull)
     assert done.code == 2
     assert "nccl-tests cannot run on a twin: it measures GPUs" in done.err

@@ -39,7 +39,7 @@ def of_kind(events: list[dict], kind: str) -> list[dict]:
     return [event for event in events if event["kind"] == kind]
 
 
-def test_every_way_comes_to_the_right_sums_and_all_is_taken_back(
+def test_every_algorithm_gives_right_sums_and_the_lab_is_restored(
     finished: tuple[dict, list[dict]],
 ) -> None:
     summary, events = finished
@@ -52,7 +52,7 @@ def test_every_way_comes_to_the_right_sums_and_all_is_taken_back(
     assert len(samples) == 5 * 4 and all(sample["verified"] for sample in samples)
 
 
-def test_nothing_moves_before_all_concerned_have_asked_and_all_are_told_after_the_proof(
+def test_circuits_move_after_all_ranks_requested_it_and_are_used_after_verification(
     finished: tuple[dict, list[dict]],
 ) -> None:
     _, events = finished
@@ -75,7 +75,9 @@ def test_nothing_moves_before_all_concerned_have_asked_and_all_are_told_after_th
     assert len(missing) == answered > 20
 
 
-def test_what_a_change_costs_is_measured_and_expected(finished: tuple[dict, list[dict]]) -> None:
+def test_the_duration_of_a_circuit_change_is_measured_and_predicted(
+    finished: tuple[dict, list[dict]],
+) -> None:
     summary, events = finished
     (prediction,) = [event["data"] for event in of_kind(events, "prediction")]
     assert prediction["delta"] >= prediction["fastest"] >= SETTLE_AND_LINK_UP

@@ -23,7 +23,7 @@ def test_every_fault_is_recovered_from_in_one_run(testbed: CommandLine) -> None:
 
 
 @pytest.mark.soak
-def test_a_switch_that_follows_a_card_settles_as_that_says(testbed: CommandLine) -> None:
+def test_a_twin_switch_with_a_card_settles_as_the_card_states(testbed: CommandLine) -> None:
     card = ["-S", "lab.twin.cards={ocs: calient-s320}", "-S", "variants={only-one: {}}"]
     done = testbed.run("lumion", *SMALL_MODEL, *card, "-S", "checks={}", "--repeat", "3")
     trials = done.json()["trials"]
@@ -33,7 +33,7 @@ def test_a_switch_that_follows_a_card_settles_as_that_says(testbed: CommandLine)
     assert max(times) > 0.1 and len(set(times)) == 3, "each of its moves takes as long as it likes"
 
 
-def test_a_frozen_rank_is_found_by_its_silence(testbed: CommandLine) -> None:
+def test_a_frozen_rank_is_detected_by_its_missing_heartbeat(testbed: CommandLine) -> None:
     # Ranks that are well beat late where many programs want two cores.
     freeze = ["-S", "faults.0.kind=rank-freeze", "-S", "policy.heartbeat=500 ms"]
     alone = ["-S", "variants={interrupted: {}}", "-S", "checks={}"]

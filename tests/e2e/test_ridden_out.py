@@ -125,7 +125,7 @@ def silence(segments: list[Segment], until: float) -> float:
 
 
 @pytest.mark.parametrize("hold", ["1 s", pytest.param("3 s", marks=pytest.mark.soak)])
-def test_marks_of_lost_light_are_those_that_a_listener_on_the_link_saw(
+def test_marks_of_lost_light_agree_with_packets_captured_on_the_link(
     testbed: CommandLine, twin: StandingTwin, hold: str
 ) -> None:
     with captured(twin, "h1", "eth1") as heard:
@@ -173,7 +173,7 @@ trials: 2
 """
 
 
-def test_a_freeze_below_the_heartbeat_is_nothing_to_a_policy_and_no_trial_waits_for_one(
+def test_a_freeze_shorter_than_the_heartbeat_limit_triggers_no_recovery(
     testbed: CommandLine,
 ) -> None:
     summary, run = testbed.run_text(FREEZE, "rack", "--seed", "1")

@@ -22,7 +22,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
     return done.json(), line.results / "latest"
 
 
-def test_both_variants_recover_with_a_receipt_and_every_mark(finished: tuple[dict, Path]) -> None:
+def test_both_variants_recover_with_a_confirmed_fault_and_every_mark(
+    finished: tuple[dict, Path],
+) -> None:
     summary, _ = finished
     assert {trial["variant"] for trial in summary["trials"]} == {"splice-warm", "splice-cold"}
     for trial in summary["trials"]:
@@ -36,7 +38,7 @@ def test_both_variants_recover_with_a_receipt_and_every_mark(finished: tuple[dic
         assert marks["t7"] < marks["t8"] and marks["t10"] <= marks.get("t11", marks["t10"])
 
 
-def test_the_summary_says_what_it_is_and_how_sure(finished: tuple[dict, Path]) -> None:
+def test_the_summary_states_its_label_and_its_confidence(finished: tuple[dict, Path]) -> None:
     summary, _ = finished
     assert summary["format"] == 1 and summary["label"] == "measured-twin"
     assert summary["seed"] == 7 and summary["cleanup"] == "verified"
@@ -56,7 +58,7 @@ def test_the_prediction_was_written_before_the_fault(finished: tuple[dict, Path]
         assert kinds.index("prediction") < kinds.index("fault.inject")
 
 
-def test_what_the_numbers_rest_on_stands_beside_them(finished: tuple[dict, Path]) -> None:
+def test_the_summary_states_the_settings_of_the_twin(finished: tuple[dict, Path]) -> None:
     summary, _ = finished
     for settings in summary["settings"].values():
         assert settings["settle"] == 0.025 and settings["link_up"] == 0.01
@@ -95,7 +97,7 @@ def test_a_report_can_be_rebuilt_from_the_events_alone(finished: tuple[dict, Pat
     assert again.json() == summary and (run / "report.html").exists()
 
 
-def test_every_undo_of_the_journal_is_settled(finished: tuple[dict, Path]) -> None:
+def test_no_entry_of_the_journal_is_left_open(finished: tuple[dict, Path]) -> None:
     from testbed.record.journal import open_entries
 
     _, run = finished

@@ -42,7 +42,7 @@ def who(testbed: CommandLine, rack: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_disjoint_parts_are_used_side_by_side(testbed: CommandLine, rack: str) -> None:
+def test_disjoint_parts_of_a_lab_are_used_concurrently(testbed: CommandLine, rack: str) -> None:
     first, lab = long_run(testbed, rack), ["--lab", "rack", "--twin", rack]
     aside = short_run(elsewhere(testbed, 1), rack, "h2, h3")
     assert aside.code == 0, aside.err
@@ -68,7 +68,7 @@ def test_disjoint_parts_are_used_side_by_side(testbed: CommandLine, rack: str) -
 
 
 @pytest.mark.soak
-def test_who_waits_goes_on_when_the_other_loses_its_lease_by_force(
+def test_a_waiting_run_continues_when_the_lease_it_waits_for_is_revoked(
     testbed: CommandLine, rack: str
 ) -> None:
     first, lab = long_run(testbed, rack), ["--lab", "rack", "--twin", rack]
@@ -86,7 +86,7 @@ def test_who_waits_goes_on_when_the_other_loses_its_lease_by_force(
     assert "0 cross-connects" in testbed("switch", "ocs", "show", *lab).out
 
 
-def test_a_hand_that_locks_keeps_runs_off(testbed: CommandLine, rack: str) -> None:
+def test_a_manual_lock_keeps_runs_off(testbed: CommandLine, rack: str) -> None:
     lab = ["--lab", "rack", "--twin", rack]
     words = ["--reason", "cleaning fibres", "--for", "2h"]
     locked = testbed("lock", "ocs.1", "h5", *words, *lab)
@@ -109,12 +109,12 @@ jobs:
 """
 
 
-def test_many_starts_at_once_make_as_many_whole_records(tmp_path: Path) -> None:
+def test_runs_started_at_once_have_complete_records_of_their_own(tmp_path: Path) -> None:
     started_at_once(tmp_path / "results", 10)
 
 
 @pytest.mark.soak
-def test_fifty_starts_in_one_second_make_fifty_whole_records(tmp_path: Path) -> None:
+def test_fifty_runs_started_at_once_have_complete_records_of_their_own(tmp_path: Path) -> None:
     started_at_once(tmp_path / "results", 50)
 
 

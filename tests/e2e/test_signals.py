@@ -71,7 +71,9 @@ def marked(case: tuple[str, signal.Signals]) -> object:
 
 
 @pytest.mark.parametrize(("phase", "number"), [marked(case) for case in EVERY])
-def test_a_signal_in_a_phase(testbed: CommandLine, phase: str, number: signal.Signals) -> None:
+def test_a_signal_in_any_phase_ends_a_run_with_a_verified_clean_up(
+    testbed: CommandLine, phase: str, number: signal.Signals
+) -> None:
     before = footprint()
     length, reached = PHASES[phase]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", *length)
@@ -99,7 +101,9 @@ def check_record(testbed: CommandLine, run: Started, done: Finished, *, is_over:
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.soak)])
-def test_five_signals_at_random_times_during_the_clean_up(testbed: CommandLine, times: int) -> None:
+def test_five_signals_during_the_clean_up_give_a_consistent_exit_code(
+    testbed: CommandLine, times: int
+) -> None:
     before, chance, results = footprint(), random.Random(SEED), testbed.results
     for number_of_run in range(times):
         testbed.results = results / str(number_of_run)
@@ -125,7 +129,7 @@ def take_for_controlling_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
-def test_a_terminal_that_is_closed_ends_a_run_in_good_order(tmp_path: Path) -> None:
+def test_closing_the_terminal_ends_a_run_with_a_verified_clean_up(tmp_path: Path) -> None:
     """The kernel sends SIGHUP, and nobody can read what the run says from then on."""
     before = footprint()
     screen, terminal = os.openpty()

@@ -13,7 +13,7 @@ from tests.e2e.commandline import ROOT, CommandLine
 HERE = Path(__file__).parent
 
 
-def test_light_that_becomes_too_strong_in_a_run_destroys_the_receiver_and_fails_the_run(
+def test_light_that_becomes_too_strong_during_a_run_fails_the_run(
     testbed: CommandLine,
 ) -> None:
     script = HERE / "inside" / "too_bright.py"
@@ -41,7 +41,7 @@ SHIPPED = ("allreduce", "faults", "lumion", "reconfigure", "resume", "unpleasant
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("experiment", SHIPPED)
-def test_no_shipped_experiment_destroys_a_receiver_or_needs_more_light_than_it_bears(
+def test_no_shipped_experiment_exceeds_the_power_limit_of_a_receiver(
     testbed: CommandLine, tmp_path: Path, experiment: str
 ) -> None:
     """Every receiver bears 1 dBm, a half more than every source may be by what is measured."""

@@ -26,7 +26,7 @@ checks:
 """
 
 
-def test_a_job_recovers_through_it_and_the_far_end_says_what_it_did(
+def test_a_job_recovers_although_its_switch_refuses_or_resets_once(
     testbed: CommandLine, tmp_path: Path
 ) -> None:
     path = tmp_path / "two-manners.yaml"
@@ -42,7 +42,7 @@ def test_a_job_recovers_through_it_and_the_far_end_says_what_it_did(
     assert promised <= {entry["done"] for entry in journal if "done" in entry}
 
 
-def test_hardware_is_not_told_to_misbehave(testbed: CommandLine) -> None:
+def test_switch_faults_are_refused_on_hardware(testbed: CommandLine) -> None:
     done = testbed.start("run", "experiments/unpleasant-switch.yaml").finish()
     assert done.code == 2
     assert "switch-* faults require a twin; run it with --twin" in done.err

@@ -17,7 +17,7 @@ from tests.e2e.commandline import SMALL_MODEL, CommandLine
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 
 
-def test_a_fault_that_did_not_fire_makes_no_result(testbed: CommandLine, rack: str) -> None:
+def test_a_trial_whose_fault_did_not_happen_is_invalid(testbed: CommandLine, rack: str) -> None:
     """The power unit says that it cut the power, and does not."""
     assert testbed("twin", "fault", rack, "pdu", "lie").code == 0
     try:
@@ -36,7 +36,7 @@ def test_a_fault_that_did_not_fire_makes_no_result(testbed: CommandLine, rack: s
     )
 
 
-def test_a_trial_that_the_orchestrator_slept_through_is_no_result(
+def test_a_trial_during_a_pause_of_the_orchestrator_is_invalid(
     testbed: CommandLine, rack: str
 ) -> None:
     late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min", "--json"]
@@ -74,7 +74,7 @@ def standing_still(pid: int) -> Iterator[None]:
             os.kill(one, signal.SIGCONT)
 
 
-def test_whoever_leaves_is_told_what_is_still_changed_and_what_to_type(
+def test_an_interrupted_clean_up_reports_open_changes_and_the_recover_command(
     testbed: CommandLine, rack: str
 ) -> None:
     late = ["-S", "faults.0.at.step=2000", "-S", "limits.trial=5 min"]

@@ -24,7 +24,9 @@ def test_no_spare(testbed: CommandLine) -> None:
 
 
 @pytest.mark.soak
-def test_the_only_spare_is_dead_too(testbed: CommandLine, rack: str) -> None:
+def test_a_recovery_fails_with_a_reason_when_the_only_spare_is_dead(
+    testbed: CommandLine, rack: str
+) -> None:
     """The spare's outlet is switched off by hand, behind the run's back, before the fault."""
     run = testbed.start(
         "run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK,
@@ -53,7 +55,7 @@ FAULTS = {
 @pytest.mark.parametrize(
     "fault", ["error", *(pytest.param(f, marks=pytest.mark.soak) for f in ("silent", "stuck"))]
 )
-def test_a_switch_that_misbehaves_during_the_recovery(
+def test_a_switch_fault_during_the_recovery_fails_it_with_a_reason(
     testbed: CommandLine, rack: str, fault: str
 ) -> None:
     scope, words = FAULTS[fault]
@@ -74,7 +76,7 @@ def test_a_switch_that_misbehaves_during_the_recovery(
 
 
 @pytest.mark.soak
-def test_a_switch_that_did_it_and_did_not_say_so_is_read_again(
+def test_a_switch_that_executed_a_command_without_a_reply_is_read_back(
     testbed: CommandLine, rack: str
 ) -> None:
     late = ["-S", "faults.0.at.step=100"]
@@ -91,7 +93,9 @@ def test_a_switch_that_did_it_and_did_not_say_so_is_read_again(
     assert circuits(testbed, rack) == []
 
 
-def test_a_foreign_circuit_on_a_port_of_ours_stops_the_run(testbed: CommandLine, rack: str) -> None:
+def test_a_foreign_circuit_on_a_needed_port_refuses_the_run(
+    testbed: CommandLine, rack: str
+) -> None:
     by_hand = ["--lab", "rack", "--twin", rack]
     assert testbed("switch", "ocs", "connect", "h0.p0", "h2.p1", *by_hand).code == 0
     before = circuits(testbed, rack)
@@ -113,7 +117,7 @@ def test_a_foreign_circuit_elsewhere_is_left_alone(testbed: CommandLine, rack: s
 
 
 @pytest.mark.soak
-def test_a_second_client_that_meddles_between_trials_stops_the_run(
+def test_a_circuit_removed_by_another_client_between_trials_ends_the_run(
     testbed: CommandLine, rack: str
 ) -> None:
     by_hand = ["--lab", "rack", "--twin", rack, "--force"]
@@ -147,7 +151,7 @@ def _one(events: list[dict], kind: str) -> dict:
     return found
 
 
-def test_a_mistake_in_a_file_touches_nothing(testbed: CommandLine) -> None:
+def test_an_invalid_experiment_changes_nothing(testbed: CommandLine) -> None:
     done: Finished = testbed.run("lumion", "-S", "jobs.main.ranks=40")
     assert done.code == 2 and done.out == ""
     assert "ranks and spares need" in done.err and "Traceback" not in done.err

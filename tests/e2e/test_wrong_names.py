@@ -24,7 +24,7 @@ from tests.e2e.commandline import COMMAND
         ("switch ocs show --lab rack --twin nobody", "no twin called 'nobody' is up"),
     ],
 )
-def test_a_name_that_is_not_there_is_told_with_those_that_are(testbed, rack, line, words):
+def test_an_unknown_name_is_reported_with_the_known_ones(testbed, rack, line, words):
     done = testbed(*line.format(rack=rack).split())
     assert done.code == 2, done
     assert done.out == ""
@@ -32,14 +32,14 @@ def test_a_name_that_is_not_there_is_told_with_those_that_are(testbed, rack, lin
     assert words in done.err
 
 
-def test_a_run_is_not_said_to_be_of_another_rate_than_its_twins(testbed, rack, tmp_path):
+def test_a_run_with_another_line_rate_than_the_twin_is_refused(testbed, rack, tmp_path):
     fast = ["-S", "lab.twin.rate=1 Gbit/s", "--results", str(tmp_path / "results")]
     done = testbed("run", "experiments/lumion.yaml", "--lab", "rack", "--twin", rack, *fast)
     assert done.code == 2 and not (tmp_path / "results").exists()
     assert "the lines of this twin carry 500 Mbit/s, and lab rack says 1 Gbit/s" in done.err
 
 
-def test_what_was_done_to_a_twin_is_said(testbed, rack):
+def test_each_change_of_a_twin_is_confirmed_in_one_line(testbed, rack):
     said = [
         testbed("twin", *line.format(rack=rack).split()).out
         for line in (
@@ -67,7 +67,7 @@ def test_twins_that_are_up_are_listed_with_their_labs(testbed, rack):
     assert f"{rack}\t/" in testbed("twin", "list").out
 
 
-def test_from_a_directory_that_is_gone_nobody_gets_in(testbed, rack, tmp_path, monkeypatch):
+def test_entering_a_twin_from_a_deleted_directory_is_refused(testbed, rack, tmp_path, monkeypatch):
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -77,7 +77,7 @@ def test_from_a_directory_that_is_gone_nobody_gets_in(testbed, rack, tmp_path, m
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_files_that_a_twin_cannot_see_are_not_written_into_the_dark(rack, tmp_path, capfd):
+def test_files_on_a_disk_mounted_after_the_twin_started_are_refused(rack, tmp_path, capfd):
     """As results would be, on a disk that was mounted after the twin had been started."""
     subprocess.run(["mount", "-t", "tmpfs", "none", tmp_path], check=True)
     try:
@@ -89,7 +89,7 @@ def test_files_that_a_twin_cannot_see_are_not_written_into_the_dark(rack, tmp_pa
     assert words in capfd.readouterr().err
 
 
-def test_the_controller_keeps_its_hardware_address_whatever_host_loses_power(rack, capfd):
+def test_the_hardware_address_of_the_controller_is_fixed(rack, capfd):
     """Else a host would go on sending to an address that was another host's."""
     show = ["ip", "-json", "link", "show", "management"]
     assert registry.find(rack).sandbox.run(show) == 0
@@ -97,7 +97,7 @@ def test_the_controller_keeps_its_hardware_address_whatever_host_loses_power(rac
     assert link["address"] == "02:54:00:00:00:00"  # no port's, and given by us
 
 
-def test_whoever_is_inside_a_twin_knows_of_none_and_forgets_none(testbed, rack, capfd):
+def test_twin_list_inside_a_twin_is_empty_and_removes_no_twin(testbed, rack, capfd):
     assert registry.find(rack).sandbox.run([*COMMAND, "twin", "list", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == []
     assert rack in testbed("twin", "list").out
