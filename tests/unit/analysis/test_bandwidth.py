@@ -33,7 +33,7 @@ def test_an_iteration_lasts_from_the_last_entry_to_the_last_exit():
     assert values["busbw_4mib"] == pytest.approx(4 * MIB * 8 / 0.11 * 1.5)
 
 
-def test_hosts_whose_clocks_are_far_apart_give_the_same():
+def test_clock_offsets_of_hosts_do_not_change_the_result():
     late = [(1.0, 1.30), (1.1, 1.31), (1.2, 1.29), (1.05, 1.30)]
     assert measured(sampled(late, ahead=1000.0)) == pytest.approx(measured(sampled(late)), rel=1e-6)
 
@@ -57,12 +57,12 @@ def test_an_iteration_that_a_rank_did_not_finish_does_not_count():
     assert measured(both)["time_4mib"] == pytest.approx(0.3)
 
 
-def test_what_is_over_sooner_than_the_clocks_can_tell_is_left_out():
+def test_iterations_shorter_than_the_clock_error_are_left_out():
     assert measured(sampled([(1.0, 1.05), (1.1, 1.05), (1.0, 1.04), (1.0, 1.05)])) == {}
 
 
 @pytest.mark.parametrize(("ranks", "factor"), [(1, 0), (2, 1), (4, 1.5), (8, 1.75)])
-def test_the_bus_carries_what_nccl_says_it_does(ranks, factor):
+def test_bus_bandwidth_follows_the_definition_of_nccl(ranks, factor):
     assert bus_factor(ranks) == factor
 
 

@@ -59,7 +59,7 @@ def test_every_trial_must_hold_and_the_worst_is_shown(condition, verdict, value)
     assert found.limit == condition
 
 
-def test_what_every_trial_supports_is_told():
+def test_the_share_that_every_trial_supports_is_reported():
     found = check("every", "< 1 s", [trial(0.1)] * 59)
     assert found.supports == pytest.approx(0.9505, abs=1e-4)
     assert found.reason == "59 of 59 trials"
@@ -89,7 +89,7 @@ def test_a_trial_without_a_value_counts_against(statistic, condition, missing, w
     assert found.reason == f"1 of 4 trials have no value{why}"
 
 
-def test_a_median_of_the_lucky_ones_is_no_median():
+def test_a_median_over_recovered_trials_only_proves_nothing():
     trials = [trial(0.1), trial(0.2), LOST, LOST]
     found = check("median", "< 1 s", trials)
     assert (found.verdict, found.value) == ("failed", None)
@@ -97,12 +97,12 @@ def test_a_median_of_the_lucky_ones_is_no_median():
 
 
 @pytest.mark.parametrize("missing", [INVALID, LOST])
-def test_a_median_counts_the_worst_there_can_be_for_a_trial_without_a_value(missing):
+def test_a_trial_without_a_value_counts_as_the_worst_in_a_median(missing):
     assert check("median", "< 1 s", [trial(0.1), trial(0.2), trial(0.3), missing]).value == 0.25
 
 
 @pytest.mark.parametrize("statistic", ["median", "every", "max"])
-def test_what_was_ridden_out_has_no_recovery_to_hold_against_a_limit_and_is_counted(statistic):
+def test_ridden_out_trials_are_counted_and_not_checked_against_a_recovery_limit(statistic):
     found = check(statistic, "< 1 s", [*FAST, RIDDEN_OUT])
     assert (
         found.verdict == "passed" and "1 of 4 trials have no value (1 ridden out)" in found.reason
@@ -115,7 +115,7 @@ def test_what_was_ridden_out_has_no_recovery_to_hold_against_a_limit_and_is_coun
     assert check(statistic, "> 10 ms", [trial(0.001), RIDDEN_OUT]).verdict == "failed"
 
 
-def test_a_recovery_of_which_nothing_is_known_leaves_a_check_open_that_would_have_held():
+def test_an_unknown_recovery_makes_an_otherwise_passing_check_unknown():
     found = check("every", "< 1 s", [*FAST, NOT_KNOWN])
     assert found.verdict == "unknown"
     assert found.reason == "1 of 4 trials have no value (1 not known)"
@@ -125,7 +125,7 @@ def test_a_recovery_of_which_nothing_is_known_leaves_a_check_open_that_would_hav
 
 
 @pytest.mark.parametrize("statistic", ["median", "every", "max"])
-def test_too_few_valid_trials_prove_nothing_but_a_miss_that_stays_one(statistic):
+def test_too_few_valid_trials_can_fail_a_check_but_not_pass_it(statistic):
     """Two of three trials are two thirds, which is enough; one of three is not."""
     found = check(statistic, "< 1 s", [trial(0.1), INVALID, INVALID])
     assert (found.verdict, found.reason) == (
@@ -150,7 +150,7 @@ def test_too_few_valid_trials_prove_nothing_but_a_miss_that_stays_one(statistic)
         ("max", "== 0.3 s", "passed", 0.3),
     ],
 )
-def test_one_number_of_all_trials_is_held_against_the_limit(statistic, condition, verdict, value):
+def test_a_statistic_of_all_trials_is_compared_with_the_limit(statistic, condition, verdict, value):
     found = check(statistic, condition, FAST)
     assert (found.verdict, found.value, found.supports) == (verdict, value, None)
 
@@ -166,9 +166,7 @@ def test_one_number_of_all_trials_is_held_against_the_limit(statistic, condition
         ("60 ms", 0.01, "passed", -0.09),  # faster than the model allows adds nothing to it
     ],
 )
-def test_a_prediction_is_a_share_away_or_a_quantity_exceeded(
-    condition, measured, verdict, distance
-):
+def test_near_prediction_takes_a_share_or_a_quantity(condition, measured, verdict, distance):
     found = check("near_prediction", condition, [trial(measured, predicted=0.1)] * 3)
     assert found.verdict == verdict
     assert found.value == pytest.approx(distance)
@@ -181,18 +179,18 @@ def test_a_prediction_is_a_share_away_or_a_quantity_exceeded(
         assert found.reason == f"{shown}, not {found.limit}"
 
 
-def test_a_prediction_is_held_against_all_trials_and_not_the_lucky_ones():
+def test_a_prediction_is_compared_with_all_trials_including_failed_ones():
     trials = [trial(0.1, predicted=0.1), *[trial(0.1, predicted=0.1, recovered=False)] * 2]
     assert check("near_prediction", "10 %", trials).verdict == "failed"
 
 
-def test_what_nobody_predicted_is_unknown():
+def test_a_check_against_a_missing_prediction_is_unknown():
     found = check("near_prediction", "10 %", FAST)
     assert (found.verdict, found.reason) == ("unknown", "nothing was predicted")
 
 
 @pytest.mark.parametrize(("measured", "verdict"), [(0.0, "passed"), (0.001, "failed")])
-def test_a_share_of_a_prediction_of_nothing_is_nothing(measured, verdict):
+def test_a_share_of_a_zero_prediction_is_zero(measured, verdict):
     found = check("near_prediction", "10 %", [trial(measured, predicted=0.0)])
     assert (found.verdict, found.value) == (verdict, None)
 
@@ -201,7 +199,7 @@ def same(*trials):
     return check("same_as", "cold.digest", trials, metric="digest")
 
 
-def test_the_same_to_the_last_bit_in_every_trial_of_both_arms():
+def test_same_as_requires_equal_bits_in_every_trial_of_both_arms():
     a, b = trial(digest="abc"), trial(arm="cold", recovered=None, digest="abc")
     assert same(a, a, b).verdict == "passed"
     found = same(a, b, trial(arm="cold", digest="abd"))
@@ -218,7 +216,7 @@ def test_the_same_to_the_last_bit_in_every_trial_of_both_arms():
         trial(arm="cold", digest="abc", valid=False),
     ],
 )
-def test_a_trial_that_was_never_disturbed_proves_no_sameness(missing):
+def test_a_trial_without_its_fault_does_not_pass_same_as(missing):
     whole = [trial(digest="abc"), trial(arm="cold", digest="abc")]
     assert same(*whole, missing).verdict == "unknown"
 
@@ -229,7 +227,7 @@ def test_an_arm_without_a_trial_proves_nothing():
     assert check("median", "< 1 s", [trial(0.1, arm="cold")]).verdict == "unknown"
 
 
-def test_when_no_trial_is_valid_nothing_is_known_but_when_none_recovered_it_is():
+def test_a_check_is_unknown_without_valid_trials_and_failed_without_recoveries():
     assert check("every", "< 1 s", [INVALID, INVALID]).verdict == "unknown"
     assert check("every", "< 1 s", [LOST, LOST]).verdict == "failed"
     assert check("median", "< 1 s", [LOST]).verdict == "failed"
@@ -240,7 +238,7 @@ def test_a_metric_that_no_trial_has_is_unknown():
     assert (found.verdict, found.reason) == ("unknown", "3 of 3 trials have no value")
 
 
-def test_what_other_tools_read_of_a_check():
+def test_the_json_of_a_check_has_its_documented_keys():
     assert check("every", "< 1 s", FAST).to_json() == {
         "name": "warm.recovery_time every",
         "limit": "< 1 s",
@@ -255,7 +253,7 @@ def test_what_other_tools_read_of_a_check():
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_a_check_knows_nothing_of_the_checks_beside_it(order):
+def test_the_verdict_of_a_check_does_not_depend_on_other_checks(order):
     """Two arms with opposite limits on one metric, and a third that nothing is asked of."""
     arms = [trial(0.5, arm=arm) for arm in ("warm", "cold", "other")]
     trials = [arms[index] for index in order]
@@ -272,7 +270,7 @@ def test_a_check_knows_nothing_of_the_checks_beside_it(order):
     }
 
 
-def test_no_metric_is_without_a_direction_and_nobody_guesses_one():
+def test_every_metric_states_its_better_direction():
     with pytest.raises(TypeError, match="better"):
         MetricDefinition("s", what="how long it took")
     for name in [*METRICS, "time_4kib", "algbw_1mib", "busbw_16mib"]:
@@ -281,7 +279,7 @@ def test_no_metric_is_without_a_direction_and_nobody_guesses_one():
     assert {meaning(name).better for name in times} == {"lower"}
 
 
-def test_a_check_that_a_busy_machine_may_have_cost_says_so():
+def test_a_check_possibly_failed_by_a_busy_machine_is_marked():
     idle, busy = trial(0.9), replace(trial(2.0), others=0.875)
     found = check("every", "< 1 s", [replace(idle, others=0.02), idle, busy])
     words = "the machine was busy in 1 of 3 trials: up to 88 % of its processors' time went to "

@@ -48,7 +48,7 @@ def analysed(log):
     return analyse_trial(0, log.events, Clocks(log.events))
 
 
-def test_steps_before_and_after_the_straggler_are_told_apart(log):
+def test_steps_before_and_after_the_straggler_are_distinguished(log):
     steps(log, range(4, 9), every=1.4, collective=0.9, late=0.4, before=4.0)
     log.end(12.0)
     values = analysed(log).values
@@ -69,7 +69,7 @@ def test_what_a_choice_saved_is_the_product_of_its_parts(log):
     assert values["gain_agreement"] == pytest.approx(1.0)
 
 
-def test_of_several_predictions_the_last_word_on_each_value_counts(log):
+def test_of_several_predictions_the_last_one_of_each_value_is_used(log):
     log.write(4.0, "prediction", values={"straggling_step_time": 1.4, "step_gain": 0.1})
     log.write(5.0, "prediction", values={"straggling_step_time": 1.3})
     log.end(6.0)

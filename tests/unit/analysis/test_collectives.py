@@ -36,7 +36,7 @@ def log():
     return log
 
 
-def test_total_and_exposed_time_are_told_apart(log):
+def test_total_and_exposed_time_are_distinguished(log):
     log.run(0, 0.0, "ring", 1.0, late=0.4)
     log.run(1, 2.0, "stragglar", 0.8, late=0.4)
     log.end(5.0)
@@ -65,7 +65,7 @@ def test_the_median_is_over_the_runs_and_comparisons_are_about_the_largest_size(
     assert values["speedup_over_rhd"] == pytest.approx(0.75)
 
 
-def test_a_library_is_compared_with_at_every_size_and_is_no_rival_of_stragglar(log):
+def test_a_library_is_compared_at_every_size_and_left_out_of_the_speedup(log):
     for number, (size, ours, theirs) in enumerate(((4096, 0.25, 1.0), (1 << 20, 3.0, 2.0))):
         log.run(2 * number, 20.0 * number, "ring", ours, size=size)
         log.run(2 * number + 1, 20.0 * number + 10, "gloo", theirs, size=size)
@@ -98,7 +98,7 @@ def test_the_critical_delay_is_known_only_from_trials_without_a_delay(log):
     assert "critical_delay_model" not in log.analysed().values
 
 
-def test_a_fault_that_breaks_nothing_needs_no_recovery_and_counts_from_its_effect(log):
+def test_a_straggler_needs_no_recovery_and_counts_from_its_effect(log):
     log.run(0, 0.0, "ring", 7.0)
     log.write(8.0, "fault.inject", "h3", sent=7.9, done=8.0, fault="straggler", breaks=False)
     log.on("h0", 9.0, "fault.receipt", "h0 waited 0.400 s")
@@ -123,7 +123,7 @@ def test_a_run_that_not_every_rank_reported_is_left_out(log):
     assert "speedup" not in values
 
 
-def test_predictions_stand_beside_what_they_are_about(log):
+def test_predictions_are_paired_with_their_metrics(log):
     log.write(0.0, "prediction", "n8", values={"speedup": 1.3}, alpha=1e-3, beta=8e-8)
     log.run(0, 1.0, "ring", 1.0)
     log.end(5.0)
@@ -140,12 +140,12 @@ def test_every_metric_of_a_collective_has_a_meaning(metric):
 @pytest.mark.parametrize(
     "metric", ["total_7mib", "total_tree_7mib", "total_ring", "time_ring_1mib"]
 )
-def test_what_no_collective_measures_has_none(metric):
+def test_other_metrics_have_no_meaning_as_collective_metrics(metric):
     with pytest.raises(KeyError):
         meaning(metric)
 
 
-def test_the_model_is_held_against_all_totals_and_its_choice_against_both_ways(log):
+def test_the_model_is_compared_with_all_totals_and_its_choice_with_both_alternatives(log):
     """At 1 MiB forwarding was expected to be faster, and was; at 2 MiB it was so against that."""
     mib = 1 << 20
     times = {("repointed", mib): 0.5, ("forwarded", mib): 0.4}
@@ -161,7 +161,7 @@ def test_the_model_is_held_against_all_totals_and_its_choice_against_both_ways(l
     assert found["model_error"] == pytest.approx(100 * 0.1 / 0.7, rel=1e-3)
 
 
-def test_without_a_prediction_nothing_is_said_of_the_model(log):
+def test_without_a_prediction_no_error_of_the_model_is_reported(log):
     log.run(0, 0.0, "rhd_repointed", 1.0)
     log.run(1, 2.0, "rhd_forwarded", 1.0)
     assert not {"right_choices", "model_error"} & log.analysed().values.keys()

@@ -43,11 +43,11 @@ def crossings(trials):
 
 
 @given(st.floats(0.003, 2.0))
-def test_the_crossing_is_where_it_was_planted(at):
+def test_a_planted_crossing_is_found(at):
     assert crossings(planted(at)) == {0: pytest.approx(at)}
 
 
-def test_it_is_read_off_the_neighbours_and_not_off_the_times_without_a_delay():
+def test_only_the_delays_next_to_the_crossing_determine_it():
     trials = planted(0.2)
     slow = {**trials[0].values, "total_stragglar_7mib": 1.9}
     assert crossings([replace(trials[0], values=slow), *trials[1:]]) == {0: pytest.approx(0.2)}
@@ -59,17 +59,17 @@ def test_each_trial_of_the_arms_gives_a_crossing_of_its_own():
 
 
 @pytest.mark.parametrize("at", [-0.1, 2.2])
-def test_what_lies_outside_the_sweep_was_not_measured(at):
+def test_a_crossing_outside_the_sweep_is_not_reported(at):
     assert crossings(planted(at)) == {}
 
 
-def test_a_sweep_with_a_trial_that_is_no_result_has_no_crossing():
+def test_a_sweep_with_an_invalid_trial_has_no_crossing():
     trials = planted(0.2)
     assert crossings([*trials[:2], replace(trials[2], valid=False), *trials[3:]]) == {}
     assert crossings(trials[:1]) == {}
 
 
-def test_a_trial_without_both_times_is_no_point():
+def test_a_trial_without_both_times_is_left_out_of_the_sweep():
     for at, found in ((0.05, {}), (0.2, {0: pytest.approx(0.2)})):
         trials = planted(at)
         assert crossings([replace(trials[0], values={"skew": 0.0}), *trials[1:]]) == found

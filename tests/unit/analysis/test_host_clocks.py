@@ -39,12 +39,12 @@ def ends(instant):
     return instant.early, instant.late
 
 
-def test_a_clock_that_was_never_measured_says_nothing():
+def test_an_unmeasured_clock_gives_no_instant():
     assert at([], 1.0, 1.0) is None
     assert at(measured((1.0, 5.0, 0.1), host="h7"), 1.0, 1.0) is None
 
 
-def test_one_measurement_holds_before_and_after_it_less_well_the_farther_it_is_away():
+def test_the_bound_of_one_measurement_grows_with_the_time_from_it():
     events = measured((10.0, 1000.0, 0.25))
     assert ends(at(events, 10.0, 1010.0)) == pytest.approx((9.75, 10.25), abs=2e-3)
     for t in (5.0, 15.0):
@@ -53,7 +53,7 @@ def test_one_measurement_holds_before_and_after_it_less_well_the_farther_it_is_a
         )
 
 
-def test_between_two_measurements_the_cones_of_both_hold():
+def test_between_two_measurements_both_drift_bounds_apply():
     events = measured((10.0, 100.0, 0.01), (20.0, 100.001, 0.03))
     found = at(events, 15.0, 115.0005)
     early, late = ends(found)
@@ -61,7 +61,7 @@ def test_between_two_measurements_the_cones_of_both_hold():
     assert found.middle == pytest.approx(15.0, abs=5e-4), "nearer to the better one"
 
 
-def test_a_measurement_that_took_long_is_as_good_as_its_neighbours_allow():
+def test_the_bound_of_a_slow_measurement_is_tightened_by_its_neighbours():
     events = measured((10.0, 100.0, 1e-4), (10.5, 100.2, 0.3), (11.0, 100.0, 1e-4))
     found = at(events, 10.5, 110.5)
     assert ends(found) == pytest.approx(
@@ -79,7 +79,7 @@ def test_outside_the_measurements_the_drift_goes_on_and_the_bound_grows():
     assert at(events, 25.0, 125.0025).middle == pytest.approx(25.0, abs=1e-5)
 
 
-def test_a_clock_that_stood_still_is_known_only_to_lie_between():
+def test_an_instant_while_a_clock_stood_still_lies_within_the_pause():
     """As that of a virtual machine which was paused for a second."""
     events = measured((10.0, 100.0, 1e-4), (12.0, 99.0, 1e-4), (13.0, 99.0, 1e-4))
     early, late = ends(at(events, 12.0, 110.5))
@@ -87,7 +87,7 @@ def test_a_clock_that_stood_still_is_known_only_to_lie_between():
     assert ends(at(events, 12.0, 111.0)) == pytest.approx((12.0, 12.0), abs=2e-4)
 
 
-def test_what_is_reported_happened_before():
+def test_a_reported_instant_is_not_later_than_its_report():
     events = measured((10.0, 100.0, 0.5))
     assert ends(at(events, 9.2, 110.0)) == pytest.approx((9.5, 10.2), abs=2e-3)
     assert ends(at(events, 8.0, 110.0)) == pytest.approx((9.5, 10.5), abs=2e-3), "a wrong record"
@@ -133,7 +133,7 @@ class Slewed:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_whatever_ntp_does_a_stamp_is_within_its_bound(seed):
+def test_a_timestamp_is_within_its_bound_under_any_ntp_adjustment(seed):
     chance = random.Random(seed)
     clock = Slewed(chance, 40.0)
     times = sorted(chance.uniform(5.0, 35.0) for _ in range(chance.choice([1, 2, 5, 60])))
@@ -159,7 +159,7 @@ def test_a_host_that_started_again_has_another_clock():
     assert at(events, 20.5, 2.5).middle == pytest.approx(20.5)
 
 
-def test_of_starts_with_nearly_the_same_clock_the_own_one_counts():
+def test_of_boots_with_similar_clocks_the_matching_one_is_used():
     """A host may keep its clock over a start; what was measured later is no better for that."""
     events = [
         *(ready(0.0), *measured((1.0, 50.0, 0.001), (9.0, 50.0, 0.001))),
@@ -168,7 +168,7 @@ def test_of_starts_with_nearly_the_same_clock_the_own_one_counts():
     assert at(events, 8.1, 58.0).middle == pytest.approx(8.0)
 
 
-def test_a_start_that_was_never_measured_borrows_no_clock_but_the_nearest():
+def test_an_unmeasured_boot_uses_only_the_nearest_clock():
     events = [ready(0.0), *measured((1.0, 50.0, 0.0)), ready(20.0)]
     assert at(events, 10.0, 60.0).middle == pytest.approx(10.0)
 

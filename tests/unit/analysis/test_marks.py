@@ -61,7 +61,7 @@ def test_a_recovery_has_every_mark_and_every_span_between_them():
     assert trial.witnesses == about({"carrier": 0.010})
 
 
-def test_the_spares_readiness_is_waited_for():
+def test_a_recovery_includes_the_wait_for_the_spare():
     log = recovery()
     log.on("h4", 2.15, "rank.ready", rank=1)
     values = log.trial().values
@@ -76,7 +76,7 @@ def test_clocks_a_thousand_seconds_apart_make_no_difference():
     assert apart.values == pytest.approx(together.values, rel=1e-6, abs=2e-6)
 
 
-def test_what_the_clocks_leave_open_is_never_to_our_advantage():
+def test_clock_uncertainty_never_shortens_a_recovery():
     exact, loose = recovery().trial(), recovery(ahead=1000.0, bound=0.003).trial()
     difference = {
         name: t - exact.marks.relative()[name] for name, t in loose.marks.relative().items()
@@ -137,7 +137,7 @@ def test_a_job_that_never_recovers_has_only_the_marks_it_reached():
     assert trial.reason == "not recovered within 60 s"
 
 
-def test_ranks_that_left_but_never_agreed_on_a_step_have_not_lost_any_yet():
+def test_no_steps_count_as_lost_before_the_ranks_agree_on_one():
     log = Log()
     log.begin()
     for rank in range(4):
@@ -179,7 +179,7 @@ def test_a_second_recovery_belongs_to_no_mark_but_the_last():
     assert log.trial().marks.relative() == about(AT)
 
 
-def test_without_any_step_nothing_is_known_but_the_fault():
+def test_without_any_step_only_the_mark_of_the_fault_exists():
     log = Log()
     log.begin()
     log.measure(0.5)
@@ -260,7 +260,7 @@ def changed(event, **data):
     return replace(event, data=event.data | data)
 
 
-def test_light_that_comes_back_is_no_symptom():
+def test_returning_light_is_not_a_symptom():
     log = recovery()
     log.on("h3", 2.005, "symptom", source="carrier", port="p0", up=True)
     trial = log.trial()
@@ -268,14 +268,14 @@ def test_light_that_comes_back_is_no_symptom():
     assert trial.witnesses == about({"carrier": 0.010})
 
 
-def test_what_was_seen_before_the_fault_is_none_of_its_marks():
+def test_observations_before_the_fault_give_no_marks():
     log = recovery()
     log.on("h3", 1.5, "symptom", source="carrier", port="p0", up=False)
     log.write(1.6, "fabric.change", "job", commanded=1.6, read_back=1.6)
     assert log.trial().marks.relative() == about(AT)
 
 
-def test_every_witness_is_listed_with_its_first_sight():
+def test_every_detector_is_listed_with_its_first_observation():
     log = recovery()
     log.on("h1", 2.004, "rank.exit", code=-9)
     log.on("h2", 2.006, "symptom", source="peer-lost", neighbour="previous")
@@ -288,7 +288,7 @@ def test_every_witness_is_listed_with_its_first_sight():
     assert trial.marks.relative()["t1"] == about(0.004)
 
 
-def test_what_the_repair_itself_causes_is_no_witness_of_the_failure():
+def test_effects_of_the_recovery_are_not_detections_of_the_fault():
     log = recovery()
     log.on("h2", 2.021, "symptom", source="peer-lost", neighbour="previous")
     assert log.trial().witnesses.keys() == {"carrier"}
@@ -322,13 +322,13 @@ def test_four_fast_steps_are_not_enough():
     assert "t11" not in log.trial().marks.at
 
 
-def test_a_late_word_of_a_host_that_is_no_rank_any_more_spoils_nothing():
+def test_a_late_report_of_a_replaced_host_changes_no_mark():
     log = recovery()
     log.on("h1", 1.999, "step", "h1", rank=None, generation=1, step=9, bytes=1)
     assert log.trial().marks.relative() == about(AT)
 
 
-def test_collectives_shorter_than_the_clocks_can_tell_have_no_bandwidth():
+def test_collectives_shorter_than_the_clock_error_have_no_bandwidth():
     log = Log()
     log.begin()
     log.measure(0.5)
@@ -338,7 +338,7 @@ def test_collectives_shorter_than_the_clocks_can_tell_have_no_bandwidth():
     assert "busbw" not in log.trial().values
 
 
-def test_what_the_model_expected_stands_beside_the_value_it_is_about():
+def test_predictions_are_paired_with_their_values():
     log = recovery()
     log.write(1.99, "prediction", "warm", total=0.45, noticing=0.002, state=0.08, settle=0.025)
     assert log.trial().predicted == {
@@ -357,7 +357,7 @@ def test_the_digest_is_what_all_ranks_ended_with():
     assert "digest" not in log.trial().values
 
 
-def test_the_bytes_on_the_wire_are_held_against_those_of_the_collective():
+def test_wire_overhead_compares_bytes_sent_with_those_of_the_collective():
     log = Log()
     log.begin()
     log.measure(0.5)
@@ -367,7 +367,7 @@ def test_the_bytes_on_the_wire_are_held_against_those_of_the_collective():
     assert log.trial().values["wire_overhead"] == pytest.approx(10)
 
 
-def test_a_trial_that_the_record_breaks_off_in_is_not_valid():
+def test_a_trial_cut_off_in_the_record_is_invalid():
     log = recovery()
     log.events = [event for event in log.events if event.kind != "trial.end"]
     trial = log.trial()

@@ -52,13 +52,13 @@ def refusal(text):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_all_its_rows(form):
+def test_every_output_format_gives_all_rows(form):
     output = read(form)
     found = (output.flavour, output.collective, output.ranks, len(output.rows), output.is_complete)
     assert found == WHOLE[form]
 
 
-def test_a_row_of_the_table_has_the_numbers_that_stand_there():
+def test_a_row_of_the_table_is_read_as_printed():
     row = read("nccl-plain.txt").rows[-1]
     assert (row.size, row.count, row.type, row.redop, row.root) == (
         134217728,
@@ -98,7 +98,7 @@ def test_the_table_the_json_and_the_csv_of_rccl_agree():
         assert printed.in_place.busbw == pytest.approx(one.in_place.busbw, abs=0.005 * 8e9)
 
 
-def test_values_that_nobody_checked_are_not_known_to_be_right():
+def test_unchecked_values_are_not_reported_as_correct():
     assert {h.wrong for r in read("nccl-stamps-unchecked.txt").rows for h in r.halves} == {None}
 
 
@@ -108,31 +108,31 @@ def test_exponents_and_wrong_values_are_read():
     assert rows[-1].out_of_place.time == pytest.approx(420)
 
 
-def test_a_blank_half_is_the_first_one():
+def test_blank_columns_are_those_of_the_out_of_place_half():
     for row in read("nccl-blank-half.txt").rows:
         assert row.out_of_place is None
         assert row.in_place is not None
 
 
-def test_a_table_of_one_half_knows_which():
+def test_a_table_with_one_half_is_assigned_to_it():
     for row in read("rccl-in-place.txt").rows:
         assert row.out_of_place is None
         assert row.in_place is not None
 
 
-def test_the_time_of_the_cpu_is_not_held_against_the_bandwidth():
+def test_bandwidth_is_not_checked_against_cpu_time():
     output = read("nccl-cpu-time.txt")
     assert output.is_cpu_time
     assert "are not" in refusal(text_of("nccl-cpu-time.txt").replace("cputime", "   time"))
 
 
-def test_other_programs_may_speak_between_the_rows():
+def test_output_of_other_programs_between_rows_is_skipped():
     rows = read("nccl-plain.txt").rows
     noisy = text_of("nccl-plain.txt").replace("\n", "\ngpu-1:1:2 [0] NCCL INFO comm 0x55 rank 0\n")
     assert read_output(noisy).rows == rows
 
 
-def test_the_traps_of_json_are_known():
+def test_json_of_older_versions_and_with_nan_is_read():
     text = changed("nccl-v3.json", '"version":3', '"version":2')
     assert len(read_output(text).rows) == 7
     nan = re.sub(r'"bus_bw":[0-9.]+', '"bus_bw":"nan"', text, count=1)
@@ -151,7 +151,7 @@ def test_the_traps_of_json_are_known():
         ("nccl-v3.json", '"nccl_version":23007', '"nccl_version"23007', "not that of nccl-tests"),
     ],
 )
-def test_what_contradicts_itself_is_refused_and_the_place_named(form, old, new, complaint):
+def test_contradictory_output_is_refused_with_its_place(form, old, new, complaint):
     if complaint == "its first row":
         assert "twice" in refusal(changed(form, old, new))
     else:
@@ -160,7 +160,7 @@ def test_what_contradicts_itself_is_refused_and_the_place_named(form, old, new, 
 
 @pytest.mark.parametrize("form", ["nccl-plain.txt", "rccl-plain.txt"])
 @pytest.mark.parametrize("column", [5, 6, 7])
-def test_no_number_of_a_large_row_may_be_another(form, column):
+def test_any_changed_number_of_a_large_row_is_detected(form, column):
     text = text_of(form)
     line = next(line for line in reversed(text.split("\n")) if line.startswith("    "))
     number = line.split()[column]
@@ -169,14 +169,14 @@ def test_no_number_of_a_large_row_may_be_another(form, column):
     assert f"line {number_of} " in refusal(text.replace(line, line.replace(number, other, 1)))
 
 
-def test_a_row_that_is_missing_is_noticed_by_the_average():
+def test_a_missing_row_is_detected_by_the_average():
     lines = text_of("nccl-plain.txt").split("\n")
     row = next(line for line in lines if " 1048576 " in line)
     lines.remove(row)
     assert "a row is missing or wrong" in refusal("\n".join(lines))
 
 
-def test_a_row_is_no_row_before_its_end_has_come():
+def test_an_unfinished_row_is_not_read():
     text = text_of("nccl-plain.txt")
     ends = [match.end() for match in re.finditer(r"\n", text)]
     head = next(end for end in ends if text[:end].count("(us)"))
@@ -189,22 +189,22 @@ def test_a_row_is_no_row_before_its_end_has_come():
     "text",
     ["", "\n", "hello\n", "{}", "[]", "[1]", '{"version":3', "numCycle,x\n1\n", "collective,"],
 )
-def test_what_is_no_output_is_a_typed_error(text):
+def test_other_text_is_refused(text):
     refusal(text)
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_collectives_are_known_by_their_programs(name):
+def test_collectives_are_recognised_by_their_program_names(name):
     assert collective_of(f"build/{name}_perf") == name
     assert collective_of(f"{name}_perf_mpi") == name
     assert collective_of(name.replace("_", "").upper()) == name
 
 
-def test_a_program_of_another_name_is_no_collective():
+def test_a_program_with_another_name_is_not_a_collective():
     assert collective_of("ncclras") == collective_of("") == "unknown"
 
 
-def test_the_flavour_is_in_the_banner_or_the_help_and_not_in_the_name():
+def test_nccl_and_rccl_are_distinguished_by_banner_or_help():
     assert flavour_of("rccl-tests: Version develop:1f") == "rccl"
     assert flavour_of("[-u,--cumask <d0,d1,d2,d3>] [-G,--cudagraph <n>]") == "rccl"
     assert flavour_of("# nccl-tests version 2.19.6 nccl-headers=23007") == "nccl"
@@ -311,7 +311,7 @@ def alike(one, true, with_wrong):
 @pytest.mark.parametrize(
     "count", [300, pytest.param(5000, marks=pytest.mark.soak)], ids=["sample", "full"]
 )
-def test_a_digit_that_was_changed_is_noticed_or_smaller_than_other_columns_can_tell(count):
+def test_a_changed_digit_is_detected_unless_below_the_printed_precision(count):
     chance = random.Random(count)
     forms = [form for form in FORMS if "cpu" not in form and "exponents" not in form]
     for number in range(count):
@@ -339,6 +339,6 @@ def test_output_cut_off_gives_the_rows_before_the_cut():
         assert len(found) == sum(line.startswith(" ") for line in text.split("\n")[:-1])
 
 
-def test_the_fixtures_are_json_where_they_say_so():
+def test_json_fixtures_are_valid_json():
     assert json.loads(text_of("nccl-v3.json"))["version"] == 3
     assert len(json.loads(text_of("rccl.json"))) == 16

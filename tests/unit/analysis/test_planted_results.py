@@ -104,7 +104,7 @@ def test_a_thousand_planted_results_have_the_right_verdict():
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("other", UNITS)
-def test_a_result_is_held_against_no_limit_of_another_dimension(unit, other):
+def test_a_limit_of_another_dimension_is_refused(unit, other):
     """Also in a file of before, which `report` reads without a plan being made of it."""
     meaning = MetricDefinition(unit, "lower", "")
     trial = TrialResult(0, "only", True, None, "", {"it": 1e-12}, {}, None, None, None, {},

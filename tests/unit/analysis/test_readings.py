@@ -52,7 +52,7 @@ def verdict(experiment, log):
     return summarise("r", experiment, [*log.events, Event(99, 9.0, "run.end", "", None, end)])
 
 
-def test_a_reading_is_a_metric_with_the_meaning_that_the_file_gave_it():
+def test_a_reading_is_a_metric_as_defined_in_the_file():
     trial = program(3).trial()
     assert trial.values == {"rate": 3e6}  # and no digest: nobody knows a program's state
     (metric,) = metrics([trial]).values()
@@ -78,7 +78,7 @@ def test_a_trial_whose_program_failed_counts_against_its_check(experiment):
     assert evaluate(check, [trial], metrics([trial])).verdict == "failed"
 
 
-def test_a_run_whose_program_failed_has_failed_and_says_why(experiment):
+def test_a_run_whose_program_failed_fails_with_the_reason(experiment):
     summary = verdict(experiment, program(reason="the program on h0 failed"))
     assert (summary.outcome, summary.exit_code) == ("failed", 1)
     without = experiment.model_copy(update={"checks": {}})
@@ -87,7 +87,7 @@ def test_a_run_whose_program_failed_has_failed_and_says_why(experiment):
     assert summary.reason == "1 of 1 trials did not end well: the program on h0 failed"
 
 
-def test_a_program_that_failed_decides_before_what_it_did_not_print(experiment):
+def test_a_failed_program_takes_precedence_over_its_missing_output(experiment):
     """Of a program that is not there: no reading, and still the unit that the file gives."""
     why = "the program 'iperf9' on h1 could not be started: No such file or directory"
     summary = verdict(experiment, program(reason=why))
@@ -98,16 +98,16 @@ def test_a_program_that_failed_decides_before_what_it_did_not_print(experiment):
     assert check.reason == "1 of 1 trials have no value (1 failed)"
 
 
-def test_a_trial_that_ended_well_is_not_lost():
+def test_a_trial_whose_program_succeeded_is_not_lost():
     assert not program(3).trial().is_lost
 
 
 @pytest.mark.parametrize("name", ["busbw_64mib", "time_8b_in_place", "algbw_1gib_in_place"])
-def test_sizes_are_known_in_both_halves(name):
+def test_sizes_are_read_in_place_and_out_of_place(name):
     assert meaning(name).unit in ("s", "bit/s")
 
 
-def test_a_pattern_that_matched_nothing_is_named_and_no_busy_machine_is_blamed(experiment):
+def test_a_pattern_without_a_match_is_named_as_the_cause(experiment):
     log = program()
     log.write(1.15, "load", "this machine", others=0.9)
     (check,) = verdict(experiment, log).checks

@@ -26,7 +26,7 @@ def end(*left, code=0):
     return ("recover.end", "run", {"left": list(left), "exit_code": code})
 
 
-def test_a_run_that_needed_none_has_none():
+def test_a_run_without_recover_has_no_attempts():
     assert recoveries(events(("run.begin", "lumion", {}), STEP, NOTE, ended())) == []
 
 
@@ -39,7 +39,7 @@ def test_each_step_has_its_problem_and_its_notes():
     assert found.left == ["it"]
 
 
-def test_one_that_was_killed_itself_has_no_end_and_the_next_counts():
+def test_a_killed_attempt_has_no_end_and_the_next_one_decides():
     first, second = recoveries(events(BEGIN, STEP, BEGIN, STEP, ended(), end()))
     assert first.exit_code is None and first.steps[0].problem == "it was not finished"
     assert second.exit_code == 0 and second.steps[0].problem == ""
@@ -66,6 +66,6 @@ def test_a_killed_run_is_not_known_to_be_cleaned_up_until_it_is_recovered(tmp_pa
     assert verdict(tmp_path, BEGIN, STEP, ended(), end("circuits: stuck", code=6)) == left
 
 
-def test_what_a_run_could_not_take_back_itself_is_forgotten_once_it_is(tmp_path):
+def test_open_changes_are_cleared_once_recover_undid_them(tmp_path):
     assert verdict(tmp_path, RUN_END)[:2] == ("failed", ("circuits",))
     assert verdict(tmp_path, RUN_END, BEGIN, STEP, ended(), end())[:2] == ("verified", ())

@@ -66,7 +66,7 @@ def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, 
 
 
 @pytest.mark.parametrize("algorithm", ["stragglar", "direct"])
-def test_what_was_done_before_the_last_rank_came_is_no_credit_of_a_shaper(algorithm):
+def test_bandwidth_above_the_line_rate_is_explained_by_reductions_before_the_last_rank(algorithm):
     name = f"late.busbw_{algorithm}_7mib"
     metrics = {name: Metric(meaning(name.partition(".")[2]), (127.9e6,), None)}
     assert flags(metrics, {"late": TWIN})[name].startswith(

@@ -34,7 +34,7 @@ def test_less_confidence_needs_fewer_values():
 
 
 @pytest.mark.parametrize("n", range(6, 13))
-def test_the_interval_covers_the_median_as_often_as_it_says_and_the_next_does_not(n):
+def test_the_interval_has_its_stated_coverage_and_the_next_smaller_one_has_not(n):
     """Every value lies above or below the median like a fair coin: count all that can happen."""
     low, high = median_interval(range(1, n + 1))
 
@@ -62,14 +62,14 @@ def test_successes_without_a_failure_support_the_share_of_the_textbooks(good, of
     assert (share_at_least(good, of) >= 0.95) == (good >= 59)
 
 
-def test_a_single_failure_costs_dearly():
+def test_a_single_failure_lowers_the_supported_share():
     # 93 of 93 with one failure among them is what 95 % takes
     assert share_at_least(92, 93) >= 0.949
     assert share_at_least(58, 59) < 0.93
 
 
 @pytest.mark.parametrize("n", range(1, 12))
-def test_the_supported_share_is_where_so_many_successes_become_a_surprise(n):
+def test_the_supported_share_follows_the_binomial_distribution(n):
     """At that share, so many successes or more would come up in just 5 % of all runs."""
     for good in range(1, n + 1):
         share = share_at_least(good, n)
@@ -81,7 +81,7 @@ def test_the_supported_share_is_where_so_many_successes_become_a_surprise(n):
         assert tail == pytest.approx(0.05, abs=1e-9)
 
 
-def test_nothing_good_supports_nothing():
+def test_no_successes_support_no_share():
     assert share_at_least(0, 10) == 0.0
     assert share_at_least(0, 0) == 0.0
 
@@ -100,11 +100,11 @@ def test_the_interval_of_a_ratio_is_the_same_for_the_same_seed():
     assert 1.7 < low < 2.0 < high < 2.4
 
 
-def test_samples_without_spread_have_a_ratio_without_doubt():
+def test_samples_without_spread_have_a_ratio_with_a_zero_interval():
     assert ratio_of_medians_interval([3.0] * 6, [2.0] * 6, seed=1) == (1.5, 1.5)
 
 
-def test_the_interval_of_a_ratio_covers_it_about_as_often_as_it_says():
+def test_the_interval_of_a_ratio_has_about_its_stated_coverage():
     """Forty times two samples whose medians are 2 and 1; their ratio is 2."""
     import numpy as np
 

@@ -19,7 +19,7 @@ def test_the_rank_that_is_always_last_is_named_with_its_gap():
     assert found.confidence == pytest.approx(1 - 3 / 3**8)
 
 
-def test_one_collective_proves_nothing():
+def test_one_collective_does_not_identify_a_straggler():
     assert find_straggler([arrivals(0.0, 1.0)]).confidence == 0.0
 
 
@@ -28,7 +28,7 @@ def test_ranks_that_take_turns_are_no_stragglers():
     assert find_straggler(turns).confidence == 0.0
 
 
-def test_who_is_last_within_the_error_of_the_clocks_is_not_clearly_last():
+def test_a_rank_last_within_the_clock_error_does_not_count_as_last():
     assert find_straggler([arrivals(0.0, 0.001, bound=0.002)] * 50) is None
     assert find_straggler([arrivals(0.0, 0.005, bound=0.002)] * 50).rank == 1
 
@@ -44,7 +44,7 @@ def test_a_straggler_that_is_sometimes_early_is_found_all_the_same():
     assert found.confidence > 0.999
 
 
-def test_noise_alone_is_rarely_taken_for_a_straggler():
+def test_noise_alone_rarely_produces_a_straggler():
     """Of runs in which all are alike, at most one in twenty may reach a confidence of 95 %."""
     chance = random.Random(7)
     false = 0
@@ -55,5 +55,5 @@ def test_noise_alone_is_rarely_taken_for_a_straggler():
 
 
 @pytest.mark.parametrize("nothing", [[], [arrivals(0.0)]])
-def test_nobody_is_last_where_nobody_waits(nothing):
+def test_without_waiting_ranks_there_is_no_straggler(nothing):
     assert find_straggler(nothing) is None

@@ -107,7 +107,7 @@ RIDDEN, NOT_KNOWN = frozen(25), frozen(5)
     ],
 )
 @pytest.mark.parametrize("unsafe", [False, True])
-def test_what_was_measured_decides_unless_something_could_not_be_taken_back(
+def test_the_measurement_decides_the_outcome_unless_the_clean_up_failed(
     experiment, checks, events, outcome, code, unsafe
 ):
     cleanup = "failed" if unsafe else "verified"
@@ -127,14 +127,14 @@ def test_what_was_measured_decides_unless_something_could_not_be_taken_back(
         (143, "aborted", 6),
     ],
 )
-def test_an_error_decides_before_any_measurement(experiment, code, outcome, with_unsafe):
+def test_an_error_takes_precedence_over_measurements(experiment, code, outcome, with_unsafe):
     for events in (GOOD, LOST, []):
         assert verdict(experiment, [MISSED], events, code=code) == (outcome, code)
         unsafe = verdict(experiment, [MISSED], events, code=code, cleanup="failed")
         assert unsafe == (outcome, with_unsafe)
 
 
-def test_what_was_tried_once_more_is_listed_in_its_trial_and_before_the_first(experiment):
+def test_retries_are_listed_by_trial_and_before_the_first_trial(experiment):
     early = Event(0, 0.1, "retry", "ocs", None, {"what": "a read", "why": "it did not answer"})
     late = Event(1, 2.1, "retry", "ocs", 0, {"what": "a change", "why": "it answered half"})
     found = summarise("run", experiment(MET), [early, *GOOD, late, run_end()])
@@ -146,9 +146,7 @@ def test_what_was_tried_once_more_is_listed_in_its_trial_and_before_the_first(ex
 
 
 @pytest.mark.parametrize(("cleanup", "code"), [("verified", 143), ("failed", 6)])
-def test_a_signal_takes_nothing_from_what_was_measured_nor_from_what_is_left(
-    experiment, cleanup, code
-):
+def test_a_signal_keeps_measurements_and_open_changes_in_the_summary(experiment, cleanup, code):
     end = run_end(cleanup=cleanup)
     end.data["signals"] = [15, 2]
     found = summarise("run", experiment(MET), [*GOOD, end])
@@ -156,7 +154,7 @@ def test_a_signal_takes_nothing_from_what_was_measured_nor_from_what_is_left(
     assert found.reason == "1 of 1 trials are valid; SIGTERM came during the clean-up"
 
 
-def test_the_reason_is_the_first_thing_that_decided(experiment):
+def test_the_reason_is_the_first_deciding_cause(experiment):
     def reason(checks, events, **end):
         return summarise("run", experiment(*checks), [*events, run_end(**end)]).reason
 
@@ -168,13 +166,13 @@ def test_the_reason_is_the_first_thing_that_decided(experiment):
     assert reason([MET], GOOD, code=4, error="ocs: no reply") == "ocs: no reply"
 
 
-def test_a_record_that_ends_before_its_run_is_an_error_and_says_what_there_is(experiment):
+def test_an_incomplete_record_is_an_error_and_lists_what_exists(experiment):
     found = summarise("run", experiment(MET), GOOD)
     assert (found.outcome, found.exit_code, found.cleanup) == ("error", 4, "unknown")
     assert found.metrics["warm.recovery_time"].median == pytest.approx(0.5, abs=1e-6)
 
 
-def test_what_could_not_be_taken_back_is_listed(experiment):
+def test_open_changes_are_listed(experiment):
     left = ["circuits: ocs could not be brought back"]
     found = summarise("run", experiment(), [*GOOD, run_end(cleanup="failed", left=left)])
     assert found.to_json()["left"] == left
@@ -227,7 +225,7 @@ def test_an_arm_of_too_few_valid_trials_concludes_nothing(tmp_path, invalid, sha
             )
 
 
-def test_a_busy_machine_is_told_with_the_health_of_the_lab(experiment):
+def test_a_busy_machine_is_reported_under_health(experiment):
     before = Event(0, 0.1, "health", "h1", None, {"text": "its disk is full"})
     load = Event(900, 4.5, "load", "this machine", 0, {"others": 0.5})
     found = summarise("run", experiment(MISSED), [before, *GOOD, load, run_end()])
@@ -242,7 +240,7 @@ def test_a_busy_machine_is_told_with_the_health_of_the_lab(experiment):
     assert summarise("run", experiment(MISSED), [*GOOD, idle, run_end()]).health == []
 
 
-def test_a_receiver_that_was_destroyed_fails_whatever_else_came_of_the_run(experiment):
+def test_a_destroyed_receiver_fails_the_run(experiment):
     data = {"dbm": 3.04, "max_dbm": -3.0}
     burnt = [
         Event(902, 4.6, "receiver.destroyed", "h2.p1", 0, data),
@@ -270,7 +268,7 @@ def test_two_of_three_valid_trials_are_enough(experiment):
     assert summarise("run", experiment(), two).outcome == "passed"
 
 
-def test_a_metric_says_its_unit_its_direction_and_how_sure_it_is(experiment):
+def test_a_metric_states_unit_direction_and_interval(experiment):
     found = summarise("run", experiment(), [*GOOD, run_end()])
     assert found.metrics["warm.recovery_time"].to_json() == {
         "unit": "s",
@@ -286,7 +284,7 @@ def test_a_metric_says_its_unit_its_direction_and_how_sure_it_is(experiment):
     }
 
 
-def test_every_value_that_a_trial_can_have_means_something():
+def test_every_value_of_a_trial_is_a_defined_metric():
     for name in [*METRICS, "time_4kib", "algbw_1mib", "busbw_16mib"]:
         assert meaning(name).what
     with pytest.raises(KeyError):
@@ -303,7 +301,7 @@ def faults():
     return load_experiment(ROOT / "experiments" / "faults.yaml")
 
 
-def test_a_real_record_comes_to_what_its_marks_say(faults):
+def test_the_summary_of_a_real_record_agrees_with_its_marks(faults):
     found = summarise("run", faults, list(read_events(RECORDED)))
     assert [trial.arm for trial in found.trials] == ["rank-kill", "dark-circuit", "rank-freeze"]
     for trial in found.trials:
@@ -322,14 +320,14 @@ def test_a_real_record_comes_to_what_its_marks_say(faults):
     assert found.trials[2].witnesses.keys() == {"heartbeat-missed"}
 
 
-def test_the_same_record_comes_to_the_same_summary(faults):
+def test_the_same_record_gives_the_same_summary(faults):
     first, again = (summarise("run", faults, list(read_events(RECORDED))) for _ in range(2))
     assert first.to_json() == again.to_json()
 
 
 @given(st.data())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_record_cut_at_any_byte_is_still_summed_up(faults, tmp_path, data):
+def test_a_record_cut_at_any_byte_still_gives_a_summary(faults, tmp_path, data):
     whole = RECORDED.read_bytes()
     cut = data.draw(st.integers(0, len(whole) - 2))
     path = tmp_path / "events.jsonl"

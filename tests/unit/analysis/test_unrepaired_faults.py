@@ -54,12 +54,12 @@ def test_steps_that_end_before_the_light_is_lost_are_no_recovery():
     )
 
 
-def test_such_a_fault_took_effect_between_its_injection_and_what_was_first_seen_of_it():
+def test_an_unrepaired_fault_took_effect_between_injection_and_first_observation():
     zero = attenuated().trial().marks.at["t0"]
     assert (zero.early, zero.late) == (ZERO, about(3.9))
 
 
-def test_what_clocks_leave_open_never_shortens_such_a_recovery():
+def test_clock_uncertainty_never_shortens_an_unrepaired_recovery():
     loose = attenuated(ahead=1000.0, bound=0.002).trial()
     assert loose.values["recovery_time"] == about(7.1 + 0.002 - ZERO)
     assert loose.marks.at["t0"].early == ZERO
@@ -102,12 +102,12 @@ def test_a_step_that_is_longer_than_any_before_has_a_recovery_time():
 
 
 @pytest.mark.parametrize(("longest", "response"), [(0.1035, "ridden out"), (0.105, "recovered")])
-def test_what_clocks_leave_open_makes_no_step_long(longest, response):
+def test_clock_uncertainty_makes_no_step_long(longest, response):
     assert freeze(longest, bound=0.001).trial().response == response
 
 
 @pytest.mark.parametrize(("steps", "response"), [(20, "ridden out"), (19, "not known")])
-def test_fewer_than_twenty_steps_before_it_do_not_tell_what_is_usual(steps, response):
+def test_fewer_than_twenty_steps_give_no_usual_step_time(steps, response):
     trial = freeze(steps=steps).trial()
     assert trial.response == response
     assert trial.recovered is None
@@ -115,7 +115,7 @@ def test_fewer_than_twenty_steps_before_it_do_not_tell_what_is_usual(steps, resp
 
 
 @pytest.mark.parametrize("longest", [0.1, 0.12])
-def test_it_is_told_how_often_a_fault_that_does_nothing_would_have_a_long_step(longest):
+def test_the_probability_of_a_long_step_by_chance_is_reported(longest):
     """Two steps began before the fault was undone, and the one after them counts too."""
     assert freeze(longest).trial().marks.by_chance == pytest.approx(3 / 28)
     assert freeze(longest, steps=20).trial().marks.by_chance == pytest.approx(3 / 23)
@@ -123,7 +123,7 @@ def test_it_is_told_how_often_a_fault_that_does_nothing_would_have_a_long_step(l
     assert recovery().trial().marks.by_chance is None  # a policy repaired it
 
 
-def test_steps_that_take_long_by_chance_are_as_frequent_as_is_told():
+def test_long_steps_by_chance_are_as_frequent_as_reported():
     chance, told, long = random.Random(7), [], 0
     for _ in range(300):
         log = Log()
@@ -142,7 +142,7 @@ def test_steps_that_take_long_by_chance_are_as_frequent_as_is_told():
     assert long == pytest.approx(expected, abs=4 * expected**0.5)
 
 
-def test_without_a_usual_length_no_recovery_time_is_told_however_long_a_step_took():
+def test_without_a_usual_step_time_no_recovery_time_is_reported():
     trial = attenuated(steps=5).trial()
     assert trial.response == "not known"
     assert "t10" not in trial.marks.at
@@ -162,7 +162,7 @@ def test_an_attenuation_that_leaves_enough_light_is_ridden_out():
     assert trial.values["dip"] == about(0.0)
 
 
-def test_a_fault_that_stays_and_is_not_felt_is_ridden_out():
+def test_a_permanent_fault_without_effect_is_ridden_out():
     log = baseline()
     log.fault(ZERO, 3.47, fault="attenuate")
     log.steps(3.5, range(25, 45))
@@ -191,7 +191,7 @@ def test_a_record_that_breaks_off_before_light_is_back_has_no_recovery():
     assert "t10" not in trial.marks.at
 
 
-def test_a_blink_that_no_port_reports_is_seen_in_the_step_that_stalls():
+def test_a_short_loss_of_light_without_a_report_shows_in_the_stalled_step():
     log = baseline()
     log.fault(ZERO, 3.46, fault="dark-circuit", held=True)
     log.undo(3.47, 3.49)
@@ -237,7 +237,7 @@ def test_a_straggler_that_stays_slow_is_nothing_to_recover_from():
     assert (trial.response, trial.recovered, trial.marks) == (None, None, None)
 
 
-def test_a_sum_that_is_wrong_is_an_operation_that_failed():
+def test_a_wrong_sum_is_a_failed_operation():
     log = baseline()
     log.fault(ZERO, fault="attenuate", held=True)
     log.undo(3.46)
@@ -250,7 +250,7 @@ def test_a_sum_that_is_wrong_is_an_operation_that_failed():
     assert trial.marks.relative()["t1"] == about(3.5 - ZERO)
 
 
-def test_a_decision_before_the_fault_is_no_repair_of_it():
+def test_a_decision_before_the_fault_is_not_a_recovery_of_it():
     log = attenuated()
     log.write(2.0, "recovery.decided", "h1")
     trial = log.trial()
@@ -318,7 +318,7 @@ def test_a_larger_collective_is_not_long_for_a_smaller_one():
     assert trial.marks.by_chance == pytest.approx(2 / 30)  # one of each kind after 29
 
 
-def test_of_a_kind_of_collective_that_was_seen_too_seldom_nothing_is_known():
+def test_a_collective_seen_too_seldom_gives_no_verdict():
     log = timed(65536)
     log.fault(ZERO, fault="attenuate", held=True)
     log.undo(3.46)
