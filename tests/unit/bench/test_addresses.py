@@ -31,7 +31,7 @@ def names(monkeypatch):
         ("tcp://localhost:9", "tcp://127.0.0.1:9"),
     ],
 )
-def test_two_spellings_of_one_address_meet(one, other):
+def test_two_spellings_of_one_address_are_equal(one, other):
     assert {*of_resource(one)} & {*of_resource(other)}
 
 
@@ -44,26 +44,26 @@ def test_two_spellings_of_one_address_meet(one, other):
         ("/dev/null", "/dev/zero"),
     ],
 )
-def test_two_addresses_are_two(one, other):
+def test_two_addresses_are_different(one, other):
     assert not {*of_resource(one)} & {*of_resource(other)}
 
 
-def test_a_name_with_two_addresses_is_known_by_both():
+def test_a_name_with_two_addresses_is_identified_by_both():
     assert of_port("both.lab", 22) == ("192.0.2.11:22", "[2001:db8::11]:22")
 
 
-def test_what_means_this_machine_only_is_told_with_its_name():
+def test_an_address_of_this_machine_only_is_qualified_by_its_name():
     assert of_resource("/dev/null") == (f"tty 1:3{HERE}",)
     assert of_resource("GPIB0::5::INSTR") == (f"GPIB0::5{HERE}",)
     assert of_resource("tcp://127.0.0.1:5025") == (f"127.0.0.1:5025{HERE}",)
 
 
-def test_a_name_that_nobody_knows_stays_and_costs_one_look():
+def test_an_unresolved_name_is_kept_after_one_lookup():
     assert of_port("no-such.invalid", 22) == ("no-such.invalid:22",)
     assert addresses._known["no-such.invalid"] == ("no-such.invalid",)
 
 
-def test_names_are_looked_up_once_in_a_process(monkeypatch):
+def test_names_are_resolved_once_in_a_process(monkeypatch):
     asked = []
     real = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda *a, **k: asked.append(a[0]) or real(*a, **k))

@@ -17,7 +17,7 @@ from testbed.onhost.agent.processes import MARK, start_time
 from tests.unit.bench.agent_on_pipes import configuration, watched
 
 
-def test_a_greeted_agent_says_who_it_is(agents):
+def test_an_agent_reports_its_identity_in_its_greeting(agents):
     facts = agents().hello()
     assert facts["python"] == platform.python_version()
     assert facts["numpy"] == version("numpy")
@@ -52,17 +52,17 @@ def test_the_counters_of_a_port_are_read(agent):
         ({"do": "ask-identity", "port": "p9"}, "p9"),
     ],
 )
-def test_what_cannot_be_done_is_answered_and_the_agent_works_on(agent, request_, complaint):
+def test_a_failed_request_is_answered_and_the_agent_goes_on(agent, request_, complaint):
     with pytest.raises(HostError, match=complaint):
         agent.ask(request_.pop("do"), **request_)
     assert agent.ask("alive") == {}
 
 
-def test_ending_a_rank_that_never_ran_finds_it_gone(agent):
+def test_ending_a_rank_that_never_ran_succeeds(agent):
     assert agent.ask("end", slot=0) == {"gone": True}
 
 
-def test_a_rank_is_started_told_and_its_exit_is_reported(agent):
+def test_a_rank_is_started_and_commanded_and_its_exit_is_reported(agent):
     pid = agent.start_rank(configure=False)
     with watched(pid) as ended:
         agent.tell(0, "exit")
@@ -121,7 +121,7 @@ def test_a_killed_rank_is_reported_with_its_signal(agent):
     assert sent <= left["mono"]
 
 
-def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
+def test_a_frozen_rank_is_reported_once_until_it_goes_on(agent):
     agent.start_rank(heartbeat=0.3)
     assert agent.ask("signal", slot=0, signal="STOP")["state"] == "T"
     missed = agent.ears.wait_for("heartbeat-missed")
@@ -135,7 +135,7 @@ def test_a_frozen_rank_is_missed_once_and_heard_again_when_it_goes_on(agent):
     assert len(agent.ears.of("heartbeat-missed")) == 2
 
 
-def test_no_rank_is_missed_because_its_agent_did_not_run(agent):
+def test_no_heartbeat_is_reported_missing_when_the_agent_itself_was_stopped(agent):
     agent.start_rank(heartbeat=1.0)
     os.killpg(agent.process.pid, signal.SIGSTOP)  # ranks are in groups of their own
     time.sleep(1.2)
@@ -147,14 +147,14 @@ def test_no_rank_is_missed_because_its_agent_did_not_run(agent):
     agent.ears.wait_for("heartbeat-missed")
 
 
-def test_a_frozen_rank_that_takes_no_more_words_does_not_hold_its_agent_up(agent):
+def test_a_frozen_rank_that_reads_no_input_does_not_block_its_agent(agent):
     agent.start_rank()
     agent.ask("signal", slot=0, signal="STOP")
     agent.tell(0, "leave", generation=0, more="than a line holds" * 100_000)
     assert agent.ears.wait_for("exit")["code"] == -signal.SIGKILL
 
 
-def test_a_rank_that_still_starts_is_not_missed_before_its_grace_is_over(agent):
+def test_a_starting_rank_is_not_reported_missing_within_its_grace_period(agent):
     pid = agent.ask("start", slot=0, env={})["pid"]
     os.kill(pid, signal.SIGSTOP)
     agent.tell(0, "configure", grace=0.35, **configuration(heartbeat=0.05))
@@ -163,13 +163,13 @@ def test_a_rank_that_still_starts_is_not_missed_before_its_grace_is_over(agent):
     assert missed["mono"] >= configured + 0.3
 
 
-def test_the_grace_of_a_rank_ends_when_it_says_that_it_is_ready(agent):
+def test_the_grace_period_of_a_rank_ends_when_it_is_ready(agent):
     agent.start_rank(heartbeat=0.1, grace=1000.0)
     agent.ask("signal", slot=0, signal="STOP")
     agent.ears.wait_for("heartbeat-missed")
 
 
-def test_what_a_rank_complains_of_is_heard_before_its_end(agent):
+def test_the_error_output_of_a_rank_is_reported_before_its_exit(agent):
     agent.ask("start", slot=0, env={})
     agent.tell(0, "configure", job={"kind": "no such job", "options": {}}, heartbeat=1.0)
     failed = agent.ears.wait_for("failed")
@@ -183,7 +183,7 @@ def test_what_a_rank_complains_of_is_heard_before_its_end(agent):
 # --- nothing stays --------------------------------------------------------------------------
 
 
-def test_an_agent_told_goodbye_ends_its_ranks_and_itself(agent):
+def test_an_agent_that_is_ended_kills_its_ranks_first(agent):
     with watched(agent.start_rank()) as ended:
         assert agent.ask("bye") == {"left": []}
         assert ended()
@@ -216,7 +216,7 @@ def test_an_agent_ends_what_a_launcher_on_another_host_has_started_for_its_run(a
     assert start_time(there) is None
 
 
-def test_an_agent_whose_line_ends_ends_its_ranks_and_itself(agent):
+def test_an_agent_whose_connection_closes_ends_its_ranks_and_itself(agent):
     with watched(agent.start_rank()) as ended:
         agent.link.close()
         assert ended()
@@ -224,7 +224,7 @@ def test_an_agent_whose_line_ends_ends_its_ranks_and_itself(agent):
     assert not agent.ears.of("lost")
 
 
-def test_an_agent_that_hears_nothing_for_too_long_does_the_same(agents):
+def test_an_agent_without_messages_for_too_long_ends_its_ranks_and_itself(agents):
     agent = agents()
     agent.hello(patience=0.3)
     with watched(agent.start_rank(configure=False)) as ended:
@@ -233,7 +233,7 @@ def test_an_agent_that_hears_nothing_for_too_long_does_the_same(agents):
     agent.ears.wait_for("lost")
 
 
-def test_an_agent_that_is_kept_alive_stays(agents):
+def test_an_agent_that_gets_keepalives_goes_on(agents):
     agent = agents()
     agent.hello(patience=0.3)
     agent.link.keep_alive(0.3)
@@ -255,7 +255,7 @@ def test_no_rank_outlives_its_agent_however_that_ends(agent, number, frozen):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_meant_for_the_terminal_does_not_end_it(agent, number):
+def test_a_signal_of_the_terminal_does_not_end_an_agent(agent, number):
     os.kill(agent.process.pid, number)
     assert agent.ask("alive") == {}
 
@@ -264,7 +264,7 @@ def test_a_signal_meant_for_the_terminal_does_not_end_it(agent, number):
     "noise",
     [b"\xff\xff\xff\xff", b"\0\0\0\x02[]", b"\0\0\0\x03{x}", b'\0\0\0\x0f{"do": "alive"}'],
 )
-def test_an_agent_that_is_told_nonsense_takes_everything_back_and_ends(agent, noise):
+def test_an_agent_that_receives_garbage_undoes_its_changes_and_ends(agent, noise):
     with watched(agent.start_rank(configure=False)) as ended:
         agent.channel.send(noise)
         assert ended()
@@ -272,7 +272,7 @@ def test_an_agent_that_is_told_nonsense_takes_everything_back_and_ends(agent, no
     agent.ears.wait_for("lost")
 
 
-def test_a_rank_that_ends_while_it_is_being_ended_does_not_take_the_agent_with_it(agent):
+def test_a_rank_that_exits_while_it_is_killed_does_not_end_the_agent(agent):
     """Everything about the rank is ready at once, after the word that lets go of it."""
     pid = agent.start_rank()
     os.kill(agent.process.pid, signal.SIGSTOP)

@@ -111,7 +111,7 @@ def left_by(run, *promised):
     return [{"run": run, "host": "h0", "promised": ["processes", *promised], "left": []}]
 
 
-def test_what_a_killed_agent_set_up_is_taken_back_by_the_next_one_which_says_so(host, agent_of):
+def test_the_next_agent_undoes_and_reports_what_a_killed_agent_set_up(host, agent_of):
     before = host.network()
     first = agent_of("run-1")
     set_up(first)
@@ -122,7 +122,7 @@ def test_what_a_killed_agent_set_up_is_taken_back_by_the_next_one_which_says_so(
     assert agent_of("run-3").leftovers == []
 
 
-def test_what_a_killed_agent_had_told_to_happen_is_waited_for(host, agent_of, agents):
+def test_the_next_agent_waits_for_commands_that_a_killed_agent_started(host, agent_of, agents):
     """Its `ip` lives on and does all that it was told to."""
     before = host.network()
     first = agent_of("run-1")
@@ -140,7 +140,7 @@ def test_what_a_killed_agent_had_told_to_happen_is_waited_for(host, agent_of, ag
     assert host.network() == before
 
 
-def test_an_agent_that_ends_in_good_order_leaves_no_journal(host, agent_of):
+def test_an_agent_that_ends_normally_leaves_no_journal(host, agent_of):
     agent = agent_of("run-1")
     set_up(agent)
     assert host.journals()
@@ -149,7 +149,7 @@ def test_an_agent_that_ends_in_good_order_leaves_no_journal(host, agent_of):
     assert not host.journals()
 
 
-def test_whoever_only_looks_tells_what_is_left_and_leaves_it(host, agent_of):
+def test_a_read_only_agent_reports_leftovers_and_keeps_them(host, agent_of):
     first = agent_of("run-1")
     set_up(first)
     kill(first)
@@ -166,7 +166,7 @@ def test_whoever_only_looks_tells_what_is_left_and_leaves_it(host, agent_of):
     assert agent_of("run-2").leftovers == left_by("run-1", "network")
 
 
-def test_what_a_rank_started_dies_too_in_whatever_session_it_is(host, agent_of, tmp_path):
+def test_processes_that_a_rank_started_are_killed_in_any_session(host, agent_of, tmp_path):
     """The rank itself dies with its agent; of its children only the next agent knows."""
     (tmp_path / "sitecustomize.py").write_text(
         "import subprocess, sys\n"
@@ -187,7 +187,7 @@ def test_what_a_rank_started_dies_too_in_whatever_session_it_is(host, agent_of, 
         assert ended()
 
 
-def test_a_stop_of_a_killed_agent_is_no_more(host, agent_of):
+def test_a_process_stopped_by_a_killed_agent_does_not_stay_stopped(host, agent_of):
     first = agent_of("run-1")
     pid = first.start_rank()
     first.ask("signal", slot=0, signal="STOP")
@@ -197,7 +197,7 @@ def test_a_stop_of_a_killed_agent_is_no_more(host, agent_of):
     assert agent_of("run-2").leftovers == left_by("run-1", "stop")
 
 
-def test_a_stop_that_was_undone_is_promised_no_more(host, agent_of):
+def test_a_stop_that_was_undone_is_no_longer_in_the_journal(host, agent_of):
     first = agent_of("run-1")
     first.start_rank()
     for name in ("STOP", "CONT"):
@@ -221,7 +221,7 @@ def test_a_living_agent_of_another_run_is_left_alone(host, agent_of):
     assert first.ask("alive") == {}
 
 
-def test_an_agent_that_its_run_gave_up_ends_before_the_next_one_begins(host, agent_of):
+def test_an_agent_that_its_run_abandoned_ends_before_the_next_one_starts(host, agent_of):
     """Else it would take back, a moment later, what its successor found to be there already."""
     before = host.network()
     first = agent_of("run-1")
@@ -236,7 +236,7 @@ def test_an_agent_that_its_run_gave_up_ends_before_the_next_one_begins(host, age
     assert host.network() == before
 
 
-def test_an_agent_that_its_run_gave_up_and_that_hangs_is_killed(host, agent_of):
+def test_an_abandoned_agent_that_hangs_is_killed(host, agent_of):
     before = host.network()
     first = agent_of("run-1")
     set_up(first)
@@ -283,7 +283,7 @@ def test_the_journal_of_another_boot_is_void(host, agent_of):
     assert host.network() == after
 
 
-def test_journals_in_a_directory_that_others_can_write_are_not_obeyed(host, agent_of):
+def test_journals_in_a_directory_that_others_can_write_are_ignored(host, agent_of):
     first = agent_of("run-1")
     set_up(first)
     kill(first)
@@ -291,7 +291,7 @@ def test_journals_in_a_directory_that_others_can_write_are_not_obeyed(host, agen
     assert agent_of("run-2").leftovers == []
 
 
-def test_an_undo_that_is_not_known_is_kept_and_refuses_the_host(host, agent_of):
+def test_an_unknown_undo_is_kept_and_the_host_is_refused(host, agent_of):
     first = agent_of("run-1")
     kill(first)
     line = json.dumps({"id": 7, "undo": "from the future"})
@@ -302,7 +302,7 @@ def test_an_undo_that_is_not_known_is_kept_and_refuses_the_host(host, agent_of):
         assert found["left"] == ["this version cannot take back 'from the future'"]
 
 
-def test_a_process_is_known_by_its_start_not_only_by_its_number():
+def test_a_process_is_identified_by_its_start_time_and_number():
     with subprocess.Popen(["sleep", "600"]) as process:
         start = processes.start_time(process.pid)
         assert processes.end_process(process.pid, "1", 0.0)

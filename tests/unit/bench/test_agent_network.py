@@ -107,7 +107,7 @@ def lit(wired):
     return wired
 
 
-def test_ports_get_their_addresses_and_every_peer_a_way_over_every_port(wired):
+def test_ports_get_addresses_and_every_peer_a_route_over_every_port(wired):
     assert wired.set_up()["changes"] == 2 * (2 + 2 * len(PEERS))
     addresses, up, routes, neighbours = wired.state()
     assert (addresses["eth1"], addresses["eth2"]) == (["10.9.0.1"], ["10.9.0.2"])
@@ -118,7 +118,7 @@ def test_ports_get_their_addresses_and_every_peer_a_way_over_every_port(wired):
             assert f"{peer} dev {interface} lladdr {hardware} PERMANENT" in neighbours
 
 
-def test_everything_is_taken_back_and_nothing_else(wired):
+def test_all_network_changes_and_nothing_else_are_undone(wired):
     wired.ip("link", "set", "eth2", "up")
     wired.ip("addr", "add", "192.0.2.5/32", "dev", "eth1")
     before = wired.state()
@@ -156,20 +156,20 @@ def test_what_is_set_up_already_is_left_alone(wired):
     assert wired.state() == keep
 
 
-def test_a_network_that_is_not_ours_is_only_watched(wired):
+def test_a_network_that_is_not_managed_is_only_monitored(wired):
     before = wired.state()
     assert wired.set_up(manage=False)["changes"] == 0
     assert wired.state() == before
     assert not wired.agent.ears.wait_for("carrier", port="p0")["up"]
 
 
-def test_a_port_that_is_not_there_is_named(wired):
+def test_a_missing_port_is_named(wired):
     ports = {"p0": {"interface": "eth7", "address": "10.9.0.1/24"}}
     with pytest.raises(HostError, match="there is no interface eth7"):
         wired.set_up(ports=ports)
 
 
-def test_lost_and_returned_carrier_is_told_within_a_few_periods(lit):
+def test_carrier_loss_and_return_are_reported_within_a_few_periods(lit):
     lit.ip("link", "set", "eth2", "down")
     went = lit.agent.ears.wait_for("carrier", port="p0", up=False)
     asked = time.monotonic()
@@ -178,7 +178,7 @@ def test_lost_and_returned_carrier_is_told_within_a_few_periods(lit):
     assert went["mono"] < asked
 
 
-def test_each_end_of_a_circuit_learns_who_is_at_the_other(lit):
+def test_each_end_of_a_circuit_identifies_the_other_end(lit):
     for port, peer in (("p0", "p1"), ("p1", "p0")):
         found = lit.ask_identity(port, peer, ["h0", peer])
         assert found["good"]
@@ -186,18 +186,18 @@ def test_each_end_of_a_circuit_learns_who_is_at_the_other(lit):
         assert found["answered"] == 1
 
 
-def test_the_wrong_port_at_the_other_end_is_seen_as_such(lit):
+def test_a_wrong_port_at_the_other_end_is_detected(lit):
     found = lit.ask_identity("p0", "p1", ["h3", "p0"], limit=0.1)
     assert not found["good"]
     assert found["seen"] == [["h0", "p1"]]
 
 
-def test_every_question_of_a_series_is_counted(lit):
+def test_every_probe_of_a_series_is_counted(lit):
     found = lit.ask_identity("p0", "p1", ["h0", "p1"], count=5, first=False)
     assert (found["good"], found["asked"], found["answered"]) == (True, 5, 5)
 
 
-def test_a_dark_circuit_answers_nothing(lit):
+def test_no_probe_is_answered_over_a_dark_circuit(lit):
     lit.ip("link", "set", "eth2", "down")
     lit.agent.ears.wait_for("carrier", port="p0", up=False)
     found = lit.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)
@@ -219,7 +219,7 @@ def test_a_port_does_not_answer_itself_where_both_ends_listen_at_the_same_number
     assert wired.ask_identity("p0", "p1", ["h0", "p1"], limit=0.1)["seen"] == []
 
 
-def test_a_question_is_answered_as_soon_as_there_is_light(lit):
+def test_a_probe_is_answered_as_soon_as_there_is_light(lit):
     lit.ip("link", "set", "eth2", "down")
     lit.agent.ears.wait_for("carrier", port="p0", up=False)
     question = {"port": "p0", "peer": lit.numbers["p1"], "expect": ["h0", "p1"], "limit": 5.0}
@@ -250,20 +250,20 @@ def signed(message, token=TOKEN):
         b"",
     ],
 )
-def test_whatever_strangers_send_only_our_own_are_answered(lit, data):
+def test_only_authenticated_probes_are_answered(lit, data):
     answer = lit.shout("p0", data, signed({"ask": 77}))
     assert json.loads(answer["text"])["answer"] == 77
     assert lit.ask_identity("p1", "p0", ["h0", "p0"])["good"]
 
 
 @pytest.mark.parametrize("token", ["no", TOKEN], ids=["of a stranger", "without the nonce"])
-def test_answers_that_belong_to_no_question_are_not_believed(lit, token):
+def test_answers_without_a_matching_probe_are_ignored(lit, token):
     lies = [{"answer": n, "host": "h9", "port": "p9"} for n in range(50)]
     lit.shout("p0", *(signed(each, token) for each in lies), signed({"ask": 77}))
     assert lit.ask_identity("p0", "p1", ["h0", "p1"])["seen"] == [["h0", "p1"]]
 
 
-def test_the_counters_of_a_port_count(lit):
+def test_the_counters_of_a_port_count_its_traffic(lit):
     before = lit.agent.ask("counters", interfaces=["eth1"])["eth1"]
     lit.ask_identity("p0", "p1", ["h0", "p1"], count=10, first=False)
     after = lit.agent.ask("counters", interfaces=["eth1"])["eth1"]

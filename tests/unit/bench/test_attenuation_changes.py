@@ -84,7 +84,7 @@ def soon(limit=5):
     return Deadline.after(limit)
 
 
-def test_what_was_there_is_promised_before_anything_is_added(room):
+def test_the_present_attenuation_is_journalled_before_any_is_added(room):
     room.voa.attenuate(1, 2.5, soon())
     room.sent.clear()
     done = room.door.add(H0, 20.0, soon())
@@ -97,7 +97,7 @@ def test_what_was_there_is_promised_before_anything_is_added(room):
     assert room.undone() == []
 
 
-def test_adding_again_counts_from_what_was_there_first(room):
+def test_a_second_addition_starts_from_the_original_attenuation(room):
     room.door.add(H0, 20.0, soon())
     room.door.add(H0, 10.0, soon())
     assert room.shown()[0] == 10.0
@@ -107,7 +107,7 @@ def test_adding_again_counts_from_what_was_there_first(room):
     assert room.shown()[0] == 0.0
 
 
-def test_the_fibre_that_leads_to_a_port_is_taken_where_it_sends_through_none(room):
+def test_the_receive_fibre_is_attenuated_where_the_transmit_fibre_has_no_attenuator(room):
     assert str(room.door.add(H1, 3.0, soon()).fibre) == "ocs.6"
     assert room.shown() == [0.0, 0.0, 3.0]
 
@@ -119,7 +119,7 @@ def test_a_port_without_an_attenuator_is_named_with_what_to_do(room):
     room.door.restore(H2, soon())
 
 
-def test_what_was_refused_stays_promised_until_it_is_restored(room):
+def test_a_refused_attenuation_stays_in_the_journal_until_restored(room):
     room.far_end.fault("error", count=1)
     with pytest.raises(InstrumentError):
         room.door.add(H0, 20.0, soon())
@@ -128,7 +128,7 @@ def test_what_was_refused_stays_promised_until_it_is_restored(room):
     assert room.undone() == []
 
 
-def test_a_fibre_that_stays_dim_is_unsafe_and_does_not_keep_the_others_from_the_light(room):
+def test_a_stuck_attenuator_is_unsafe_and_the_others_are_restored(room):
     room.door.add(H0, 20.0, soon())
     room.door.add(H1, 20.0, soon())
     room.far_end.fault("stuck", port=1)
@@ -141,21 +141,21 @@ def test_a_fibre_that_stays_dim_is_unsafe_and_does_not_keep_the_others_from_the_
     assert room.undone() == []
 
 
-def test_an_attenuator_that_is_gone_is_unsafe(room):
+def test_an_unreachable_attenuator_is_unsafe(room):
     room.door.add(H0, 20.0, soon())
     room.wire.close()
     with pytest.raises(UnsafeError, match="look at the attenuator"):
         room.door.restore_all(soon(0.5))
 
 
-def test_light_stays_when_its_return_cannot_be_promised(room):
+def test_no_attenuation_is_added_when_its_undo_cannot_be_journalled(room):
     room.journal.close()
     with pytest.raises(ValueError, match="closed file"):
         room.door.add(H0, 20.0, soon())
     assert room.shown()[0] == 0.0
 
 
-def test_the_tap_at_a_port_is_the_one_of_the_fibre_that_loses_light(room):
+def test_the_power_meter_of_a_port_is_that_of_the_attenuated_fibre(room):
     seen = {4: -3.0, 5: 1.0}
     site = MeterSite(frozenset(seen), "M1", 1, room.scheduler, seen.get)
     wire = serve_tcp(KeysightMeterFarEnd(site))
@@ -173,7 +173,7 @@ def test_the_tap_at_a_port_is_the_one_of_the_fibre_that_loses_light(room):
 
 
 @pytest.mark.parametrize("refusal", [UsageError("not here"), BusyError("the lease is lost")])
-def test_light_that_may_not_be_taken_stays_and_nothing_is_promised(room, refusal):
+def test_a_forbidden_attenuation_is_neither_added_nor_journalled(room, refusal):
     room.refusal = refusal
     with pytest.raises(type(refusal)):
         room.door.add(H0, 20.0, soon())
@@ -181,7 +181,7 @@ def test_light_that_may_not_be_taken_stays_and_nothing_is_promised(room, refusal
     assert (room.sent, room.undone()) == ([], [])
 
 
-def test_after_a_lost_lease_nothing_is_put_back_and_it_is_said_what_stays(room):
+def test_after_a_lost_lease_no_attenuator_is_restored_and_each_is_reported(room):
     room.door.add(H0, 20.0, soon())
     room.sent.clear()
     room.refusal = BusyError("the lease of this run is lost")

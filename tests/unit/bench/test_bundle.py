@@ -29,7 +29,7 @@ def test_the_same_sources_give_the_same_bytes_in_every_process():
         assert done.stdout.strip() == digest() == hashlib.sha256(bundle()).hexdigest()
 
 
-def test_it_holds_the_sources_of_the_host_side_and_nothing_else():
+def test_the_bundle_holds_only_the_sources_of_the_host_side():
     with zipfile.ZipFile(io.BytesIO(bundle())) as archive:
         names = archive.namelist()
         assert archive.testzip() is None
@@ -59,7 +59,7 @@ def test_an_archive_that_ends_early_starts_no_agent(share):
     assert done.stderr.strip() == b"the archive ended early"
 
 
-def test_an_agent_without_an_orchestrator_ends_at_once_and_says_nothing():
+def test_an_agent_without_an_orchestrator_ends_at_once_without_output():
     done = run_bootstrap(bundle())
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 

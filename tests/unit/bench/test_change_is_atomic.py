@@ -277,12 +277,12 @@ several = st.lists(stories(), min_size=1, max_size=2)
 
 @settings(max_examples=EVERY_DAY, suppress_health_check=[HealthCheck.too_slow])
 @given(several)
-def test_a_change_ends_as_wanted_or_as_before_or_is_declared_unsafe(told):
+def test_a_change_is_complete_or_rolled_back_or_reported_unsafe(told):
     event(play(told))
 
 
 @pytest.mark.soak
 @settings(max_examples=SOAK, suppress_health_check=[HealthCheck.too_slow])
 @given(several)
-def test_ten_thousand_changes_end_as_wanted_or_as_before_or_are_declared_unsafe(told):
+def test_ten_thousand_changes_are_complete_or_rolled_back_or_reported_unsafe(told):
     event(play(told))

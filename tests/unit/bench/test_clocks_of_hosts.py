@@ -48,19 +48,19 @@ def test_the_true_offset_is_always_within_the_bound(ahead, rounds):
     )
 
 
-def test_a_line_equally_slow_both_ways_costs_nothing_but_the_bound():
+def test_a_symmetric_delay_widens_only_the_bound():
     found = measure_offset(Line(3.0, [(0.02, 0.001, 0.02)]), soon(), questions=1)
     assert found.offset == pytest.approx(3.0)
     assert found.bound == pytest.approx(0.02)
     assert found.at == pytest.approx(500.0205)
 
 
-def test_the_best_of_several_questions_counts():
+def test_the_best_of_several_measurements_is_used():
     rounds = [(0.05, 0, 0.01), (0.001, 0, 0.001), (0.02, 0, 0.05)]
     assert measure_offset(Line(1.0, rounds), soon(), questions=3).bound == pytest.approx(0.001)
 
 
-def test_a_clock_on_this_machine_is_our_own(agent):
+def test_an_agent_on_this_machine_has_offset_zero(agent):
     before = now()
     found = measure_offset(agent.link, soon())
     assert abs(found.offset) <= found.bound
@@ -76,7 +76,7 @@ def _has_time_namespaces():
 
 
 @pytest.mark.skipif(not _has_time_namespaces(), reason="this kernel gives no time namespaces")
-def test_a_host_with_a_clock_of_its_own_is_found_out(agents):
+def test_the_offset_of_a_host_with_another_clock_is_measured(agents):
     agent = agents(f"unshare -Ur --time --monotonic {AHEAD} --fork --kill-child sh -c")
     agent.hello()
     found = measure_offset(agent.link, soon())

@@ -77,32 +77,32 @@ def probed(journal):
         ("ignore", "accepted, nothing changed"),
     ],
 )
-def test_what_a_box_does_with_a_used_port_is_on_its_card(box, probed, conflict, outcome):
+def test_the_card_states_how_a_switch_treats_a_used_port(box, probed, conflict, outcome):
     manners = probed(box(conflict=conflict)).manners
     assert manners["connect a used ingress port"] == outcome
     assert manners["connect"] == manners["disconnect"] == "done"
 
 
-def test_a_card_says_who_was_probed_and_how_long_it_took(box, probed):
+def test_the_card_states_the_device_and_the_duration_of_the_probe(box, probed):
     card = probed(box())
     assert card.identity["serial"] == "S1"
     assert card.timings["answer"].n == card.timings["read-back"].n == 20
     assert card.timings["answer"].median <= card.timings["read-back"].median
 
 
-def test_a_box_that_never_calls_a_circuit_unsteady_has_no_settle_time_on_its_card(box, probed):
+def test_a_switch_without_unsteady_states_gets_no_settle_time(box, probed):
     card = probed(box())
     assert set(card.timings) == {"answer", "read-back"}
     assert card.settle() is None
 
 
-def test_a_box_that_says_when_it_still_moves_has_its_settle_time_on_its_card(box, probed):
+def test_a_switch_that_reports_movement_gets_a_settle_time(box, probed):
     card = probed(box(DiconMxsFarEnd, DiconMxs, settle=0.03))
     assert 0.03 <= card.timings["steady"].median < 0.3
     assert card.settle() == card.timings["steady"]
 
 
-def test_other_circuits_are_left_alone_and_the_probed_ports_dark(box, probed):
+def test_a_probe_keeps_other_circuits_and_leaves_its_ports_dark(box, probed):
     switch = box()
     switch.apply(Change({}, {1: 9}), soon())
     probed(switch)
@@ -118,14 +118,12 @@ def test_ports_that_carry_a_circuit_are_not_probed(box, journal):
 
 
 @pytest.mark.parametrize("ports", [((7, 7), (15, 16)), ((7, 15), (8, 16)), ((7,), (15, 16))])
-def test_it_takes_two_ingress_and_two_egress_ports(box, journal, ports):
+def test_a_probe_needs_two_ingress_and_two_egress_ports(box, journal, ports):
     with pytest.raises(UsageError, match="not two ingress and two egress"):
         Probe("ocs", box(), *ports, journal, permitted)
 
 
-def test_that_the_ports_will_be_dark_is_promised_before_they_are_lit_and_kept(
-    box, tmp_path, journal
-):
+def test_the_undo_of_a_probe_is_journalled_before_its_ports_are_lit(box, tmp_path, journal):
     switch, promised = box(), []
 
     def look(_):

@@ -27,7 +27,7 @@ def silent_line() -> Iterator[str]:
     os.close(far)
 
 
-def test_a_silent_line_is_asked_by_every_driver_of_serial_lines(
+def test_every_serial_driver_is_tried_on_a_silent_line(
     silent_line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LIMIT", 0.1)
@@ -37,7 +37,7 @@ def test_a_silent_line_is_asked_by_every_driver_of_serial_lines(
     assert asked == {name for name, k in kinds("drivers").items() if hasattr(k.options(), "baud")}
 
 
-def test_a_console_of_this_machine_is_not_asked(
+def test_consoles_of_this_machine_are_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_BY_ID", tmp_path / "by-id")
@@ -48,7 +48,7 @@ def test_a_console_of_this_machine_is_not_asked(
     assert serial_devices() == ["/dev/zero"]
 
 
-def test_nobody_is_found_where_nothing_listens_and_that_is_said() -> None:
+def test_an_address_without_an_instrument_is_reported() -> None:
     said: list[str] = []
     assert discover(["127.0.0.1", "127.0.0.1"], [], said.append) == []
     asking, nobody = said

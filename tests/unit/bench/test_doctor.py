@@ -48,7 +48,7 @@ def test_a_host_that_does_not_answer_does_not_hide_a_switch_that_does(examined):
     assert not found["h0"].good
 
 
-def test_a_switch_without_a_serial_number_of_its_own_is_said_to_be_known_by_its_address(examined):
+def test_a_switch_without_a_serial_number_is_reported_as_identified_by_its_address(examined):
     found = examined("tx: ocs.1, rx: ocs.9", serial="123456")["ocs"]
     assert found.good
     assert (
@@ -63,7 +63,7 @@ def test_a_switch_without_a_serial_number_of_its_own_is_said_to_be_known_by_its_
         ("tx: ocs.1, rx: ocs.2", "h0.p0 receives from ocs.2, but light leaves this switch at 9-16"),
     ],
 )
-def test_a_fibre_on_a_port_that_the_switch_does_not_have_so_is_found(examined, fibres, words):
+def test_a_fibre_on_a_port_of_the_wrong_side_is_found(examined, fibres, words):
     found = examined(fibres)["ocs"]
     assert not found.good
     assert found.text.startswith(words)

@@ -33,7 +33,7 @@ def truth(box):
 
 
 @pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
-def test_a_circuit_that_would_show_late_is_gone_before_it_is_called_rolled_back(box, lag):
+def test_a_circuit_shown_late_is_removed_before_the_change_is_called_rolled_back(box, lag):
     box.far_end.fault("lag", delay=lag)
     with pytest.raises(InstrumentError, match=r"shows no 1→7; .* rolled back"):
         change(box, {1: 7})
@@ -43,7 +43,7 @@ def test_a_circuit_that_would_show_late_is_gone_before_it_is_called_rolled_back(
 
 
 @pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
-def test_a_removal_that_would_show_late_is_taken_back_before_that_is_said(box, lag):
+def test_a_removal_shown_late_is_reverted_before_the_change_is_called_rolled_back(box, lag):
     change(box, {1: 7})
     box.crossbar.forget_lag()  # as at the start: nothing of how it follows is known
     box.far_end.fault("lag", delay=lag)
@@ -53,7 +53,7 @@ def test_a_removal_that_would_show_late_is_taken_back_before_that_is_said(box, l
     assert truth(box) == {1: 7}
 
 
-def test_a_move_that_would_show_late_is_taken_back_whole(box):
+def test_a_move_shown_late_is_reverted_as_a_whole(box):
     change(box, {1: 7})
     box.far_end.fault("lag", delay=2.0)
     box.time.advance(2.0)
@@ -62,7 +62,7 @@ def test_a_move_that_would_show_late_is_taken_back_whole(box):
     assert truth(box) == {1: 7}
 
 
-def test_a_switch_that_was_seen_to_follow_at_once_is_not_waited_for(box):
+def test_a_switch_with_prompt_read_back_is_not_waited_for(box):
     change(box, {1: 7})
     began = box.time.now()
     box.far_end.fault("stuck", port=2, count=1)
@@ -91,7 +91,7 @@ def test_a_busy_machine_has_time_to_see_that_a_change_is_rolled_back():
     assert truth(box) == {1: 7}
 
 
-def test_what_was_refused_as_a_whole_is_not_waited_for(box):
+def test_a_change_refused_as_a_whole_is_not_waited_for(box):
     box.far_end.fault("error", command="ADD", count=1)
     with pytest.raises(InstrumentError, match="Execution error; the change was rolled back"):
         change(box, {1: 7})
@@ -99,7 +99,7 @@ def test_what_was_refused_as_a_whole_is_not_waited_for(box):
 
 
 @pytest.mark.parametrize("lag", [0.5, 3.0, 10.0])
-def test_what_a_killed_run_made_is_gone_though_it_does_not_show_yet(box, lag):
+def test_circuits_of_a_killed_run_are_removed_although_not_shown_yet(box, lag):
     box.say("ADD (@1),(@7)")
     box.far_end.fault("lag", delay=lag)
     clock = WallTime(box.time.now, box.time.advance)
@@ -109,7 +109,7 @@ def test_what_a_killed_run_made_is_gone_though_it_does_not_show_yet(box, lag):
     assert truth(box) == {}
 
 
-def test_what_never_comes_to_rest_is_not_called_rolled_back(box):
+def test_a_switch_that_never_settles_is_not_called_rolled_back(box):
     change(box, {1: 7})
     move = PlannedChange(box.crossbar, *box.crossbar.plan({2: 8}, box.soon()))
     box.far_end.fault("flap", delay=1000.0)
@@ -118,7 +118,7 @@ def test_what_never_comes_to_rest_is_not_called_rolled_back(box):
     assert truth(box) == {1: 7}
 
 
-def test_circuits_of_others_that_went_with_a_change_are_said(box):
+def test_circuits_of_others_lost_during_a_change_are_reported(box):
     box.say("ADD (@5,6),(@11,12)")
     box.far_end.fault("swept", count=1)
     move = change(box, {1: 7})
@@ -128,7 +128,7 @@ def test_circuits_of_others_that_went_with_a_change_are_said(box):
     assert change(box, {}).crossbar.others_gone() == ""
 
 
-def test_they_are_said_beside_a_failure_too(box):
+def test_circuits_of_others_lost_during_a_failed_change_are_reported(box):
     box.say("ADD (@5,6),(@11,12)")
     box.far_end.fault("swept", count=1)
     box.far_end.fault("misrouted", port=1, count=1)
@@ -139,7 +139,7 @@ def test_they_are_said_beside_a_failure_too(box):
     assert truth(box) == {5: 11}
 
 
-def test_what_somebody_else_has_leased_he_may_have_moved_himself(box):
+def test_changed_circuits_on_ports_leased_by_others_are_not_reported(box):
     box.say("ADD (@5,6),(@11,12)")
     box.crossbar.foreign.leased_elsewhere = lambda ports: ports & {12}
     box.far_end.fault("swept", count=1)

@@ -69,7 +69,7 @@ def test_a_lease_that_is_lost_while_a_change_is_planned_moves_nothing(rack):
     assert rack.moves == []
 
 
-def test_a_lease_that_is_lost_in_the_middle_of_a_change_lets_nothing_be_taken_back(rack):
+def test_a_lease_lost_during_a_change_prevents_the_rollback(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("partial", count=1)
     rack.before_sending = losing(rack, "ADD")
@@ -78,7 +78,7 @@ def test_a_lease_that_is_lost_in_the_middle_of_a_change_lets_nothing_be_taken_ba
     assert len(rack.moves) == 1
 
 
-def test_what_somebody_else_has_leased_since_is_not_restored(rack):
+def test_ports_leased_by_another_user_since_are_not_restored(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.leases.unlock([leased("ocs", 2)], forced=True)
@@ -92,7 +92,7 @@ def test_what_somebody_else_has_leased_since_is_not_restored(rack):
     theirs.release()
 
 
-def test_light_goes_where_it_is_wanted_and_the_change_says_what_moved(rack):
+def test_a_change_makes_the_wanted_circuits_and_reports_what_moved(rack):
     rack.fabric.adopt(frozenset(), soon())
     done = change(rack, ONE, OTHER)
     assert rack.shown() == CROSSED | OTHER_CROSSED
@@ -103,7 +103,7 @@ def test_light_goes_where_it_is_wanted_and_the_change_says_what_moved(rack):
     assert rack.fabric.circuits == {OTHER, LATER}
 
 
-def test_the_promise_is_on_the_disk_before_the_first_move_and_made_only_once(rack):
+def test_the_undo_is_on_the_disk_before_the_first_move_and_written_once(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     change(rack, OTHER)
@@ -127,7 +127,7 @@ def test_a_change_is_in_the_log_with_its_owner_and_its_instants(rack):
     assert event.data["read_back"] == rack.log.at(done.read_back)
 
 
-def test_what_is_there_already_is_not_moved_again(rack):
+def test_existing_circuits_are_not_moved_again(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     before = len(rack.moves)
@@ -136,7 +136,7 @@ def test_what_is_there_already_is_not_moved_again(rack):
     assert not done.added | done.removed
 
 
-def test_what_was_there_and_is_wanted_is_adopted_and_comes_back_at_the_end(rack):
+def test_existing_wanted_circuits_are_adopted_and_restored_at_the_end(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2,3),(@19,18)")
     rack.fabric.adopt(frozenset({ONE, OTHER}), soon())
     change(rack, OTHER)
@@ -146,13 +146,13 @@ def test_what_was_there_and_is_wanted_is_adopted_and_comes_back_at_the_end(rack)
     assert rack.undone() == []
 
 
-def test_all_circuits_in_the_way_are_named_in_one_command(rack):
+def test_all_conflicting_circuits_are_named_in_one_command(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1,2),(@22,32)")
     with pytest.raises(BusyError, match=r"`testbed switch ocs disconnect 1 22 2 32`"):
         rack.fabric.adopt(frozenset({ONE}), soon())
 
 
-def test_a_circuit_of_others_on_our_ports_stops_the_plan_before_it_begins(rack):
+def test_a_foreign_circuit_on_leased_ports_is_refused_at_planning(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@22)")
     with pytest.raises(BusyError, match=r"ocs holds circuits .*1→22 \(h0\.p0 to h2\.p1\)"):
         rack.fabric.adopt(frozenset({ONE}), soon())
@@ -160,7 +160,7 @@ def test_a_circuit_of_others_on_our_ports_stops_the_plan_before_it_begins(rack):
     assert rack.undone() == []
 
 
-def test_circuits_of_others_on_their_own_ports_are_none_of_our_business(rack):
+def test_foreign_circuits_on_other_ports_are_ignored(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7,16),(@24,32)")
     rack.fabric.adopt(frozenset({ONE}), soon())
     change(rack, ONE)
@@ -171,7 +171,7 @@ def test_circuits_of_others_on_their_own_ports_are_none_of_our_business(rack):
     assert rack.shown() == {7: 24, 15: 32}
 
 
-def test_another_user_who_moves_his_own_light_meanwhile_does_not_look_like_a_stuck_port(rack):
+def test_a_foreign_circuit_moved_meanwhile_is_not_taken_for_a_stuck_port(rack):
     rack.fabric.adopt(frozenset(), soon())
     said = []
 
@@ -186,7 +186,7 @@ def test_another_user_who_moves_his_own_light_meanwhile_does_not_look_like_a_stu
     assert rack.shown() == CROSSED | {15: 32}
 
 
-def test_light_that_somebody_took_from_us_is_noticed_and_named(rack):
+def test_a_circuit_removed_by_another_client_is_detected_and_named(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE, OTHER)
     rack.somebody_else(":OXC:SWIT:CONN:SUB (@2),(@19)")
@@ -198,7 +198,7 @@ def test_light_that_somebody_took_from_us_is_noticed_and_named(rack):
     assert "3→18" not in said
 
 
-def test_light_that_somebody_put_in_our_way_is_noticed_and_left_there(rack):
+def test_a_conflicting_circuit_of_another_client_is_detected_and_kept(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, OTHER)
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
@@ -207,7 +207,7 @@ def test_light_that_somebody_put_in_our_way_is_noticed_and_left_there(rack):
     assert rack.shown() == OTHER_CROSSED | {2: 32}
 
 
-def test_light_that_somebody_put_on_our_ports_is_never_taken_down_by_us(rack):
+def test_a_foreign_circuit_on_leased_ports_is_never_removed(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@1),(@32)")
     change(rack, ONE)
@@ -217,7 +217,7 @@ def test_light_that_somebody_put_on_our_ports_is_never_taken_down_by_us(rack):
     assert rack.shown() == {1: 32}
 
 
-def test_a_refused_change_promises_nothing(rack):
+def test_a_refused_change_writes_no_undo(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)")
     with pytest.raises(BusyError):
@@ -255,7 +255,7 @@ def test_a_failed_change_is_in_the_log_with_its_reason(rack):
     assert "no 2→19" in event.data["reason"]
 
 
-def test_what_cannot_be_rolled_back_is_unsafe_and_named_exactly(rack):
+def test_circuits_that_cannot_be_rolled_back_are_unsafe_and_named_exactly(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("stuck", port=21)
     rack.before_sending = lambda line: (
@@ -270,7 +270,7 @@ def test_what_cannot_be_rolled_back_is_unsafe_and_named_exactly(rack):
     assert rack.events()[-1].data["rolled_back"] is False
 
 
-def test_a_circuit_that_went_elsewhere_is_taken_down_although_nobody_asked_for_it(rack):
+def test_a_misrouted_circuit_is_removed_by_the_rollback(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("misrouted", port=2, count=1)
     with pytest.raises(InstrumentError, match="2→17 instead"):
@@ -278,7 +278,7 @@ def test_a_circuit_that_went_elsewhere_is_taken_down_although_nobody_asked_for_i
     assert rack.shown() == {}
 
 
-def test_a_circuit_that_went_elsewhere_is_taken_down_by_whoever_recovers_the_run(rack):
+def test_a_misrouted_circuit_is_removed_by_the_recovery_of_the_run(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("misrouted", port=2)
     rack.far_ends["ocs"].fault("error", command="SUB")
@@ -293,7 +293,7 @@ def test_a_circuit_that_went_elsewhere_is_taken_down_by_whoever_recovers_the_run
     assert rack.shown() == {}
 
 
-def test_half_a_list_is_rolled_back(rack):
+def test_a_partly_executed_list_is_rolled_back(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("partial", count=2)
@@ -302,7 +302,7 @@ def test_half_a_list_is_rolled_back(rack):
     assert rack.shown() == CROSSED
 
 
-def test_a_circuit_that_the_switch_calls_failed_is_rolled_back(rack):
+def test_a_circuit_reported_as_failed_is_rolled_back(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, OTHER)
     rack.far_ends["ocs"].fault("failed", port=2)
@@ -311,7 +311,7 @@ def test_a_circuit_that_the_switch_calls_failed_is_rolled_back(rack):
     assert rack.shown() == OTHER_CROSSED
 
 
-def test_what_the_switch_says_is_in_order_is_stamped_after_the_read_back(rack):
+def test_a_circuit_reported_in_service_is_stamped_after_the_read_back(rack):
     rack.fabric.adopt(frozenset(), soon())
     done = change(rack, ONE)
     assert done.commanded <= done.read_back <= done.steady
@@ -319,7 +319,7 @@ def test_what_the_switch_says_is_in_order_is_stamped_after_the_read_back(rack):
     assert change(rack).steady is None, "nothing was made, so nothing is in order"
 
 
-def test_a_drift_is_noticed_between_changes_with_the_difference(rack):
+def test_a_change_by_others_between_two_changes_is_reported_with_the_difference(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.fabric.check(soon())
@@ -334,7 +334,7 @@ def test_a_drift_is_noticed_between_changes_with_the_difference(rack):
         rack.fabric.check(soon())
 
 
-def test_a_port_that_stays_stuck_is_not_called_restored(rack):
+def test_a_stuck_port_is_not_reported_as_restored(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE, OTHER)
     rack.far_ends["ocs"].fault("stuck", port=19)
@@ -348,7 +348,7 @@ def test_a_port_that_stays_stuck_is_not_called_restored(rack):
     assert rack.undone() == []
 
 
-def test_a_refusal_of_the_switch_is_passed_on_and_what_it_had_taken_down_is_back(rack):
+def test_a_refusal_is_passed_on_and_removed_circuits_are_restored(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("error", command="ADD", count=1)
@@ -362,7 +362,7 @@ def test_a_refusal_of_the_switch_is_passed_on_and_what_it_had_taken_down_is_back
     assert rack.shown() == OTHER_CROSSED
 
 
-def test_a_roll_back_that_is_refused_is_tried_again_after_another_look(rack):
+def test_a_refused_rollback_is_repeated_after_another_read(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.far_ends["ocs"].fault("error", command="ADD", count=3)
@@ -373,7 +373,7 @@ def test_a_roll_back_that_is_refused_is_tried_again_after_another_look(rack):
     assert not any("ADD" in a and "ADD" in b for (a, _), (b, _) in mutations_without_a_look)
 
 
-def test_a_change_that_was_done_but_never_answered_is_taken_back_when_the_time_is_over(rack):
+def test_a_change_executed_without_a_reply_is_rolled_back_at_the_deadline(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("silent", command="ADD", count=1)
     with pytest.raises(InstrumentError, match=r"did not answer .* rolled back"):
@@ -381,7 +381,7 @@ def test_a_change_that_was_done_but_never_answered_is_taken_back_when_the_time_i
     assert rack.shown() == {}
 
 
-def test_a_change_whose_answer_was_lost_is_read_back_and_not_sent_again(rack):
+def test_a_change_whose_reply_was_lost_is_read_back_and_not_resent(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("reset", command="ADD", count=1)
     change(rack, ONE)
@@ -407,7 +407,7 @@ def test_a_change_has_no_longer_than_a_lease_allows(rack, monkeypatch):
     assert left[0] <= CHANGE_LIMIT
 
 
-def test_a_switch_that_does_not_answer_is_not_called_restored(rack):
+def test_a_switch_without_replies_is_not_reported_as_restored(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.wires["ocs"].close()
@@ -416,14 +416,14 @@ def test_a_switch_that_does_not_answer_is_not_called_restored(rack):
     assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
 
 
-def test_nothing_is_asked_of_a_switch_at_the_end_when_nothing_was_changed(rack):
+def test_an_unchanged_switch_is_not_queried_at_the_end(rack):
     rack.fabric.adopt(frozenset(), soon())
     rack.sent.clear()
     rack.fabric.restore(soon())
     assert rack.sent == []
 
 
-def test_circuits_that_are_to_stay_are_not_promised_any_more(rack):
+def test_circuits_to_be_kept_are_removed_from_the_journal(rack):
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE)
     rack.fabric.discard_undo()
@@ -445,7 +445,7 @@ def test_two_switches_are_changed_and_restored_as_one(two_switches):
     assert rack.shown("a") == rack.shown("b") == {}
 
 
-def test_what_one_switch_cannot_do_is_not_begun_on_the_other(two_switches):
+def test_a_change_that_one_switch_cannot_make_is_not_started_on_the_other(two_switches):
     rack = two_switches
     rack.fabric.adopt(frozenset(), soon())
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@2),(@32)", "b")
@@ -455,7 +455,7 @@ def test_what_one_switch_cannot_do_is_not_begun_on_the_other(two_switches):
     assert rack.moves == []
 
 
-def test_a_switch_that_cannot_be_restored_does_not_keep_the_other_from_it(two_switches):
+def test_a_switch_that_cannot_be_restored_does_not_stop_the_other(two_switches):
     rack = two_switches
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE, TWO)
@@ -469,7 +469,7 @@ def test_a_switch_that_cannot_be_restored_does_not_keep_the_other_from_it(two_sw
     assert [entry["undo"] for entry in rack.undone()] == ["circuits"]
 
 
-def test_a_change_that_one_switch_cannot_take_back_names_the_one_that_did(two_switches):
+def test_a_failed_rollback_names_the_switch_that_was_rolled_back(two_switches):
     rack = two_switches
     rack.fabric.adopt(frozenset(), soon())
     change(rack, ONE, TWO)
@@ -484,7 +484,7 @@ def test_a_change_that_one_switch_cannot_take_back_names_the_one_that_did(two_sw
     assert rack.shown("a") == CROSSED
 
 
-def test_a_switch_that_fails_takes_the_other_back_with_it(two_switches):
+def test_a_failure_on_one_switch_rolls_back_the_other(two_switches):
     rack = two_switches
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["b"].fault("stuck", port=19)
@@ -507,7 +507,7 @@ def test_every_circuit_is_in_the_journal_before_it_is_made_for_the_first_time(ra
     assert len((rack.directory / "journal.jsonl").read_text().splitlines()) == lines
 
 
-def test_light_that_rests_where_the_lab_says_is_ours_to_take_and_comes_back(rack):
+def test_idle_circuits_of_the_lab_file_are_taken_and_restored(rack):
     resting = LightLimits({}, frozenset(), {2: 22})
     fabric = Fabric(
         rack.drivers, rack.wiring, rack.ports, rack.journal, rack.log, rack, {"ocs": resting}
@@ -520,7 +520,7 @@ def test_light_that_rests_where_the_lab_says_is_ours_to_take_and_comes_back(rack
     assert rack.shown() == {2: 22}
 
 
-def test_circuits_of_others_that_went_with_a_change_are_written_down_and_said_at_the_end(rack):
+def test_foreign_circuits_lost_during_a_change_are_noted_and_reported_at_the_end(rack):
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
     rack.fabric.adopt(frozenset(), soon())
     rack.far_ends["ocs"].fault("swept", count=1)
@@ -533,7 +533,7 @@ def test_circuits_of_others_that_went_with_a_change_are_written_down_and_said_at
     assert rack.shown() == {} and rack.undone() == [], "all of ours is back all the same"
 
 
-def test_what_somebody_else_has_leased_meanwhile_is_not_held_against_a_change(rack):
+def test_lost_circuits_on_ports_leased_by_others_are_not_reported(rack):
     theirs = rack.leases.take([leased("ocs", 7)], "somebody else")
     rack.somebody_else(":OXC:SWIT:CONN:ADD (@7),(@24)")
     rack.fabric.adopt(frozenset(), soon())

@@ -70,21 +70,19 @@ ACTS = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_what_is_permitted_and_leased_may_be_done(guard, act):
+def test_a_permitted_change_of_leased_resources_is_allowed(guard, act):
     ACTS[act](guard)
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_nothing_may_be_done_before_something_is_leased(lab, act):
+def test_no_change_is_permitted_before_a_lease(lab, act):
     with pytest.raises(BusyError, match="is leased"):
         ACTS[act](Guard(lab))
 
 
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("taken", ["port", "outlet", "host", "attenuator"])
-def test_nothing_may_be_done_from_the_moment_on_in_which_a_part_is_taken(
-    guard, lab, leases, act, taken
-):
+def test_no_change_is_permitted_once_a_leased_part_is_revoked(guard, lab, leases, act, taken):
     part = {
         "port": part_of(lab, "ocs", "6"),
         "outlet": part_of(lab, "pdu", "2"),
@@ -103,7 +101,7 @@ def test_nothing_may_be_done_from_the_moment_on_in_which_a_part_is_taken(
         lambda guard: guard.host("h2"),
     ],
 )
-def test_what_others_may_lease_is_not_touched(guard, act):
+def test_changes_of_resources_not_leased_are_refused(guard, act):
     with pytest.raises(BusyError, match="is not leased by this run"):
         act(guard)
 
@@ -119,11 +117,11 @@ def test_what_others_may_lease_is_not_touched(guard, act):
         (lambda guard: guard.attenuator("voa", "h1", "attenuate"), "does not permit attenuate"),
     ],
 )
-def test_what_the_file_does_not_permit_is_refused_although_it_is_leased(guard, act, said):
+def test_a_fault_that_the_lab_file_forbids_is_refused_despite_a_lease(guard, act, said):
     with pytest.raises(UsageError, match=said):
         act(guard)
 
 
-def test_what_was_done_may_be_taken_back_whatever_the_file_permits(guard):
+def test_an_undo_is_permitted_whatever_the_lab_file_permits(guard):
     guard.outlet("h1")
     guard.attenuator("voa")

@@ -25,7 +25,7 @@ def facts(**changes):
     return {"time": time.time(), "free": 10**12, "leftovers": ()} | changes
 
 
-def test_a_healthy_host_has_no_troubles():
+def test_a_healthy_host_has_no_findings():
     assert list(troubles_of_host(facts())) == []
 
 
@@ -38,7 +38,7 @@ def test_a_healthy_host_has_no_troubles():
         ({"leftovers": [{"run": "R1", "promised": ["ranks"]}]}, "dead agent of run R1 .*recover"),
     ],
 )
-def test_what_is_wrong_with_a_host_is_told_with_what_to_do(wrong, words):
+def test_each_problem_of_a_host_is_reported_with_a_hint(wrong, words):
     (trouble,) = troubles_of_host(facts(**wrong))
     assert re.search(words, trouble), trouble
 
@@ -63,25 +63,25 @@ def lab(tmp_path):
     return load_lab(tmp_path / "lab.yaml")
 
 
-def test_a_port_that_sends_no_light_is_named_and_only_ports_of_the_hosts_are_asked(lab):
+def test_a_port_without_light_is_named_and_only_ports_of_hosts_are_measured(lab):
     switch = Monitors({1: measured(-1.0), 2: DARK, 3: DARK})
     (trouble,) = troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))
     assert trouble.startswith("no light of h1.p0 enters at port 2: is the host on")
     assert switch.asked == [1, 2]
 
 
-def test_a_port_that_is_measured_in_a_circuit_only_is_not_called_dark(lab):
+def test_a_port_measurable_only_in_a_circuit_is_not_reported_dark(lab):
     switch = Monitors({1: NOT_CONNECTED, 2: NOT_MEASURED, 3: measured(-1.0)})
     assert list(troubles_of_light(lab, "ocs", switch, ["h0", "h1"], Deadline.after(1))) == []
 
 
-def test_a_switch_that_cannot_tell_is_not_asked(lab):
+def test_a_switch_without_monitors_is_not_queried(lab):
     switch = Monitors({}, monitored=())
     assert list(troubles_of_light(lab, "ocs", switch, list(lab.hosts), Deadline.after(1))) == []
     assert switch.asked == []
 
 
-def test_a_disk_that_is_nearly_full_is_told_for_a_place_that_is_not_there_yet(
+def test_a_nearly_full_disk_is_reported_for_a_directory_that_does_not_exist_yet(
     tmp_path, monkeypatch
 ):
     place = tmp_path / "not" / "yet"
@@ -92,7 +92,7 @@ def test_a_disk_that_is_nearly_full_is_told_for_a_place_that_is_not_there_yet(
     assert not place.exists()
 
 
-def test_what_leaves_at_an_output_says_nothing_of_what_a_port_sends_into_it(tmp_path):
+def test_power_at_an_output_is_not_taken_for_the_power_of_a_transmitter(tmp_path):
     text = (
         "lab: single\n"
         "hosts:\n"

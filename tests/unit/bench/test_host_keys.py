@@ -58,12 +58,12 @@ def test_an_unknown_key_is_refused_until_it_was_accepted(home, lab):
     log_in(lab)
 
 
-def test_to_look_at_a_key_accepts_nothing(home, lab):
+def test_showing_a_key_does_not_accept_it(home, lab):
     shown_keys(lab)
     assert not (home / ".ssh" / "known_hosts").exists()
 
 
-def test_keys_go_to_a_file_of_ones_own_behind_what_is_there(home, lab):
+def test_accepted_keys_are_appended_to_the_users_file(home, lab):
     known = home / ".ssh" / "known_hosts"
     accept([shown_keys(lab)["h0"]])
     assert stat.S_IMODE(known.stat().st_mode) == 0o600
@@ -87,7 +87,7 @@ def change_the_key(home, lab):
     return name
 
 
-def test_a_key_that_has_changed_is_refused_and_not_to_be_had_this_way(home, lab, lab_file, capsys):
+def test_a_changed_key_is_refused_and_cannot_be_accepted(home, lab, lab_file, capsys):
     name = change_the_key(home, lab)
     with pytest.raises(HostError, match=r"its key has CHANGED.*ssh-keygen -R"):
         log_in(lab)
@@ -109,7 +109,7 @@ def test_the_command_shows_fingerprints_and_accepts_what_is_new(home, lab, lab_f
 
 
 @pytest.mark.parametrize("answer", [False, True])
-def test_at_a_terminal_a_person_decides(home, lab, lab_file, monkeypatch, answer):
+def test_at_a_terminal_the_user_is_asked_to_accept_a_key(home, lab, lab_file, monkeypatch, answer):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("typer.confirm", lambda question, err: answer)
     assert testbed.cli.run(["doctor", str(lab_file), "--accept-host-keys"]) == (0 if answer else 4)

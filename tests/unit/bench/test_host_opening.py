@@ -44,26 +44,26 @@ def instead_of_python(spec, tmp_path, script):
     return spec.model_copy(update={"python": str(python)})
 
 
-def test_a_host_that_starts_something_that_waits_for_ever_costs_its_deadline_only(spec, tmp_path):
+def test_a_host_whose_shell_hangs_costs_only_its_deadline(spec, tmp_path):
     deaf = instead_of_python(spec, tmp_path, "exec sed d")
     with pytest.raises(HostTimeout, match="no answer to 'hello' in time"):
         BenchHost("h0", deaf, lambda *_: None, Deadline.after(1.0))
 
 
-def test_a_host_without_its_python_says_so(spec, tmp_path):
+def test_a_host_without_the_configured_python_is_reported(spec, tmp_path):
     none = spec.model_copy(update={"python": str(tmp_path / "no-python")})
     with pytest.raises(HostError, match="its agent"):
         BenchHost("h0", none, lambda *_: None, soon())
 
 
-def test_a_host_that_is_only_looked_at_runs_nothing(spec):
+def test_opening_a_host_read_only_starts_no_program(spec):
     host = BenchHost("h0", spec, lambda *_: None, soon())
     with pytest.raises(HostError, match="to look only"):
         host.start_rank(0, soon())
     host.clean_up(soon())
 
 
-def test_a_host_that_takes_nothing_any_more_breaks_its_line(ssh_host, monkeypatch):
+def test_a_host_that_reads_no_input_loses_its_connection(ssh_host, monkeypatch):
     """Whoever sends would wait for ever else, with the lock that everybody who sends needs."""
     monkeypatch.setattr(ssh, "_SEND_LIMIT", 0.3)
     with ssh_host.at_home():
@@ -90,7 +90,7 @@ def behind(ssh_host):
     config.unlink()
 
 
-def test_what_is_sent_through_a_jump_host_is_sent_at_once_and_its_line_ends_with_ours(behind):
+def test_data_through_a_jump_host_is_sent_at_once_and_its_connection_ends_with_ours(behind):
     channel = ssh.run("h0", behind("127.0.0.1"), "exec cat", soon())
     channel.send(b"hello")
     assert channel.receive() == b"hello"
@@ -112,7 +112,7 @@ def test_a_jump_host_whose_key_is_unknown_is_refused(behind):
 @pytest.mark.skipif(
     not can_be_private([*PRIVATE, "true"]), reason="this machine gives no user namespaces"
 )
-def test_a_host_on_which_something_stays_of_a_dead_agent_is_not_used(spec, tmp_path):
+def test_a_host_with_leftovers_of_a_dead_agent_is_not_used(spec, tmp_path):
     plant = tmp_path / "plant.py"
     plant.write_text(PLANT)
     command = " ".join(["exec", *PRIVATE, sys.executable, str(plant), '"$@"'])

@@ -105,9 +105,7 @@ def owner_of(lab, leases, *ports):
         return lease
 
 
-def test_a_switch_has_one_owner_whatever_it_is_called_and_spoken_to_in(
-    box_of_serial, leases, tmp_path
-):
+def test_a_switch_has_one_owner_under_any_name_and_protocol(box_of_serial, leases, tmp_path):
     box = box_of_serial("4711")
     ours, theirs = box.lab("ocs", "polatis"), box.lab("tor", "polatis-restconf")
     lease = owner_of(ours, leases, "1", "9")
@@ -121,14 +119,16 @@ def test_a_switch_has_one_owner_whatever_it_is_called_and_spoken_to_in(
 
 
 @pytest.mark.parametrize("serial", ["0", "N/A", "123456", "To be filled by O.E.M.", "xxxx"])
-def test_two_boxes_that_tell_no_serial_number_are_two(box_of_serial, leases, tmp_path, serial):
+def test_two_devices_without_serial_numbers_are_leased_separately(
+    box_of_serial, leases, tmp_path, serial
+):
     one, other = (box_of_serial(serial).lab(name, "polatis") for name in ("ocs", "tor"))
     lease = owner_of(one, leases, "1", "9")
     assert connect(other, leases, tmp_path, "1", "11") == {1: 11}
     lease.release()
 
 
-def test_the_door_leases_what_answered_before_the_first_change(box_of_serial, leases):
+def test_the_reported_identity_is_leased_before_the_first_change(box_of_serial, leases):
     box = box_of_serial("4711")
     ours, theirs = box.lab("ocs", "polatis"), box.lab("tor", "polatis-restconf")
     owners = []
@@ -146,7 +146,7 @@ def test_the_door_leases_what_answered_before_the_first_change(box_of_serial, le
         lease.release()
 
 
-def test_ports_that_others_lease_under_another_name_are_theirs(box_of_serial, leases):
+def test_ports_leased_under_another_name_are_refused(box_of_serial, leases):
     box = box_of_serial("4711")
     ours, theirs = box.lab("ocs", "polatis"), box.lab("tor", "polatis-restconf")
     other = owner_of(theirs, leases, "2", "10")
@@ -159,7 +159,7 @@ def test_ports_that_others_lease_under_another_name_are_theirs(box_of_serial, le
         one.release()
 
 
-def test_one_box_under_two_names_in_one_lab_is_told(box_of_serial):
+def test_one_device_under_two_names_in_one_lab_is_refused(box_of_serial):
     lab = box_of_serial("4711").lab("ocs", "polatis")
     both = lab.model_copy(update={"switches": dict.fromkeys(("ocs", "tor"), lab.switches["ocs"])})
     answered = ReportedIdentities(both)
@@ -170,9 +170,7 @@ def test_one_box_under_two_names_in_one_lab_is_told(box_of_serial):
         answered.instrument("tor", who)
 
 
-def test_a_lab_file_that_states_the_serial_number_leases_by_it_before_anything_answers(
-    box_of_serial, leases
-):
+def test_a_serial_number_in_the_lab_file_is_leased_before_the_device_answers(box_of_serial, leases):
     box = box_of_serial("4711")
     ours, theirs = box.lab("ocs", "polatis"), box.lab("tor", "polatis-restconf")
     spec = theirs.switches["tor"].model_copy(update={"identity": "4711"})
@@ -186,7 +184,7 @@ def test_a_lab_file_that_states_the_serial_number_leases_by_it_before_anything_a
     lease.abandon()
 
 
-def test_a_serial_line_is_one_whichever_link_leads_to_it(tmp_path):
+def test_a_serial_line_is_one_resource_under_any_link_to_it(tmp_path):
     device, link = tmp_path / "ttyUSB0", tmp_path / "usb-FTDI_0001-if00-port0"
     device.touch()
     link.symlink_to(device)
@@ -200,6 +198,6 @@ def test_a_serial_line_is_one_whichever_link_leads_to_it(tmp_path):
     assert needs(labs[0], ["h0"]) == needs(labs[1], ["h0"])
 
 
-def test_addresses_that_many_hosts_have_say_nothing_of_one():
+def test_addresses_shared_by_many_hosts_identify_none():
     told = ["0C:42:A1:00:00:01", "00:00:00:00:00:00", "", "52:54:00:12:34:56"]
     assert of_hardware(told) == {"hardware 0c:42:a1:00:00:01"}

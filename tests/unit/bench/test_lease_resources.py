@@ -53,30 +53,30 @@ def names(resources):
     return {str(resource) for resource in resources}
 
 
-def test_an_experiment_needs_its_hosts_their_ports_and_outlets_and_nothing_of_others(lab):
+def test_an_experiment_leases_only_its_hosts_their_ports_and_outlets(lab):
     assert names(needs(lab, ["h0"])) == {"h0", "ocs.1", "ocs.9", "pdu.1"}
     first, second = needs(lab, ["h0"]), needs(lab, ["h1"])
     assert not any(one.overlaps(other) for one in first for other in second)
 
 
-def test_what_nobody_can_share_is_needed_as_a_whole(lab):
+def test_a_device_that_cannot_be_shared_is_leased_as_a_whole(lab):
     assert names(needs(lab, ["h2", "h3"])) == {"h2", "h3", "tty", "mesh"}
     assert names(needs(lab, ["h2"], ["ocs"])) == {"h2", "tty", "ocs"}
 
 
-def test_a_box_is_known_by_where_it_answers_not_by_its_name(lab, read):
+def test_a_device_is_identified_by_its_address_instead_of_its_name(lab, read):
     renamed = LAB.replace("  ocs: {", "  tor: {").replace("TCPIP0::192.0.2.10::5025::SOCKET", URL)
     theirs = read(renamed.replace("{p0: PORT0}", "{}").replace("{p0: PORT1}", "{}"))
     assert part_of(theirs, "tor", "1") == part_of(lab, "ocs", "1")
     assert names(part_of(theirs, "tor", "1")) == {"tor.1"}
 
 
-def test_a_host_is_known_by_its_address_whoever_logs_in(lab):
+def test_a_host_is_identified_by_its_address_for_any_user(lab):
     assert Resource("gpu-0:2222") in needs(lab, ["h0"])
     assert Resource("gpu-1:22") in needs(lab, ["h1"])
 
 
-def test_a_person_names_hosts_boxes_ports_and_outlets(lab):
+def test_hosts_devices_ports_and_outlets_can_be_named_for_a_lock(lab):
     assert names(named(lab, ["h1", "ocs.7", "pdu.2", "mesh.4", "ocs"])) == {
         *("h1", "ocs.7", "pdu.2", "mesh", "ocs")
     }
@@ -100,7 +100,7 @@ def test_a_person_names_hosts_boxes_ports_and_outlets(lab):
         ("ocs.5-3", "has no '5-3'"),
     ],
 )
-def test_what_there_is_not_is_refused_with_what_is_near(lab, word, hint):
+def test_an_unknown_resource_is_refused_with_the_nearest_name(lab, word, hint):
     with pytest.raises(UsageError) as refusal:
         named(lab, [word])
     assert hint in str(refusal.value)

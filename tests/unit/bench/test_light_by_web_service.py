@@ -72,14 +72,14 @@ def rig(tmp_path):
         one.close()
 
 
-def test_a_port_without_a_circuit_is_not_dark_and_no_limit_believes_it(rig):
+def test_an_unmeasured_port_without_a_circuit_is_not_treated_as_dark(rig):
     bright = rig(10.0)
     with pytest.raises(LabError, match=r"h1\.p0 is behind it; h0\.p0 sends into port 1: write its"):
         bright.connect()
     assert (bright.rows, bright.destroyed) == ([], [])
 
 
-def test_what_the_lab_file_says_of_a_source_counts_until_it_is_measured(rig):
+def test_the_launch_power_of_the_lab_file_is_used_until_measured(rig):
     weak = rig(-4.0)
     weak.connect(launch=", launch: -3.5 dBm")
     (row,) = weak.rows
@@ -87,7 +87,7 @@ def test_what_the_lab_file_says_of_a_source_counts_until_it_is_measured(rig):
     assert weak.destroyed == []
 
 
-def test_a_source_that_is_stronger_than_the_lab_file_says_is_seen_and_taken_away(rig):
+def test_a_source_stronger_than_the_lab_file_states_is_detected_and_disconnected(rig):
     bright = rig(10.0)
     with pytest.raises(
         LabError, match=r"port 10 bears -3 dBm and [89]\.\d dBm leave; h1\.p0 is beh"

@@ -54,7 +54,7 @@ def bench(tmp_path):
     bench.rack.close()
 
 
-def test_a_spare_that_was_dark_is_looked_at_before_its_port_is_used(bench):
+def test_the_power_of_a_dark_spare_is_measured_before_its_port_is_used(bench):
     bench.light[2] = None
     bench.change(ONE)  # its launch is in the lab file
     bench.change()
@@ -66,7 +66,7 @@ def test_a_spare_that_was_dark_is_looked_at_before_its_port_is_used(bench):
     assert bench.rack.shown() == {}
 
 
-def test_a_source_that_comes_on_while_its_circuit_is_there_is_darkened_and_ends_the_run(bench):
+def test_a_too_strong_source_switched_on_in_a_circuit_is_disconnected_and_ends_the_run(bench):
     bench.light[2] = None
     bench.change(ONE, OTHER)
     watch = bench.watch()
@@ -85,7 +85,7 @@ def test_a_source_that_comes_on_while_its_circuit_is_there_is_darkened_and_ends_
     assert event.subject == str(CrossConnect("ocs", 2, 19))
 
 
-def test_a_circuit_that_cannot_be_taken_down_is_said_so(bench):
+def test_a_circuit_that_cannot_be_removed_is_reported(bench):
     bench.light[2] = None
     bench.change(ONE)
     bench.rack.far_ends["ocs"].fault("error", command="SUB")

@@ -78,7 +78,7 @@ def line():
     link.close()
 
 
-def test_an_answer_carries_the_instants_between_which_it_was_given(line):
+def test_a_reply_carries_the_instants_between_which_it_was_given(line):
     link, _, far = line
     future = link.post("clock", what="time")
     question = far.question()
@@ -90,7 +90,7 @@ def test_an_answer_carries_the_instants_between_which_it_was_given(line):
     assert answer.sent < answer.received
 
 
-def test_answers_find_their_questions_in_any_order(line):
+def test_replies_are_matched_to_requests_in_any_order(line):
     link, _, far = line
     futures = [link.post("echo", n=n) for n in range(20)]
     for question in sorted((far.question() for _ in futures), key=lambda q: -q["n"]):
@@ -98,7 +98,7 @@ def test_answers_find_their_questions_in_any_order(line):
     assert [future.result(10).value for future in futures] == list(range(20))
 
 
-def test_many_threads_may_ask_at_once(line):
+def test_many_threads_can_send_requests_at_once(line):
     link, _, far = line
 
     def answer():
@@ -113,7 +113,7 @@ def test_many_threads_may_ask_at_once(line):
     assert found == list(range(100))
 
 
-def test_a_refusal_is_an_error_in_the_agents_words(line):
+def test_a_refusal_raises_an_error_with_the_message_of_the_agent(line):
     link, _, far = line
     future = link.post("start")
     far.say(re=far.question()["id"], error="OSError: no memory")
@@ -121,7 +121,7 @@ def test_a_refusal_is_an_error_in_the_agents_words(line):
         future.result(10)
 
 
-def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_nobodys(line):
+def test_a_missing_reply_is_a_timeout_and_a_late_one_is_discarded(line):
     link, _, far = line
     with pytest.raises(HostTimeout, match="no answer to 'alive' in time"):
         link.ask("alive", Deadline.after(0.01))
@@ -132,7 +132,7 @@ def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_nobodys(line):
     assert future.result(10).value == "mine"
 
 
-def test_events_are_heard_in_order_and_answers_are_none(line):
+def test_events_are_delivered_in_order_and_replies_are_no_events(line):
     link, ears, far = line
     future = link.post("alive")
     far.say(event="carrier", port="p0", up=False)
@@ -143,7 +143,7 @@ def test_events_are_heard_in_order_and_answers_are_none(line):
     assert [message["up"] for message in ears.heard] == [False, True]
 
 
-def test_a_line_that_ends_fails_every_question_and_is_reported_once(line):
+def test_a_closed_connection_fails_every_request_and_is_reported_once(line):
     link, ears, far = line
     futures = [link.post("alive") for _ in range(3)]
     far.hang_up("Traceback\nMemoryError: out of memory")
@@ -178,7 +178,7 @@ def test_a_link_that_we_close_ourselves_is_not_reported_lost(line):
         (encode({"re": 99, "ok": {}}), "question 99, which is not open"),
     ],
 )
-def test_whoever_speaks_something_else_is_lost_and_hung_up_on(line, noise, reason):
+def test_an_agent_that_sends_garbage_is_lost_and_disconnected(line, noise, reason):
     link, ears, far = line
     future = link.post("alive")
     number = far.question()["id"]
@@ -201,7 +201,7 @@ def test_an_agent_that_is_silent_for_too_long_is_lost(line):
     assert said == {"start", "alive"}
 
 
-def test_an_agent_that_answers_is_kept(line):
+def test_an_agent_that_replies_is_not_lost(line):
     link, ears, far = line
     answered = threading.Event()
 

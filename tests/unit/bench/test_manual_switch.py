@@ -87,7 +87,7 @@ def hand(tmp_path):
     rig.close()
 
 
-def test_a_circuit_comes_verified_and_goes_again(hand):
+def test_a_circuit_is_made_verified_and_removed(hand):
     moved = hand.connect("4", "11")
     assert moved.applied.state == {4: 11}
     assert moved.applied.read_back <= moved.verified.steady
@@ -95,7 +95,7 @@ def test_a_circuit_comes_verified_and_goes_again(hand):
     assert hand.disconnect("4", "11").applied.state == {}
 
 
-def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
+def test_leased_ports_are_shown_but_moved_only_with_force(hand):
     lease = hand.leases.take(needs(hand.lab, ["h0"]), "lumion")
     with pytest.raises(BusyError, match=r"ocs\.1: held by .*: lumion"):
         hand.connect("1", "11")
@@ -108,7 +108,7 @@ def test_what_is_leased_is_looked_at_but_not_moved_unless_by_force(hand):
     lease.release()
 
 
-def test_ports_that_are_taken_while_the_switch_is_read_are_not_moved(hand, monkeypatch):
+def test_ports_leased_during_the_read_are_not_moved(hand, monkeypatch):
     execute = hand.far_end.execute
 
     def taken(line):
@@ -123,7 +123,7 @@ def test_ports_that_are_taken_while_the_switch_is_read_are_not_moved(hand, monke
     assert hand.shown() == {}
 
 
-def test_what_fails_by_hand_is_taken_back_too(hand):
+def test_a_failed_manual_change_is_rolled_back(hand):
     hand.connect("5", "13")
     hand.far_end.fault("misrouted", port=4, count=1)
     with pytest.raises(InstrumentError, match=r"4→9 instead.* rolled back"):
@@ -131,7 +131,7 @@ def test_what_fails_by_hand_is_taken_back_too(hand):
     assert hand.shown() == {5: 13}
 
 
-def test_who_gives_up_in_the_middle_leaves_nothing_half_made(hand):
+def test_an_interrupted_manual_change_is_rolled_back(hand):
     hand.connect("5", "13")
     hand.far_end.fault("silent", command="ADD", count=1)
 
@@ -146,7 +146,7 @@ def test_who_gives_up_in_the_middle_leaves_nothing_half_made(hand):
     assert hand.shown() == {5: 13}
 
 
-def test_the_way_back_is_on_the_disk_before_the_switch_is_told(hand):
+def test_the_undo_is_on_the_disk_before_the_switch_is_commanded(hand):
     hand.connect("5", "13")
     hand.far_end.fault("silent", command="ADD", count=1)
     promised = []
@@ -166,7 +166,7 @@ def test_the_way_back_is_on_the_disk_before_the_switch_is_told(hand):
     assert open_entries(hand.last.journal) == []
 
 
-def test_a_switch_may_take_as_long_as_its_card_says(tmp_path):
+def test_a_switch_may_take_as_long_as_its_card_states(tmp_path):
     text = LAB.replace("    keep_alive", "    monitors: true\n    keep_alive")
     rig = HandRig(tmp_path, text, "twin: {cards: {ocs: polatis-6000}}\n", monitors=True)
     try:
@@ -176,11 +176,11 @@ def test_a_switch_may_take_as_long_as_its_card_says(tmp_path):
         rig.close()
 
 
-def test_without_a_card_the_limit_is_that_of_the_lab_file(hand):
+def test_without_a_card_the_time_limit_is_that_of_the_lab_file(hand):
     assert options_of(hand.lab, "ocs").settle_max == pytest.approx(0.05)
 
 
-def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):
+def test_a_failed_rollback_stays_in_the_journal_and_leased(hand):
     hand.far_end.fault("misrouted", port=4)
     hand.far_end.fault("error", command="SUB")
     with pytest.raises(UnsafeError, match="could not be brought back"):
@@ -191,7 +191,7 @@ def test_what_could_not_be_taken_back_stays_promised_and_leased(hand):
         hand.connect("4", "11")
 
 
-def test_all_that_was_said_to_the_switch_is_in_the_record_from_the_first_question_on(hand):
+def test_the_transcript_holds_every_exchange_with_the_switch(hand):
     hand.far_end.fault("error", count=1)
     with pytest.raises(InstrumentError):
         hand.connect("4", "13")
@@ -217,12 +217,12 @@ def test_a_protected_port_is_not_moved_by_hand_either(hand):
         (("17", "11"), r"port 17 is not one of those that lab bench permits"),
     ],
 )
-def test_what_is_no_circuit_is_told_before_the_switch_is_asked(hand, ends, words):
+def test_an_impossible_circuit_is_refused_before_the_switch_is_queried(hand, ends, words):
     with pytest.raises(UsageError, match=words):
         parse_endpoints(hand.lab, "ocs", list(ends))
 
 
-def test_a_probe_takes_spare_ports_that_are_dark(hand):
+def test_a_conformance_probe_takes_dark_spare_ports(hand):
     hand.connect("8", "16")
     with open_manual_switch(hand.lab, "ocs", hand.leases, force=False) as box:
         card = box.probe([], "measured-hw", hand.record(), lambda text: None)
@@ -230,19 +230,19 @@ def test_a_probe_takes_spare_ports_that_are_dark(hand):
     assert hand.shown() == {8: 16}
 
 
-def test_ends_in_the_wrong_order_are_told_as_such(hand):
+def test_swapped_circuit_ends_are_reported_as_such(hand):
     with pytest.raises(UsageError, match=r"no path 11→4: light enters at 1-8 and leaves at 9-16"):
         hand.connect("11", "4")
 
 
-def test_somebody_elses_circuit_is_in_the_way(hand):
+def test_a_conflicting_circuit_of_another_user_is_refused(hand):
     hand.connect("4", "11")
     with pytest.raises(BusyError, match=r"wanted: 4→11 .*`testbed switch ocs disconnect 4 11`"):
         hand.connect("4", "14")
     assert hand.shown() == {4: 11}
 
 
-def test_light_keeps_its_limits_by_hand(hand):
+def test_manual_changes_respect_the_power_limits_of_receivers(hand):
     with pytest.raises(
         LabError, match=r"bears 0 dBm and what enters .* h1\.p0 is behind it; an unw"
     ):

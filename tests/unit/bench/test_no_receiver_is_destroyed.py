@@ -101,7 +101,7 @@ def play(lab, acts):
 
 @settings(max_examples=150, deadline=None)
 @given(labs(), acts)
-def test_no_receiver_is_destroyed_by_what_the_limits_let_through(lab, acts):
+def test_no_receiver_is_destroyed_by_a_permitted_change(lab, acts):
     play(lab, acts)
 
 

@@ -70,14 +70,14 @@ def soon(limit=5):
     return Deadline.after(limit)
 
 
-def test_power_is_promised_back_before_it_goes(room):
+def test_the_undo_of_a_power_cut_is_journalled_before_the_cut(room):
     room.door.cut("h1", soon())
     assert room.powered == {"1": True, "2": False, "3": True}
     assert room.promised == [[("pdu", "2", True)]]
     assert room.door.dark_hosts == ("h1",)
 
 
-def test_power_that_is_back_is_promised_no_more(room):
+def test_restored_power_is_settled_in_the_journal(room):
     room.door.cut("h1", soon())
     room.door.restore("h1", soon())
     assert room.powered["2"]
@@ -85,7 +85,7 @@ def test_power_that_is_back_is_promised_no_more(room):
     assert room.door.dark_hosts == ()
 
 
-def test_cutting_twice_is_one_promise_and_giving_twice_is_harmless(room):
+def test_cutting_twice_writes_one_undo_and_restoring_twice_is_harmless(room):
     room.door.cut("h1", soon())
     room.door.cut("h1", soon())
     assert room.undone() == [("pdu", "2", True)]
@@ -94,7 +94,7 @@ def test_cutting_twice_is_one_promise_and_giving_twice_is_harmless(room):
     assert room.undone() == []
 
 
-def test_what_we_did_not_turn_off_we_do_not_turn_on(room):
+def test_an_outlet_that_was_off_before_is_not_switched_on(room):
     room.unit.turn("3", False, soon())
     room.promised.clear()
     room.door.restore("h2", soon())
@@ -110,7 +110,7 @@ def test_a_host_without_a_power_unit_is_named_with_what_to_do(room):
         room.door.cut("h9", soon())
 
 
-def test_a_cut_that_the_unit_refuses_stays_promised(room):
+def test_a_refused_power_cut_stays_in_the_journal(room):
     room.far_end.fault("error", port="2")
     with pytest.raises(InstrumentError):
         room.door.cut("h1", soon())
@@ -120,7 +120,7 @@ def test_a_cut_that_the_unit_refuses_stays_promised(room):
     assert room.undone() == []
 
 
-def test_an_outlet_that_stays_off_is_unsafe_and_stays_promised(room):
+def test_an_outlet_that_stays_off_is_unsafe_and_stays_in_the_journal(room):
     room.door.cut("h1", soon())
     room.far_end.fault("stuck", port="2")
     with pytest.raises(UnsafeError, match=r"outlet pdu\.2 of h1"):
@@ -131,7 +131,7 @@ def test_an_outlet_that_stays_off_is_unsafe_and_stays_promised(room):
     assert room.powered["2"]
 
 
-def test_outlets_that_stay_off_do_not_leave_the_others_off(room):
+def test_an_outlet_that_stays_off_does_not_stop_the_restoring_of_others(room):
     for host in ("h0", "h1", "h2"):
         room.door.cut(host, soon())
     room.far_end.fault("error", port="1")
@@ -145,7 +145,7 @@ def test_outlets_that_stay_off_do_not_leave_the_others_off(room):
     assert room.door.dark_hosts == ("h0", "h1")
 
 
-def test_a_full_disk_leaves_no_host_dark(room, full_disk):
+def test_a_full_disk_leaves_no_host_without_power(room, full_disk):
     for host in ("h0", "h1"):
         room.door.cut(host, soon())
     with full_disk(), pytest.raises(UnsafeError, match="not marked as undone"):
@@ -153,14 +153,14 @@ def test_a_full_disk_leaves_no_host_dark(room, full_disk):
     assert room.powered == {"1": True, "2": True, "3": True}
 
 
-def test_a_unit_that_is_gone_is_unsafe(room):
+def test_an_unreachable_power_unit_is_unsafe(room):
     room.door.cut("h1", soon())
     room.wire.close()
     with pytest.raises(UnsafeError, match="is still off"):
         room.door.restore_all(soon(0.5))
 
 
-def test_power_stays_when_its_return_cannot_be_promised(room):
+def test_power_is_not_cut_when_its_undo_cannot_be_journalled(room):
     room.journal.close()
     with pytest.raises(ValueError, match="closed file"):
         room.door.cut("h1", soon())
@@ -170,7 +170,7 @@ def test_power_stays_when_its_return_cannot_be_promised(room):
 ALL_ON = {"1": True, "2": True, "3": True}
 
 
-def test_before_power_goes_it_is_asked_whether_it_may_for_that_reason(room):
+def test_the_permission_is_checked_for_the_reason_of_a_power_cut(room):
     room.door.cut("h1", soon())
     room.door.cut("h2", soon(), "fence")
     assert room.asked[0] == ("h1", "power-cut", ALL_ON)
@@ -178,14 +178,14 @@ def test_before_power_goes_it_is_asked_whether_it_may_for_that_reason(room):
 
 
 @pytest.mark.parametrize("refusal", [UsageError("not here"), BusyError("the lease is lost")])
-def test_power_that_may_not_go_stays_and_nothing_is_promised(room, refusal):
+def test_a_forbidden_power_cut_is_neither_made_nor_journalled(room, refusal):
     room.refusal = refusal
     with pytest.raises(type(refusal)):
         room.door.cut("h1", soon())
     assert (room.powered, room.undone(), room.door.dark_hosts) == (ALL_ON, [], ())
 
 
-def test_after_a_lost_lease_no_outlet_is_turned_on_and_it_is_said_what_stays_off(room):
+def test_after_a_lost_lease_no_outlet_is_switched_and_those_left_off_are_reported(room):
     room.door.cut("h1", soon())
     room.refusal = BusyError("the lease of this run is lost")
     with pytest.raises(UnsafeError, match=r"pdu\.2 of h1 is still off: the lease .* is lost"):

@@ -34,21 +34,21 @@ def program(agent):
         yield lambda limit: one(limit) and other(limit)
 
 
-def test_a_rank_is_gone_when_all_that_its_program_started_is(agent, program):
+def test_a_rank_ends_once_all_processes_of_its_program_ended(agent, program):
     assert agent.ask("end", slot=0) == {"gone": True}
     assert program(0)
 
 
-def test_an_agent_that_is_told_goodbye_leaves_nothing_of_a_program(agent, program):
+def test_an_agent_that_is_ended_leaves_no_process_of_a_program(agent, program):
     assert agent.ask("bye") == {"left": []}
     assert program(0)
 
 
-def test_an_agent_that_is_killed_leaves_nothing_of_a_program(agent, program):
+def test_an_agent_that_is_killed_leaves_no_process_of_a_program(agent, program):
     agent.process.send_signal(signal.SIGKILL)
     assert program(10)
 
 
-def test_an_agent_whose_line_is_cut_leaves_nothing_of_a_program(agent, program):
+def test_an_agent_whose_connection_is_cut_leaves_no_process_of_a_program(agent, program):
     agent.channel.close()
     assert program(10)

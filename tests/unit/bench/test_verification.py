@@ -44,7 +44,7 @@ def arm(switch, name, **scope):
     switch.faults.arm(ArmedFault(name, **scope))
 
 
-def test_a_change_is_over_when_the_mirrors_stand_still_and_not_much_later(switch, crossbar):
+def test_a_change_ends_soon_after_the_mirrors_settled(switch, crossbar):
     verified = change(switch, crossbar, {1: 5, 2: 6})
     assert verified.steady is not None
     assert verified.lit is not None
@@ -54,7 +54,7 @@ def test_a_change_is_over_when_the_mirrors_stand_still_and_not_much_later(switch
     assert gaps == sorted(gaps), "looks come less and less often"
 
 
-def test_a_mirror_that_does_not_come_to_rest_is_given_up_after_its_longest_time(switch, crossbar):
+def test_a_mirror_that_does_not_settle_fails_after_the_maximum_settle_time(switch, crossbar):
     arm(switch, "slow", port=1)
     with pytest.raises(InstrumentError, match="says of 1→5: moving; the change was rolled back"):
         change(switch, crossbar, {1: 5})
@@ -62,7 +62,7 @@ def test_a_mirror_that_does_not_come_to_rest_is_given_up_after_its_longest_time(
     assert switch.box.commanded == {}
 
 
-def test_what_has_failed_is_not_waited_for(switch, crossbar):
+def test_a_failed_circuit_is_not_waited_for(switch, crossbar):
     arm(switch, "failed", port=2)
     with pytest.raises(InstrumentError, match="says of 2→6: failed"):
         change(switch, crossbar, {1: 5, 2: 6})
@@ -79,7 +79,7 @@ def test_only_the_circuits_of_the_change_are_waited_for(switch, crossbar):
 
 
 @pytest.mark.parametrize("fault", ["lie", "dim"])
-def test_a_circuit_without_light_is_found_by_its_light_alone(fault):
+def test_a_circuit_without_light_is_found_by_power_readings_alone(fault):
     switch = WithoutALine(replace(CAN, steadiness=False))
     arm(switch, fault, port=1)
     with pytest.raises(InstrumentError, match=r"1→5 (is dark|takes 3\d\.\d dB)"):
@@ -87,7 +87,7 @@ def test_a_circuit_without_light_is_found_by_its_light_alone(fault):
     assert switch.box.commanded == {}
 
 
-def test_light_that_stays_although_its_circuit_is_gone_is_found(switch, crossbar):
+def test_light_that_remains_after_a_circuit_was_removed_is_found(switch, crossbar):
     change(switch, crossbar, {1: 5})
     arm(switch, "lie", port=1, count=1)
     with pytest.raises(InstrumentError, match=r"port 5 still gets light of 0\.0 dBm; .* rolled"):
@@ -95,7 +95,7 @@ def test_light_that_stays_although_its_circuit_is_gone_is_found(switch, crossbar
     assert switch.box.commanded == {1: 5}
 
 
-def test_light_that_stays_after_the_way_back_is_not_called_rolled_back(switch, crossbar):
+def test_a_change_is_not_called_rolled_back_while_light_remains(switch, crossbar):
     move = PlannedChange(crossbar, *crossbar.plan({1: 5}, switch.soon()))
     change_all([move], switch.soon())
     arm(switch, "lie", port=1)
@@ -104,7 +104,7 @@ def test_light_that_stays_after_the_way_back_is_not_called_rolled_back(switch, c
     assert switch.box.commanded == {}
 
 
-def test_a_dark_source_tells_nothing_of_the_path(switch, crossbar):
+def test_a_dark_source_proves_nothing_about_the_path(switch, crossbar):
     switch.launched[1] = None
     arm(switch, "dim", port=1)
     assert change(switch, crossbar, {1: 5}).lit is not None
@@ -119,13 +119,13 @@ def test_monitors_that_average_are_waited_for(averaging, is_enough):
         assert change(switch, switch.crossbar(), {1: 5}).lit is not None
 
 
-def test_nothing_is_claimed_of_light_that_is_not_measured():
+def test_unmeasured_light_proves_nothing():
     switch = WithoutALine(replace(CAN, monitored=frozenset({1, 6})))
     verified = change(switch, switch.crossbar(), {1: 5, 2: 6})
     assert verified.lit is None
 
 
-def test_a_reading_that_is_lost_is_asked_for_again(switch, crossbar):
+def test_a_lost_power_reading_is_requested_again(switch, crossbar):
     switch.losses = 2
     assert change(switch, crossbar, {1: 5}).lit is not None
     switch.losses = 10_000
@@ -134,7 +134,7 @@ def test_a_reading_that_is_lost_is_asked_for_again(switch, crossbar):
     assert switch.box.commanded == {1: 5}
 
 
-def test_a_receiver_is_not_given_more_than_it_bears(switch):
+def test_a_receiver_is_not_given_more_than_its_maximum_power(switch):
     crossbar = switch.crossbar(limits=LightLimits(max_dbm={5: -3.0}))
     with pytest.raises(LabError, match=r"port 5 bears -3 dBm and could get 0\.5 dBm from port 1"):
         change(switch, crossbar, {1: 5})
@@ -143,7 +143,7 @@ def test_a_receiver_is_not_given_more_than_it_bears(switch):
     assert switch.box.commanded == {1: 5}
 
 
-def test_a_source_that_is_off_is_let_in_by_what_the_lab_file_says_of_it_alone(switch):
+def test_a_source_that_is_off_is_judged_by_the_lab_file_alone(switch):
     switch.launched[1] = None
     with pytest.raises(LabError, match=r"source at port 1 is dark: .*write its `launch` in the"):
         change(switch, switch.crossbar(limits=LightLimits({5: -3.0})), {1: 5})
@@ -159,7 +159,7 @@ def test_a_source_that_is_off_is_let_in_by_what_the_lab_file_says_of_it_alone(sw
     assert words.endswith("dBm leave; an unwired receiver is behind it")
 
 
-def test_a_source_that_is_not_measured_is_never_let_in(switch):
+def test_an_unmeasured_source_is_never_connected_to_a_limited_receiver(switch):
     switch.can = replace(CAN, monitored=EGRESS)
     switch.open(switch.soon())
     limits = LightLimits({5: 30.0}, launch={1: -30.0})
@@ -170,7 +170,7 @@ def test_a_source_that_is_not_measured_is_never_let_in(switch):
     assert switch.box.commanded == {}
 
 
-def test_light_that_turns_out_too_strong_is_taken_away_again_and_not_tried_twice(switch):
+def test_a_circuit_with_too_strong_light_is_removed_and_not_retried(switch):
     switch.launched[1] = None
     crossbar = switch.crossbar(limits=LightLimits({5: -3.0}, launch={1: -3.0}))
     wanted = crossbar.plan({1: 5}, switch.soon())
@@ -183,7 +183,7 @@ def test_light_that_turns_out_too_strong_is_taken_away_again_and_not_tried_twice
     assert switch.box.commanded == {}
 
 
-def test_light_that_we_hold_back_counts_as_it_will_be(switch):
+def test_light_attenuated_by_the_run_is_judged_as_it_will_be(switch):
     switch.launched[1] = -20.0
     limits = LightLimits({5: -3.0})
     crossbar = switch.crossbar(limits=limits, added=lambda fibre: 20.0 * (fibre.number == 1))
@@ -192,7 +192,7 @@ def test_light_that_we_hold_back_counts_as_it_will_be(switch):
     change(switch, switch.crossbar(limits=limits), {1: 5})
 
 
-def test_no_light_is_read_where_none_reaches_a_receiver_with_a_limit(switch):
+def test_no_power_is_read_where_no_receiver_has_a_limit(switch):
     switch.can = replace(CAN, monitored=INGRESS)  # nothing to compare with what enters
     switch.open(switch.soon())
     crossbar = switch.crossbar(limits=LightLimits({5: 1.0}))
@@ -203,7 +203,7 @@ def test_no_light_is_read_where_none_reaches_a_receiver_with_a_limit(switch):
     assert switch.readings > 0
 
 
-def test_light_that_must_stay_goes_only_for_other_light_or_back_to_the_start(switch):
+def test_light_that_must_stay_is_removed_only_for_other_light_or_by_the_restoring(switch):
     crossbar = switch.crossbar(limits=LightLimits(keep_alive=frozenset({5})))
     change(switch, crossbar, {1: 5})
     with pytest.raises(LabError, match="port 5 is to be kept alight"):
@@ -224,7 +224,7 @@ def element():
     return switch
 
 
-def test_a_switch_that_is_never_dark_is_adopted_as_it_stands_and_brought_back():
+def test_an_always_connected_switch_is_adopted_and_restored():
     switch = element()
     crossbar = switch.crossbar(frozenset({1, 2, 5, 6}))
     crossbar.adopt({1: 6}, switch.soon())
@@ -235,7 +235,7 @@ def test_a_switch_that_is_never_dark_is_adopted_as_it_stands_and_brought_back():
     assert switch.box.commanded == BAR
 
 
-def test_a_switch_that_is_never_dark_is_not_moved_under_somebody_else():
+def test_an_always_connected_switch_is_refused_where_a_change_would_move_foreign_ports():
     switch = element()
     crossbar = switch.crossbar(frozenset({1, 5, 6}))
     with pytest.raises(BusyError, match="2→6"):
@@ -243,7 +243,7 @@ def test_a_switch_that_is_never_dark_is_not_moved_under_somebody_else():
     assert switch.box.commanded == BAR
 
 
-def test_what_no_position_holds_is_a_mistake_of_whoever_wants_it():
+def test_circuits_that_no_position_provides_are_a_usage_error():
     switch = element()
     crossbar = switch.crossbar()
     crossbar.adopt({}, switch.soon())
