@@ -76,7 +76,7 @@ def told(run, before, *moments):
 
 
 @pytest.mark.parametrize("moments", [(), (NUMBERS, "evaluate", PAGE)])
-def test_what_is_still_changed_is_said_whatever_signals_came(tmp_path, moments):
+def test_unrestored_changes_are_reported_after_any_signals(tmp_path, moments):
     """128 + n says that all was taken back."""
     run = ended_run(tmp_path, "failed", ["circuits: ocs does not answer"])
     command = [sys.executable, "-c", PROGRAM, str(run.path), "2", *moments]
@@ -87,38 +87,38 @@ def test_what_is_still_changed_is_said_whatever_signals_came(tmp_path, moments):
 
 
 @pytest.mark.parametrize("moment", [NUMBERS, PAGE])
-def test_a_second_signal_still_gives_the_page_and_says_that_it_was_heard(ended, moment):
+def test_a_second_signal_is_acknowledged_and_the_page_is_printed(ended, moment):
     lines, err, _ = told(ended, 1, moment)
     assert lines[1] == "reason  ended by SIGINT"
     assert "stopping: computing the numbers; another signal leaves at once" in err
 
 
-def test_a_second_signal_before_the_page_leaves_the_figures_to_report(ended):
+def test_after_a_second_signal_before_the_page_no_figures_are_drawn(ended):
     lines, _, is_drawn = told(ended, 1, NUMBERS)
     assert lines[3] == f"next    testbed report {ended.path}"
     assert not is_drawn
 
 
-def test_two_signals_during_the_run_leave_the_figures_to_report(ended):
+def test_after_two_signals_during_the_run_no_figures_are_drawn(ended):
     lines, _, is_drawn = told(ended, 2)
     assert lines[3] == f"next    testbed report {ended.path}"
     assert not is_drawn
 
 
-def test_a_second_signal_after_the_page_leaves_and_says_what_is_missing(ended):
+def test_a_second_signal_after_the_page_exits_and_reports_what_is_missing(ended):
     lines, err, is_drawn = told(ended, 1, FIGURES)
     assert lines[3].endswith("report.html")
     assert f"report.html was not drawn; type: testbed report {ended.path}" in err
     assert not is_drawn
 
 
-def test_a_first_signal_after_the_page_has_the_figures_finished(ended):
+def test_after_a_first_signal_after_the_page_the_figures_are_finished(ended):
     lines, _, is_drawn = told(ended, 0, FIGURES)
     assert lines[3].endswith("report.html")
     assert is_drawn
 
 
-def test_a_third_signal_leaves_the_numbers_and_says_how_the_run_was_left(ended):
+def test_a_third_signal_exits_and_reports_the_state_of_the_run(ended):
     lines, _, is_drawn = told(ended, 2, NUMBERS)
     assert lines[1] == "reason  its numbers were not computed"
     assert lines[3] == f"next    testbed report {ended.path}"

@@ -22,7 +22,7 @@ RACK = Path(__file__).parents[3] / "configs" / "rack.yaml"
 @pytest.mark.parametrize(
     "line", ["validate {lab}", "switch ocs show --lab {lab} --twin", "twin up {lab} --name carded"]
 )
-def test_a_card_that_is_none_is_told_with_its_place_in_the_file(
+def test_an_invalid_card_is_reported_with_its_place_in_the_file(
     line, card, words, tmp_path, capsys
 ):
     lab = tmp_path / "lab.yaml"

@@ -17,7 +17,7 @@ def left(results):
     return [run.id for run in runs(results)]
 
 
-def test_the_newest_stay_and_each_that_goes_is_named(tmp_path, capsys):
+def test_the_newest_runs_are_kept_and_each_deleted_one_is_named(tmp_path, capsys):
     made = [records.ended(tmp_path, name).id for name in "abcd"]
     assert clean(tmp_path, "--keep", "2") == 0
     gone = sorted(made)[:2]
@@ -27,7 +27,7 @@ def test_the_newest_stay_and_each_that_goes_is_named(tmp_path, capsys):
     assert said.err == f"2 of 4 runs in {tmp_path} deleted\n"
 
 
-def test_a_dry_run_deletes_nothing_and_says_the_same(tmp_path, capsys):
+def test_a_dry_run_deletes_nothing_and_prints_the_same(tmp_path, capsys):
     made = [records.ended(tmp_path, name).id for name in "ab"]
     assert clean(tmp_path, "--keep", "0", "--dry-run", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
@@ -35,14 +35,14 @@ def test_a_dry_run_deletes_nothing_and_says_the_same(tmp_path, capsys):
     assert left(tmp_path) == sorted(made)
 
 
-def test_a_run_that_owes_an_undo_stays_and_says_what_to_type(tmp_path, capsys):
+def test_a_run_with_an_open_undo_is_kept_with_a_hint(tmp_path, capsys):
     run = records.owing(tmp_path)
     assert clean(tmp_path, "--keep", "0") == 0
     assert left(tmp_path) == [run.id]
     assert f"type: testbed recover {run.path}" in capsys.readouterr().out
 
 
-def test_a_run_whose_journal_nobody_can_read_stays(tmp_path, capsys):
+def test_a_run_with_an_unreadable_journal_is_kept(tmp_path, capsys):
     run = records.ended(tmp_path)
     run.journal.write_text("no entry\n{}\n")
     assert clean(tmp_path, "--keep", "0") == 0
@@ -50,7 +50,7 @@ def test_a_run_whose_journal_nobody_can_read_stays(tmp_path, capsys):
     assert "nobody knows what it left changed" in capsys.readouterr().out
 
 
-def test_a_run_that_goes_on_stays_and_so_does_latest(tmp_path):
+def test_a_running_run_and_latest_are_kept(tmp_path):
     run = records.made(tmp_path)
     journal = Journal(run.journal)
     assert clean(tmp_path, "--keep", "0") == 0
@@ -58,7 +58,7 @@ def test_a_run_that_goes_on_stays_and_so_does_latest(tmp_path):
     assert (tmp_path / "latest").resolve() == run.path
 
 
-def test_a_run_that_computes_a_model_has_no_journal_and_stays_while_it_writes(tmp_path):
+def test_a_running_model_run_without_a_journal_is_kept(tmp_path):
     run = records.made(tmp_path)
     run.events.write_text("{}\n")
     assert clean(tmp_path, "--keep", "0") == 0
@@ -77,6 +77,6 @@ def test_latest_points_to_the_newest_that_is_left(tmp_path):
     assert (tmp_path / "latest").resolve() == going_on.path
 
 
-def test_how_many_stay_must_be_said(tmp_path, capsys):
+def test_the_number_of_runs_to_keep_is_required(tmp_path, capsys):
     assert clean(tmp_path) == 2
     assert "--keep" in capsys.readouterr().err

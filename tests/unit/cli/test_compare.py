@@ -13,7 +13,7 @@ CARDS = Path(testbed.twin.characterisation.__file__).parent
 PIEZO, MESH = str(CARDS / "piezo.json"), str(CARDS / "pic.json")
 
 
-def test_two_cards_are_compared_for_people_and_for_scripts(capsys):
+def test_two_cards_are_compared_as_text_and_as_json(capsys):
     assert command_line(["compare", PIEZO, MESH]) == 1
     assert "piezo beam steering" in capsys.readouterr().out
     assert command_line(["compare", PIEZO, MESH, "--json"]) == 1
@@ -36,7 +36,7 @@ def test_a_card_does_not_differ_from_itself(capsys):
         ("zzz", "yyy", "'zzz' names no run in"),
     ],
 )
-def test_what_cannot_be_compared_is_told_by_its_name(one, other, words, tmp_path, capsys):
+def test_an_incomparable_argument_is_named(one, other, words, tmp_path, capsys):
     assert command_line(["compare", one, other, "--results", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
 
@@ -60,7 +60,7 @@ def runs(tmp_path, capsys):
     ]
 
 
-def test_the_record_of_a_run_holds_its_files_with_overrides_set(runs):
+def test_the_record_of_a_run_holds_its_files_with_overrides_applied(runs):
     """A run at 100 Mbit/s had a lab.yaml that said 500."""
     directory = Path(runs[1])
     lab, experiment = (load(directory / name) for name in ("lab.yaml", "experiment.yaml"))
@@ -81,6 +81,6 @@ def test_runs_are_compared_with_the_settings_that_differ(runs, capsys):
     ]  # fmt: skip
 
 
-def test_one_run_alone_is_not_compared(capsys):
+def test_comparing_a_single_run_is_refused(capsys):
     assert command_line(["compare", "latest"]) == 2
     assert "name another one" in capsys.readouterr().err

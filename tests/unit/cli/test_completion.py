@@ -46,11 +46,11 @@ def offered(line, cwd=ROOT, **variables):
         ("testbed validate configs/pa", ["configs/packet-quad.yaml", "configs/packet-rack.yaml"]),
     ],
 )
-def test_names_are_completed(line, names):
+def test_names_of_files_are_completed(line, names):
     assert offered(line) == names
 
 
-def test_runs_are_completed_by_name_and_by_end(tmp_path):
+def test_runs_are_completed_by_name_and_by_suffix(tmp_path):
     run = records.ended(tmp_path / "results")
     assert offered("testbed report 2", tmp_path) in ([run.id], [run.id, run.id[-6:]])
     assert offered(f"testbed export {run.id[-6:]}", tmp_path) == [run.id[-6:]]
@@ -61,14 +61,14 @@ def test_twins_are_completed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["{", "switches: [1, 2]", "\x00"])
-def test_a_lab_that_cannot_be_read_disturbs_nobody(tmp_path, text):
+def test_an_unreadable_lab_file_gives_no_completions_and_no_error(tmp_path, text):
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "bad.yaml").write_text(text)
     assert offered("testbed switch ocs show --lab b", tmp_path) == ["bad"]
     assert offered("testbed switch o", tmp_path) == []
 
 
-def test_a_shell_that_asks_in_a_strange_way_gets_nothing():
+def test_an_invalid_completion_request_gets_no_completions():
     assert offered("testbed s", _TESTBED_COMPLETE="complete_nosuchshell") == []
     assert offered("testbed s", COMP_CWORD="many") == []
 

@@ -47,14 +47,14 @@ def test_serial_devices_are_listed_and_not_opened(line, capsys):
     assert arrived(near) == b""
 
 
-def test_a_serial_device_that_is_named_is_asked(line, capsys):
+def test_a_named_serial_device_is_queried(line, capsys):
     near, _, path = line
     assert testbed.cli.run(["discover", path]) == 4
     assert "# nothing answered" in capsys.readouterr().out
     assert arrived(near)
 
 
-def test_json_without_places_lists_devices_and_succeeds(line, capsys):
+def test_json_output_without_addresses_lists_serial_devices(line, capsys):
     assert testbed.cli.run(["discover", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"serial": [line[1]], "found": []}
 

@@ -28,7 +28,7 @@ def faster(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("character", range(len(CHARACTERS)), ids=CHARACTERS)
-def test_exit_code_words_and_box_agree(tmp_path, faster, character):
+def test_exit_code_output_and_switch_state_agree(tmp_path, faster, character):
     language = character % len(LANGUAGES)
     box = DoubtfulBox(tmp_path, character * len(LANGUAGES) + language, SCALE)
     try:
@@ -47,7 +47,7 @@ def _played(seed):
 
 
 @pytest.mark.soak
-def test_over_five_hundred_commands_exit_code_words_and_box_agree():
+def test_exit_code_output_and_switch_state_agree_over_five_hundred_commands():
     with ThreadPoolExecutor(AT_ONCE) as pool:
         played = list(pool.map(_played, range(BOXES)))
     for one in played:

@@ -53,13 +53,13 @@ def counted(*arguments: str, cwd: Path = ROOT) -> tuple[int, int, str]:
         ["plan", "experiments/lumion.yaml", "-S", "jobs.main.ranks=40"],
     ],
 )
-def test_a_plan_and_a_check_of_files_act_on_nothing(arguments):
+def test_plan_and_validate_have_no_side_effects(arguments):
     code, count, what = counted(*arguments)
     assert code == (2 if "-S" in arguments else 0)
     assert count == 0, what
 
 
-def test_the_count_is_not_blind(tmp_path):
+def test_the_counter_of_side_effects_sees_those_of_a_run(tmp_path):
     """A run on a lab that nobody answers for writes its record and dials, and that is counted."""
     lab = (ROOT / "configs" / "rack.yaml").read_text()
     (tmp_path / "lab.yaml").write_text(lab.replace("192.0.2.1", "127.0.0.1"))

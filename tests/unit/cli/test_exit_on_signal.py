@@ -97,20 +97,20 @@ class Command:
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_signal_ends_a_command_at_once_whatever_its_workers_wait_for(number):
+def test_a_signal_ends_a_command_at_once_although_its_threads_are_blocked(number):
     command = Command()
     command.signal(number)
     assert command.end() == (128 + number, "", f"testbed: ended by {number.name}\n")
 
 
-def test_a_signal_counts_where_python_ignores_exceptions_too():
+def test_a_signal_during_code_that_ignores_exceptions_ends_the_command():
     command = Command(CALLED_BACK)
     command.signal(signal.SIGTERM)
     code, _, err = command.end()
     assert (code, err) == (128 + signal.SIGTERM, "testbed: ended by SIGTERM\n")
 
 
-def test_a_second_signal_where_exceptions_are_told_to_be_ignored_is_heard():
+def test_a_second_signal_during_code_that_ignores_exceptions_ends_the_command():
     command = Command(SLOWLY_IGNORED)
     command.signal(signal.SIGTERM)
     command.await_unread(1)
@@ -121,7 +121,7 @@ def test_a_second_signal_where_exceptions_are_told_to_be_ignored_is_heard():
 
 
 @pytest.mark.parametrize("numbers", [ENDING[:1], ENDING[:2]])
-def test_signals_end_a_command_whose_words_nobody_takes(numbers):
+def test_signals_end_a_command_whose_output_is_not_read(numbers):
     command = Command(FLOOD)
     command.await_unread(50_000)
     for number in numbers:
@@ -129,7 +129,7 @@ def test_signals_end_a_command_whose_words_nobody_takes(numbers):
     assert command.end_unread() in [128 + number for number in numbers]
 
 
-def test_what_must_not_be_left_in_the_middle_is_finished_first():
+def test_a_section_that_must_complete_is_finished_before_the_exit():
     command = Command(CRITICAL)
     command.signal(signal.SIGTERM)
     command.signal(signal.SIGINT)
@@ -137,13 +137,13 @@ def test_what_must_not_be_left_in_the_middle_is_finished_first():
     assert out == "finished\n" and code in (128 + signal.SIGTERM, 128 + signal.SIGINT)
 
 
-def test_what_has_not_begun_is_not_finished_first():
+def test_a_section_that_has_not_begun_is_not_started_after_a_signal():
     command = Command(NOT_YET_CRITICAL)
     command.signal(signal.SIGINT)
     assert command.end() == (130, "", "testbed: ended by SIGINT\nnothing was changed\n")
 
 
-def test_a_signal_that_came_before_the_command_could_hear_it_counts():
+def test_a_signal_before_its_handler_was_installed_ends_the_command():
     def hold():
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         signal.raise_signal(signal.SIGTERM)
@@ -158,7 +158,7 @@ def test_a_signal_that_came_before_the_command_could_hear_it_counts():
     assert process.returncode == 128 + signal.SIGTERM and out == b""
 
 
-def test_a_command_under_nohup_does_not_hear_that_the_terminal_is_gone():
+def test_a_command_under_nohup_ignores_sighup():
     command = Command(CRITICAL, before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     command.signal(signal.SIGHUP)
     command.signal(signal.SIGTERM)

@@ -71,7 +71,7 @@ def test_several_runs_are_one_table(tmp_path, capsys):
     assert [rows[0]["experiment"], rows[-1]["experiment"]] == ["a", "b"]
 
 
-def test_a_run_without_a_summary_says_how_to_compute_it(tmp_path, capsys):
+def test_a_run_without_a_summary_is_refused_with_a_hint(tmp_path, capsys):
     run = records.made(tmp_path)
     assert command_line(["export", str(run.path)]) == 2
     assert f"compute it: testbed report {run.path}" in capsys.readouterr().err

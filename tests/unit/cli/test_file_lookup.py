@@ -47,7 +47,7 @@ def test_files_are_validated_by_name(elsewhere, capsys):
     assert capsys.readouterr().out.count("a valid") == 2
 
 
-def test_what_is_here_comes_before_what_is_above_and_in_the_checkout(elsewhere, monkeypatch):
+def test_files_of_the_working_directory_take_precedence(elsewhere, monkeypatch):
     for directory in (".", "below"):
         (elsewhere / directory / "configs").mkdir(parents=True)
         (elsewhere / directory / "experiments").mkdir()
@@ -64,7 +64,7 @@ def test_a_path_may_leave_out_its_ending(elsewhere):
     assert lab_file("my/bench") == Path("my/bench.yml")
 
 
-def test_a_name_that_is_nowhere_is_told_with_the_directories_searched(elsewhere):
+def test_an_unknown_name_is_reported_with_the_directories_searched(elsewhere):
     (elsewhere / "configs").mkdir()
     with pytest.raises(UsageError) as refused:
         lab_file("rak")
@@ -72,7 +72,7 @@ def test_a_name_that_is_nowhere_is_told_with_the_directories_searched(elsewhere)
     assert str(refused.value) == f"no lab is called 'rak' {looked}; did you mean 'rack'?"
 
 
-def test_a_path_that_is_nowhere_is_told_with_its_directory(elsewhere):
+def test_a_missing_path_is_reported_with_its_directory(elsewhere):
     (elsewhere / "my").mkdir()
     (elsewhere / "my" / "bench.yaml").write_text("lab: bench")
     with pytest.raises(UsageError, match=rf"looked in {elsewhere}/my\); did you mean 'bench'"):
@@ -97,16 +97,16 @@ def test_a_named_twin_implies_its_lab(standing):
     assert chosen_lab("", "mine", usual="rack") == standing
 
 
-def test_a_lab_that_is_named_comes_before_that_of_the_twin(standing):
+def test_a_named_lab_takes_precedence_over_that_of_the_twin(standing):
     assert chosen_lab("rack", "mine") == ROOT / "configs" / "rack.yaml"
 
 
-def test_inside_a_twin_its_lab_is_the_usual_one(standing, monkeypatch):
+def test_inside_a_twin_its_lab_is_the_default(standing, monkeypatch):
     monkeypatch.setenv(LAB_VARIABLE, str(standing))
     assert chosen_lab("", usual="rack") == standing
 
 
-def test_without_any_lab_the_hint_names_both_ways(elsewhere):
+def test_without_any_lab_the_hint_names_both_options(elsewhere):
     with pytest.raises(UsageError, match="name one with --lab, or a twin with --twin"):
         chosen_lab("")
 
@@ -120,13 +120,13 @@ def test_results_are_found_from_a_directory_below(elsewhere, monkeypatch, capsys
     assert [row["run"] for row in json.loads(capsys.readouterr().out)] == [made.id]
 
 
-def test_a_run_that_is_nowhere_is_told_with_the_directory_searched(elsewhere, capsys):
+def test_an_unknown_run_is_reported_with_the_directory_searched(elsewhere, capsys):
     (elsewhere / "results").mkdir()
     assert command_line(["report", "abc"]) == 2
     assert f"names no run in {elsewhere}/results" in capsys.readouterr().err
 
 
-def test_the_newest_run_that_is_left_is_the_latest_once_the_latest_is_deleted(elsewhere, capsys):
+def test_latest_falls_back_to_the_newest_remaining_run(elsewhere, capsys):
     import shutil
 
     first = RunDirectory.create(elsewhere / "results", "first")
@@ -153,7 +153,7 @@ def unreadable():
 
 
 @pytest.mark.parametrize("name", ["lab.yaml", "closed/lab.yaml", "closed/lab", "closed"])
-def test_a_lab_that_may_not_be_read_is_told_in_a_sentence(unreadable, capsys, name):
+def test_a_lab_without_read_permission_is_reported_in_one_sentence(unreadable, capsys, name):
     file = str(ROOT / "experiments" / "lumion.yaml")
     assert command_line(["plan", file, "--lab", str(unreadable / name)]) == 2
     assert command_line(["who", "--lab", str(unreadable / name)]) == 2

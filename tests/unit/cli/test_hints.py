@@ -129,7 +129,7 @@ def test_every_example_of_a_help_page_can_be_typed_as_it_stands(example):
         assert context.params["lab"] or context.params["twin"], example
 
 
-def test_a_command_names_what_the_command_line_was_told():
+def test_a_suggested_command_repeats_lab_twin_and_results():
     set_context(lab="my lab.yaml", twin="new", results="other")
     assert typed("switch", "ocs", "show") == "testbed switch ocs show --lab 'my lab.yaml' --twin"
     assert typed("doctor", "--wiring") == "testbed doctor 'my lab.yaml' --wiring --twin"

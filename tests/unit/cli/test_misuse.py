@@ -30,7 +30,7 @@ MISUSES = [
 
 
 @pytest.mark.parametrize(("line", "words"), MISUSES)
-def test_a_command_line_that_cannot_be_meant_is_told_in_one_sentence(line, words, capsys):
+def test_an_invalid_command_line_is_reported_in_one_sentence(line, words, capsys):
     assert command_line(line.split()) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -40,7 +40,7 @@ def test_a_command_line_that_cannot_be_meant_is_told_in_one_sentence(line, words
 
 
 @pytest.mark.parametrize("line", ["", "twin"])
-def test_a_verb_that_was_given_nothing_shows_its_help(line, capsys):
+def test_a_verb_without_arguments_shows_its_help(line, capsys):
     assert command_line(line.split()) == 2
     said = capsys.readouterr().err
     assert said.startswith("Usage: ")
@@ -48,6 +48,6 @@ def test_a_verb_that_was_given_nothing_shows_its_help(line, capsys):
 
 
 @pytest.mark.parametrize("line", ["--help", "--version", "switch --help", "twin probe -h"])
-def test_whoever_asks_for_help_gets_it(line, capsys):
+def test_help_is_shown_for_every_help_option(line, capsys):
     assert command_line(line.split()) == 0
     assert capsys.readouterr().out

@@ -144,11 +144,11 @@ def mutator(base, places):
 
 
 @pytest.mark.parametrize("part", range(8))
-def test_no_mutant_breaks_a_reader(mutator, places, monkeypatch, part):
+def test_no_command_fails_on_a_mutated_run_directory(mutator, places, monkeypatch, part):
     played(mutator, range(1 + part * 5, 6 + part * 5), places, monkeypatch)
 
 
-def test_no_mutant_that_once_broke_a_reader_does_so_again(mutator, places, monkeypatch):
+def test_no_command_fails_on_mutants_that_once_broke_one(mutator, places, monkeypatch):
     played(mutator, [0x493], places, monkeypatch)  # a step that `recover` ended and never began
 
 
@@ -159,7 +159,7 @@ PARTS, EACH = 80, 25
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_no_mutant_of_two_thousand_breaks_a_reader_or_runs_in_a_browser(
+def test_no_command_fails_on_two_thousand_mutants_and_no_report_runs_scripts(
     mutator, places, monkeypatch, tmp_path, part
 ):
     pages = tmp_path / "pages"
@@ -223,7 +223,7 @@ def asked(browser: str, pages: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.soak
-def test_the_browser_sees_what_runs():
+def test_the_browser_check_detects_planted_scripts():
     """Show that the test above can fail: what is planted does run where it is not spelled out."""
     browser = found_browser()
     ran = [n for n, text in enumerate(SCRIPTS) if asked(browser, {"a.html": f"<p>{text}</p>"})]

@@ -43,7 +43,7 @@ def command(capsys):
     return typed
 
 
-def test_report_writes_through_no_planted_link(run, command, tmp_path):
+def test_report_follows_no_planted_link(run, command, tmp_path):
     victims = []
     for name in WRITTEN:
         for planted in (name, f".{name}.tmp"):
@@ -58,7 +58,7 @@ def test_report_writes_through_no_planted_link(run, command, tmp_path):
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
-def test_report_shows_the_run_of_another_user_and_writes_nothing_there(run, command):
+def test_report_shows_the_run_of_another_user_without_writing(run, command):
     os.chown(run.path, NOBODY, -1)
     code, out, err = command("report", run.path)
     assert code == 3 and "inconclusive" in out
@@ -66,7 +66,7 @@ def test_report_shows_the_run_of_another_user_and_writes_nothing_there(run, comm
     assert not any((run.path / name).exists() for name in WRITTEN)
 
 
-def test_report_writes_nothing_where_everybody_may_write(run, command):
+def test_report_writes_nothing_into_a_world_writable_run(run, command):
     run.path.chmod(0o777)
     code, _, err = command("report", run.path)
     assert code == 3 and "nothing is written: everybody may write to" in err
@@ -90,7 +90,9 @@ SPOILT = [
 
 @pytest.mark.parametrize("text", SPOILT, ids=range(len(SPOILT)))
 @pytest.mark.parametrize("name", ["run.json", "summary.json", "events.jsonl", "experiment.yaml"])
-def test_a_spoilt_file_is_one_sentence_and_hides_no_other_run(run, command, tmp_path, name, text):
+def test_a_corrupt_file_is_reported_in_one_sentence_and_other_runs_are_listed(
+    run, command, tmp_path, name, text
+):
     (run.path / name).write_text(f"{text}\n{text}\n" if name == "events.jsonl" else text)
     if name != "summary.json":  # which is computed anew
         code, out, err = command("report", run.path)
@@ -145,7 +147,7 @@ def test_a_special_file_is_refused_at_once(run, command, tmp_path, name, kind):
     ],
     ids=lambda words: " ".join(map(str, words))[:30].replace("\0", "0"),
 )
-def test_a_name_that_leads_nowhere_is_one_sentence(command, words, monkeypatch):
+def test_an_invalid_path_is_reported_in_one_sentence(command, words, monkeypatch):
     monkeypatch.chdir(EXPERIMENTS.parent)
     code, out, err = command(*words)
     if words[:2] == ("list", "runs"):
@@ -212,7 +214,7 @@ def fail_as_asserted():
         (lambda: import_module("testbed.nothing"), False),
     ],
 )
-def test_only_what_values_do_to_our_code_is_told_as_damage(run, fail, is_damage):
+def test_only_errors_caused_by_recorded_values_are_reported_as_damage(run, fail, is_damage):
     with pytest.raises(Exception) as raised, report_damage(run):
         fail()
     assert isinstance(raised.value, UsageError) is is_damage

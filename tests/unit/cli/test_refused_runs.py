@@ -34,7 +34,7 @@ def over(results, *kinds, **end):
     return run
 
 
-def test_a_run_that_was_refused_leaves_no_directory(tmp_path):
+def test_a_refused_run_leaves_no_directory(tmp_path):
     before = records.ended(tmp_path, "before")
     run = over(tmp_path)
     with pytest.raises(BusyError, match=r"ocs\.1: held by bob"):
@@ -54,13 +54,13 @@ def test_a_run_that_was_refused_leaves_no_directory(tmp_path):
     ],
     ids=str,
 )
-def test_a_run_that_did_something_keeps_its_record(tmp_path, kinds, end):
+def test_a_run_that_changed_something_keeps_its_record(tmp_path, kinds, end):
     run = over(tmp_path, *kinds, **end)
     delete_if_refused(run)
     assert run.events.exists()
 
 
-def test_a_refused_run_that_still_promises_something_keeps_its_record(tmp_path):
+def test_a_refused_run_with_an_open_undo_keeps_its_record(tmp_path):
     run = over(tmp_path)
     journal = Journal(run.journal)
     journal.promise("circuits", start={}, ports=[], made=[])
@@ -69,7 +69,7 @@ def test_a_refused_run_that_still_promises_something_keeps_its_record(tmp_path):
     assert run.events.exists()
 
 
-def test_a_change_by_hand_that_failed_and_was_taken_back_is_failed(tmp_path, lab):
+def test_a_manual_change_that_was_rolled_back_is_recorded_as_failed(tmp_path, lab):
     with pytest.raises(InstrumentError), temporary_record(lab, tmp_path, []) as run:
         raise InstrumentError("ocs", "refused 1→17; all was taken back")
     row = row_of(run)
@@ -84,6 +84,6 @@ def test_a_change_by_hand_that_failed_and_was_taken_back_is_failed(tmp_path, lab
         ("h0.p1 h1.p9", "host h1 has no port p9, known: p0, p1"),
     ],
 )
-def test_a_host_or_port_that_there_is_not_is_named(lab, ends, words):
+def test_an_unknown_host_or_port_is_named(lab, ends, words):
     with pytest.raises(UsageError, match=words):
         _circuits(lab, "ocs", "connect", ends.split())

@@ -31,7 +31,7 @@ def test_a_run_killed_before_it_wrote_anything_does_not_hide_the_others(tmp_path
     assert rows == {killed.id: "unreadable", unfinished.id: "unfinished", ended.id: "passed"}
 
 
-def test_what_became_of_a_run_without_a_summary_is_told(tmp_path, capsys):
+def test_the_state_of_a_run_without_a_summary_is_shown(tmp_path, capsys):
     records.owing(tmp_path)
     records.recovered(tmp_path)
     going_on = Journal(records.made(tmp_path, "going").journal)
@@ -45,7 +45,7 @@ def test_what_became_of_a_run_without_a_summary_is_told(tmp_path, capsys):
     assert rows["killed"]["reason"] == f"type: testbed recover {tmp_path}/{rows['killed']['run']}"
 
 
-def test_what_is_left_to_take_back_is_told_beside_a_summary(tmp_path, capsys):
+def test_open_undos_are_shown_beside_a_summary(tmp_path, capsys):
     for run in (records.owing(tmp_path), records.recovered(tmp_path)):
         run.write_json("summary.json", {"outcome": "aborted", "reason": "ended by SIGINT"})
     rows = {row["experiment"]: row for row in listed(tmp_path, capsys)}
@@ -85,7 +85,7 @@ def test_runs_of_one_experiment_and_the_last_of_them(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("better", "best"), [("lower", [0.1, 0.2]), ("higher", [0.3, 0.2])])
-def test_the_best_come_first_in_the_metrics_own_direction(tmp_path, capsys, better, best):
+def test_the_best_runs_come_first_in_the_direction_of_the_metric(tmp_path, capsys, better, best):
     for median in (0.2, 0.1, None, 0.3):
         records.ended(tmp_path, metrics=metric(median, better))
     rows = listed(tmp_path, capsys, "--metric", RECOVERY, "--best", "2")
@@ -101,7 +101,7 @@ def test_the_best_come_first_in_the_metrics_own_direction(tmp_path, capsys, bett
         ("--best 2", "--best needs a metric"),
     ],
 )
-def test_what_no_run_has_is_told_with_the_nearest(tmp_path, capsys, options, words):
+def test_an_unknown_metric_is_reported_with_the_nearest_name(tmp_path, capsys, options, words):
     records.ended(tmp_path, metrics=metric(0.1))
     line = ["list", "runs", "--results", str(tmp_path), *options.split()]
     assert command_line(line) == 2
@@ -113,7 +113,7 @@ def test_a_folder_without_runs_is_named(tmp_path, capsys):
     assert capsys.readouterr().err == f"{tmp_path} holds no runs\n"
 
 
-def test_a_change_by_hand_has_a_report_of_its_own(tmp_path, capsys):
+def test_a_manual_change_has_its_own_report(tmp_path, capsys):
     run = records.made(tmp_path, "switch")
     run.write_json("summary.json", {"outcome": "failed", "reason": "ocs refused: rolled back"})
     assert command_line(["report", str(run.path)]) == 1
@@ -123,14 +123,14 @@ def test_a_change_by_hand_has_a_report_of_its_own(tmp_path, capsys):
 @pytest.mark.parametrize(
     "metrics", [{RECOVERY: 1}, {RECOVERY: {"median": "x", "unit": "s"}}, [1], {RECOVERY: {}}]
 )
-def test_a_damaged_metric_is_none(tmp_path, capsys, metrics):
+def test_a_damaged_metric_is_shown_as_absent(tmp_path, capsys, metrics):
     records.ended(tmp_path, metrics=metrics)
     records.ended(tmp_path, metrics=metric(0.1))
     rows = listed(tmp_path, capsys, "--metric", RECOVERY, "--best", "9")
     assert [row["value"] for row in rows] == [0.1]
 
 
-def test_a_fifo_for_an_event_log_keeps_nobody_waiting(tmp_path, capsys):
+def test_a_fifo_instead_of_an_event_log_does_not_block(tmp_path, capsys):
     os.mkfifo(records.made(tmp_path).events)
     assert [row["outcome"] for row in listed(tmp_path, capsys)] == ["unfinished"]
 

@@ -38,17 +38,17 @@ def unread(*words, both=False):
         os.close(theirs)
 
 
-def test_a_command_that_did_what_it_was_to_do_says_so_to_nobody():
+def test_a_command_succeeds_although_its_output_is_closed():
     assert unread("list", "drivers") == 0
     assert unread("schema", "lab", both=True) == 0
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_verdict_that_nobody_reads_is_the_same(inconclusive, form):
+def test_a_closed_output_does_not_change_the_verdict(inconclusive, form):
     assert unread("report", inconclusive, *form, both=True) == 3
 
 
-def test_a_command_begun_without_any_output_does_what_it_was_to_do(inconclusive):
+def test_a_command_started_without_output_streams_succeeds(inconclusive):
     command = [*TESTBED, "report", inconclusive, "--json"]
     closed = subprocess.run(["/bin/sh", "-c", 'exec "$@" >&- 2>&-', "sh", *command])
     assert closed.returncode == 3
@@ -56,7 +56,7 @@ def test_a_command_begun_without_any_output_does_what_it_was_to_do(inconclusive)
 
 
 @pytest.mark.parametrize("words", [("schema", "lab"), ("--version",)])
-def test_a_full_disk_behind_the_output_is_told_and_no_bug(words):
+def test_a_full_disk_for_the_output_is_reported_without_a_traceback(words):
     """One of these notices while it writes, the other when it hands over the last of it."""
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*TESTBED, *words], stdout=full, stderr=subprocess.PIPE, text=True)
@@ -66,13 +66,13 @@ def test_a_full_disk_behind_the_output_is_told_and_no_bug(words):
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_a_verdict_that_no_disk_takes_is_the_same(inconclusive, form):
+def test_a_full_disk_for_the_output_does_not_change_the_verdict(inconclusive, form):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*TESTBED, "report", inconclusive, *form], stdout=full)
     assert done.returncode == 3
 
 
-def test_a_full_disk_behind_what_is_only_said_changes_nothing():
+def test_a_full_disk_for_standard_error_does_not_change_the_exit_code():
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*TESTBED, "validate", "no-such-file"], stderr=full)
     assert done.returncode == 2

@@ -89,7 +89,7 @@ def listed(directory, *circuits):
     return str(file)
 
 
-def test_a_new_circuit_is_shown_with_the_light_that_it_settles_to(box):
+def test_a_new_circuit_is_shown_with_its_settled_power(box):
     shown = box.say("connect", "h0.p0", "h1.p0").out
     assert "dark" not in shown
     first = next(line.split() for line in shown.splitlines() if "h0.p0 to h1.p0" in line)
@@ -104,14 +104,14 @@ def test_a_port_that_is_measured_and_dark_is_shown_as_dark(box):
     assert (row["light_in"], row["light_out"], row["power_out"]) == ("not measured", "dark", None)
 
 
-def test_what_is_there_already_is_nothing_to_change(box):
+def test_connecting_an_existing_circuit_changes_nothing(box):
     assert box.say("connect", "1", "10").err == ""
     assert box.say("connect", "1", "10").err == "ocs: nothing to change\n"
     box.say("disconnect", "1", "10")
     assert box.say("disconnect", "1", "10").err == "ocs: nothing to change\n"
 
 
-def test_a_plan_names_the_host_ports_that_it_joins_and_parts(box, tmp_path):
+def test_a_plan_names_the_host_ports_that_it_connects_and_disconnects(box, tmp_path):
     box.say("connect", "1", "12")
     both = listed(tmp_path, "h0.p0 h1.p0", "4 12")
     assert box.say("plan", both).out.splitlines() == [
@@ -124,12 +124,12 @@ def test_a_plan_names_the_host_ports_that_it_joins_and_parts(box, tmp_path):
     assert box.say("plan", both).out == "  nothing to change\n"
 
 
-def test_a_port_outside_of_the_lab_is_told_before_the_switch_is_called(box):
+def test_a_port_outside_the_lab_is_refused_before_the_switch_is_queried(box):
     box.far_end.fault("refuse")
     assert "port 17 is not one of those" in box.say("connect", "1", "17", code=2).err
 
 
-def test_whoever_watches_sees_what_others_do_and_outlasts_a_silent_switch(box):
+def test_watch_shows_changes_of_others_and_survives_a_silent_switch(box):
     box.say("connect", "1", "10")
     watch = box.start("watch", "--json")
     assert next_news(watch) == ("+", 1, 10)
@@ -147,7 +147,7 @@ def next_news(watch):
     return row["news"][0], row["ingress"], row["egress"]
 
 
-def test_a_watch_ends_when_nobody_watches_any_more(box):
+def test_watch_ends_when_its_output_is_closed(box):
     box.say("connect", "1", "10")
     watch = box.start("watch")
     assert watch.stdout.readline().endswith("steady\n")
@@ -156,7 +156,7 @@ def test_a_watch_ends_when_nobody_watches_any_more(box):
     assert watch.wait(30) == 0
 
 
-def test_a_switch_that_is_silent_at_the_end_of_a_watch_is_an_error(box):
+def test_watch_fails_when_the_switch_is_silent_at_its_end(box):
     box.say("connect", "1", "10")
     watch = box.start("watch", "--seconds", "1")
     assert watch.stdout.readline()
@@ -165,7 +165,7 @@ def test_a_switch_that_is_silent_at_the_end_of_a_watch_is_an_error(box):
     assert watch.returncode == 4
 
 
-def test_what_was_killed_in_the_middle_is_recovered(box):
+def test_a_killed_manual_change_is_recovered(box):
     box.say("connect", "1", "10")
     assert box.records == [], "what is done needs no record"
     box.far_end.fault("silent", command="PUT")
@@ -182,7 +182,7 @@ def test_what_was_killed_in_the_middle_is_recovered(box):
     box.say("connect", "4", "12")
 
 
-def test_a_box_that_repeats_its_login_gives_nothing_away(tmp_path, monkeypatch):
+def test_a_device_that_repeats_its_login_reveals_no_password(tmp_path, monkeypatch):
     monkeypatch.setenv("BOX_PASSWORD", "sesame-open")
     options = PolatisRestconfOptions(user="lab", password=Secret(env="BOX_PASSWORD"))
     scheduler = WallScheduler()

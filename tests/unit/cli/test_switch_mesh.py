@@ -67,20 +67,20 @@ def mesh(tmp_path, capsys):
     mesh.close()
 
 
-def test_what_a_mesh_holds_is_not_called_empty_where_nobody_knows(mesh):
+def test_a_mesh_with_an_unknown_setting_is_not_shown_as_empty(mesh):
     mesh.apply("1 5")
     shown = mesh.say("show", code=4)
     assert shown.out == "" and "cannot be asked which circuits it holds" in shown.err
 
 
 @pytest.mark.parametrize("verb", ["connect", "disconnect"])
-def test_one_circuit_is_not_changed_among_others_that_are_not_known(mesh, verb):
+def test_a_single_change_is_refused_while_other_circuits_are_unknown(mesh, verb):
     mesh.apply("1 5")
     assert "switch ocs apply wanted.yaml" in mesh.say(verb, "2", "6", code=4).err
     assert mesh.is_lit({1: 5})
 
 
-def test_a_list_is_all_that_a_mesh_is_to_hold(mesh):
+def test_applying_a_list_sets_all_circuits_of_a_mesh(mesh):
     mesh.apply("1 5")
     assert "2 cross-connects" in mesh.apply("2 6", "3 4")
     assert mesh.is_lit({2: 6, 3: 4})

@@ -8,7 +8,7 @@ from testbed.fabric.fibre_search import PortFinding
 from testbed.record.log import EventLog
 
 
-def test_only_a_circuit_that_was_lit_is_shown_and_the_next_one_replaces_it(tmp_path, capsys):
+def test_only_the_circuit_lit_at_present_is_shown(tmp_path, capsys):
     log = EventLog(tmp_path / "events.jsonl")
     log.subscribe(_Screen().say_what_is_lit)
     log.append("phase", "open")
@@ -21,7 +21,7 @@ def test_only_a_circuit_that_was_lit_is_shown_and_the_next_one_replaces_it(tmp_p
     assert said.err == "\r\x1b[Ktrying h0.p0–h1.p0\r\x1b[Ktrying h1.p0–h2.p0"
 
 
-def test_a_finding_waits_for_its_reader_and_the_check_does_not(full_pipe, monkeypatch):
+def test_a_finding_is_printed_although_its_reader_is_late(full_pipe, monkeypatch):
     reader, stream = full_pipe
     monkeypatch.setattr("sys.stdout", stream)
     screen = _Screen()
