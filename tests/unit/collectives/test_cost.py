@@ -45,11 +45,11 @@ def test_a_round_takes_as_long_as_its_largest_message() -> None:
     assert cost(schedule, 11, Links(10, 1)).total == 10 + 8  # chunks of 4, 4 and 3 bytes
 
 
-def test_a_chunk_of_nothing_still_costs_its_latency() -> None:
+def test_an_empty_chunk_still_costs_its_latency() -> None:
     assert cost(one([Send(0, 1, 2, "copy")], chunks=3), 2, Links(10, 1)).total == 10
 
 
-def test_a_slow_circuit_is_slow_both_ways_and_only_for_its_pair() -> None:
+def test_a_slow_circuit_is_slow_in_both_directions_and_only_for_its_pair() -> None:
     links = Links(0, 1, rates={(0, 1): 0.5})
     assert cost(one([Send(1, 0, 0, "copy"), Send(2, 3, 0, "copy")]), 10, links).total == 20
     assert cost(one([Send(2, 3, 0, "copy")]), 10, links).total == 10
@@ -70,14 +70,14 @@ def test_a_circuit_stays_lit_until_one_of_its_ends_is_needed() -> None:
     assert cost(one(first, second, crossing, first), 1, links).reconfigurations == 4
 
 
-def test_a_ring_is_pointed_once_and_halving_doubling_nearly_every_round() -> None:
+def test_a_ring_needs_one_circuit_change_and_halving_doubling_nearly_one_per_round() -> None:
     links = Links(0, 0, reconfiguration=1)
     assert cost(ring(8), 1, links).total == 1
     # Spans 4, 2, 1 and then 1, 2, 4: the turn in the middle keeps its circuits.
     assert cost(halving_doubling(8), 1, links).total == 5
 
 
-def test_all_to_all_points_the_switch_for_every_matching() -> None:
+def test_all_to_all_changes_circuits_for_every_matching() -> None:
     assert cost(all_to_all(8), 1, Links(0, 0, reconfiguration=1)).reconfigurations == 7
 
 
@@ -89,19 +89,19 @@ def test_a_delay_hides_the_rounds_before_the_straggler() -> None:
     assert (later.total, later.exposed) == (109, 9)
 
 
-def test_the_switch_is_pointed_while_the_straggler_is_waited_for() -> None:
+def test_circuits_are_changed_while_waiting_for_the_straggler() -> None:
     links = Links(0, 0, reconfiguration=1)
     schedule = one([Send(0, 1, 0, "copy")], [Send(1, 2, 0, "copy")])
     assert cost(schedule, 1, links, {2: 10}).total == 10
     assert cost(schedule, 1, links, {2: 1.5}).total == 2
 
 
-def test_somebody_else_who_is_late_holds_everything_up() -> None:
+def test_an_unexpected_late_rank_delays_the_whole_schedule() -> None:
     schedule = stragglar(8)
     assert cost(schedule, 7, BYTES, {0: 100.0}).total == 115
 
 
-def test_who_is_not_in_a_schedule_is_waited_for_all_the_same() -> None:
+def test_a_late_rank_outside_the_schedule_is_waited_for() -> None:
     assert cost(one([Send(0, 1, 0, "copy")]), 1, BYTES, {3: 10.0}).total == 10
 
 
@@ -138,7 +138,7 @@ def test_a_schedule_without_a_straggler_has_no_critical_delay() -> None:
         critical_delay(ring(4), stragglar(4), 1, BYTES)
 
 
-def test_the_fastest_is_halving_doubling_at_once_and_stragglar_when_one_is_late() -> None:
+def test_halving_doubling_is_fastest_without_delay_and_stragglar_with_one_late_rank() -> None:
     schedules = candidates(8)
     assert fastest(schedules, 7 * 2**20, TWIN).name == "rhd"
     assert fastest(schedules, 7 * 2**20, TWIN, {7: 0.5}).name == "stragglar"
@@ -179,7 +179,7 @@ def test_after_the_straggler_has_come_a_rank_sends_no_more_than_the_bound() -> N
         ({"rates": {(2, 2): 5.0}}, r"\(2, 2\) is no pair of ranks"),
     ],
 )
-def test_links_that_there_cannot_be_are_refused(links: dict[str, Any], error: str) -> None:
+def test_impossible_links_are_refused(links: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Links(**({"alpha": 0.0, "beta": 1.0} | links))
 
@@ -194,7 +194,7 @@ def test_links_that_there_cannot_be_are_refused(links: dict[str, Any], error: st
         ({3: -1.0}, "rank 3 cannot be late by -1.0 s"),
     ],
 )
-def test_a_delay_that_means_nothing_is_refused(
+def test_an_invalid_delay_is_refused(
     price: Callable[..., object], late: dict[int, float], error: str
 ) -> None:
     with pytest.raises(ValueError, match=error):
@@ -289,7 +289,7 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize("ranks", BETWEEN)
-def test_s8_between_the_powers_of_two_both_are_faster_than_the_authors_have_them(
+def test_s8_between_powers_of_two_both_are_faster_than_published(
     ranks: int,
 ) -> None:
     """StragglAR by fewer rounds, halving-doubling by fewer bytes; a broadcast has whole rounds."""
@@ -363,7 +363,7 @@ def test_s4_the_sweep_of_delays_on_the_twin(delay: float, expected: float) -> No
     assert ratio == pytest.approx(expected, abs=0.01)
 
 
-def test_s4_it_loses_where_nobody_is_late() -> None:
+def test_s4_stragglar_is_slower_without_a_late_rank() -> None:
     for ranks in (4, 8):
         assert speed_up(stragglar(ranks), ring(ranks), 7 << 20, TWIN) < 0.95
 
@@ -374,7 +374,7 @@ def test_s4_it_loses_where_nobody_is_late() -> None:
     st.sampled_from([1 << 10, 7 << 20]),
 )
 @settings(max_examples=60)
-def test_s7_whoever_is_late_it_loses_no_more_than_where_nobody_is(
+def test_s7_any_late_rank_costs_stragglar_no_more_than_no_late_rank(
     ranks: int, late: dict[int, float], size: int
 ) -> None:
     """A wrong straggler, several of them, any delays: the loss at no delay is the bound."""
@@ -394,7 +394,7 @@ def test_s5_the_ideal_point() -> None:
 
 
 @pytest.mark.parametrize("late", [{0: 0.5}, {3: 0.2}, {7: 0.4, 0: 0.4}, {7: 0.5, 2: 0.1}])
-def test_s7_a_wrong_straggler_costs_no_more_than_none(late: dict[int, float]) -> None:
+def test_s7_a_wrongly_named_straggler_costs_no_more_than_none(late: dict[int, float]) -> None:
     at_once = speed_up(stragglar(8), ring(8), 7 << 20, TWIN)
     wrong = speed_up(stragglar(8), ring(8), 7 << 20, TWIN, late)
     print(f"late {late}: {wrong:.3f}, with nobody late {at_once:.3f}")

@@ -51,7 +51,7 @@ def test_too_few_buffers_are_refused() -> None:
         execute(ring(4), np.zeros((3, 4)))
 
 
-def test_the_buffers_given_stay_as_they_are() -> None:
+def test_input_buffers_are_not_modified() -> None:
     buffers = np.arange(8).reshape(2, 4)
     execute(ring(2), buffers)
     assert (buffers == np.arange(8).reshape(2, 4)).all()
@@ -67,7 +67,7 @@ def test_reduce_scatter_and_all_gather_are_the_halves_of_a_ring(size: int) -> No
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 6])
-def test_all_to_all_brings_everybody_what_the_others_have_for_it(ranks: int) -> None:
+def test_all_to_all_delivers_every_chunk_to_its_rank(ranks: int) -> None:
     parcels = np.zeros((ranks, ranks * ranks), np.int64)
     for source in range(ranks):
         for destination in range(ranks):

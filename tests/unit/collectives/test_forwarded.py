@@ -48,7 +48,7 @@ def carried_out(data: dict[str, Any], buffers: Any) -> Any:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(ranks=st.sampled_from([2, 4, 6, 8]), straggler=st.integers(0, 1), size=st.integers(0, 60))
 @settings(max_examples=25)
-def test_the_result_is_that_of_the_schedule_bit_for_bit(
+def test_a_forwarded_schedule_gives_the_same_bits(
     algorithm: Algorithm, ranks: int, straggler: int, size: int
 ) -> None:
     schedule = all_reduce(algorithm, ranks, straggler)
@@ -62,7 +62,7 @@ def test_the_result_is_that_of_the_schedule_bit_for_bit(
 
 @given(st.data())
 @settings(max_examples=100)
-def test_so_it_is_for_any_rounds_on_a_ring(data: st.DataObject) -> None:
+def test_any_schedule_on_a_ring_gives_the_same_result_when_forwarded(data: st.DataObject) -> None:
     """Also where what is added to is still to be sent, and ranks have more than enough to do."""
     ranks = data.draw(st.integers(3, 7))
     rounds = []
@@ -85,7 +85,7 @@ def test_so_it_is_for_any_rounds_on_a_ring(data: st.DataObject) -> None:
     assert (carried_out(found, buffers) == execute(schedule, buffers)).all()
 
 
-def test_what_is_near_stays_as_it_is() -> None:
+def test_messages_between_neighbours_are_not_forwarded() -> None:
     schedule = ring(5)
     found = forwarded(schedule, around(5))
     assert cost(found.as_sends(), 10**6, Links(1e-3, 1e-8)) == cost(
@@ -101,6 +101,6 @@ def test_partners_at_two_hops_cost_their_round_twice() -> None:
     assert took.total == pytest.approx(6 + 2.5 * 4)
 
 
-def test_a_rank_that_no_circuit_leads_to_is_refused() -> None:
+def test_an_unreachable_rank_is_refused() -> None:
     with pytest.raises(ValueError, match="no lit circuits lead from rank 0 to rank 2"):
         forwarded(halving_doubling(4), [(0, 1), (2, 3)])

@@ -18,12 +18,12 @@ BYTES = Links(alpha=0.0, beta=1.0)
 """A byte in a second, and no latency: times are bytes."""
 
 
-def test_one_hop_is_forwarding_without_anybody_between() -> None:
+def test_one_hop_needs_no_forwarding_rank() -> None:
     way = repoint_or_forward(10, 1, Links(1, 1, reconfiguration=5))
     assert (way.forwarding, way.chunks, way.repointing, way.repoint) == (11, 1, 16, False)
 
 
-def test_a_long_message_is_worth_a_circuit_and_a_short_one_is_not() -> None:
+def test_a_long_message_justifies_a_circuit_change_and_a_short_one_does_not() -> None:
     links = Links(20e-6, 8 / 1e9, reconfiguration=25e-3)
     assert not repoint_or_forward(64 << 10, 3, links).repoint
     assert not repoint_or_forward(16 << 20, 3, links).repoint  # in pieces, hops cost little
@@ -58,7 +58,7 @@ def test_without_latency_a_message_is_forwarded_byte_by_byte() -> None:
     assert repoint_or_forward(100, 3, Links(0, 1, reconfiguration=5)).chunks == 100
 
 
-def test_no_hops_lead_nowhere() -> None:
+def test_zero_hops_are_refused() -> None:
     with pytest.raises(ValueError, match="0 hops lead nowhere"):
         repoint_or_forward(1, 0, BYTES)
 
@@ -72,7 +72,7 @@ def circle(ranks: int) -> list[Pair]:
 
 @given(st.integers(2, 12), st.data())
 @settings(max_examples=40)
-def test_an_all_to_all_goes_over_any_circuits_that_reach_everybody(
+def test_an_all_to_all_is_forwarded_over_any_connected_circuits(
     ranks: int, data: st.DataObject
 ) -> None:
     tree = [(data.draw(st.integers(0, rank - 1)), rank) for rank in range(1, ranks)]
@@ -84,7 +84,7 @@ def test_an_all_to_all_goes_over_any_circuits_that_reach_everybody(
 
 
 @pytest.mark.parametrize("ranks", [4, 6, 8, 12, 16])
-def test_a_circle_forwards_in_as_few_rounds_as_its_hops_allow(ranks: int) -> None:
+def test_a_ring_forwards_in_the_fewest_rounds_for_its_hops(ranks: int) -> None:
     schedule = over_circuits(all_to_all(ranks), circle(ranks))
     hops = sum(min(distance, ranks - distance) for distance in range(1, ranks))
     print(f"n = {ranks}: {len(schedule.rounds)} rounds, {hops} hops from every rank")
@@ -92,7 +92,7 @@ def test_a_circle_forwards_in_as_few_rounds_as_its_hops_allow(ranks: int) -> Non
     assert hops <= len(schedule.rounds) <= hops + 2
 
 
-def test_all_to_all_is_forwarded_where_pointing_is_slow_and_pointed_where_it_is_fast() -> None:
+def test_all_to_all_is_forwarded_where_circuit_changes_are_slow() -> None:
     lit = circle(8)
     pointed, forwarded = all_to_all(8), over_circuits(all_to_all(8), lit)
     for delta, chosen in ((1e-3, pointed), (1.0, forwarded)):
@@ -101,11 +101,11 @@ def test_all_to_all_is_forwarded_where_pointing_is_slow_and_pointed_where_it_is_
     assert cost(forwarded, 1, Links(0, 0, 1.0), lit=lit).reconfigurations == 0
 
 
-def test_where_no_circuit_leads_nothing_is_forwarded() -> None:
+def test_forwarding_to_an_unreachable_rank_is_refused() -> None:
     with pytest.raises(ValueError, match="no lit circuits lead from rank 0 to rank 3"):
         over_circuits(all_to_all(4), [(0, 1), (1, 2)])
 
 
-def test_what_has_no_room_on_the_way_is_not_forwarded() -> None:
+def test_forwarding_is_refused_where_an_intermediate_rank_has_no_free_chunk() -> None:
     with pytest.raises(ValueError, match="a chunk of ring has no room"):
         over_circuits(ring(4), circle(4))

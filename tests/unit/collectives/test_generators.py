@@ -27,7 +27,9 @@ def late_rounds(schedule: Schedule) -> int:
     [ring, reduce_scatter, all_gather, halving_doubling, folded_halving_doubling, all_to_all],
 )
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 31, 32])
-def test_any_number_of_ranks(make: Callable[[int], Schedule], ranks: int) -> None:
+def test_every_schedule_is_right_for_any_number_of_ranks(
+    make: Callable[[int], Schedule], ranks: int
+) -> None:
     verify(make(ranks))
 
 
@@ -108,7 +110,7 @@ def test_any_rank_can_be_the_straggler(half: int, data: st.DataObject) -> None:
     )
 
 
-def test_four_ranks_do_what_the_paper_shows() -> None:
+def test_four_ranks_follow_the_figure_of_the_paper() -> None:
     late = [sorted(map(shown, step)) for step in stragglar(4).rounds[2:]]
     assert late == [
         ["0+3 c0", "3+0 c0"],
@@ -130,7 +132,7 @@ def test_stragglar_of_an_odd_number_is_refused(ranks: int) -> None:
 
 
 @pytest.mark.parametrize("make", [stragglar, direct])
-def test_a_straggler_that_is_none_of_the_ranks_is_refused(
+def test_a_straggler_outside_the_ranks_is_refused(
     make: Callable[[int, int], Schedule],
 ) -> None:
     with pytest.raises(ValueError, match="rank 4 is none of 4"):
@@ -139,12 +141,12 @@ def test_a_straggler_that_is_none_of_the_ranks_is_refused(
         make(4, -1)
 
 
-def test_a_lonely_rank_has_no_straggler() -> None:
+def test_a_single_rank_cannot_have_a_straggler() -> None:
     with pytest.raises(ValueError, match="1 ranks have no straggler"):
         direct(1)
 
 
-def test_a_root_that_is_none_of_the_ranks_is_refused() -> None:
+def test_a_root_outside_the_ranks_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 4 is none of 4"):
         broadcast(4, 4)
 

@@ -20,7 +20,7 @@ LINKS = Links(1e-3, 1e-6, reconfiguration=0.5)
 
 @pytest.mark.parametrize("schedule", [ring(5), halving_doubling(8)])
 @given(st.integers(0, 10**6))
-def test_where_all_have_as_much_to_do_it_is_the_cost_by_rounds(
+def test_with_equal_work_the_unsynchronised_cost_is_that_of_rounds(
     schedule: Schedule, size: int
 ) -> None:
     """Sizes that divide: chunks that differ by an element go ahead of one another by that much."""
@@ -31,7 +31,7 @@ def test_where_all_have_as_much_to_do_it_is_the_cost_by_rounds(
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @given(ranks=st.sampled_from([2, 4, 8]), size=st.integers(0, 10**6), delay=st.floats(0, 2))
-def test_nobody_is_slower_than_round_by_round(
+def test_no_rank_is_slower_than_with_synchronised_rounds(
     algorithm: Algorithm, ranks: int, size: int, delay: float
 ) -> None:
     schedule = all_reduce(algorithm, ranks)
@@ -59,13 +59,13 @@ def test_a_straggler_is_waited_for_only_by_changes_that_concern_it() -> None:
     assert total == pytest.approx(10 + 3 * 0.5 + 4 * 1e-3)
 
 
-def test_what_is_forwarded_overlaps_with_what_is_near() -> None:
+def test_forwarded_messages_overlap_with_direct_ones() -> None:
     hops = forwarded(all_reduce("stragglar", 4), map(pair_of, ring_joints(4))).as_sends()
     total, _ = seconds_at_own_pace(hops, 3_000_000, LINKS)
     assert total < 0.95 * cost(hops, 3_000_000, Links(1e-3, 1e-6)).total
 
 
-def test_a_line_that_paused_lets_some_bytes_pass_at_once_and_a_busy_one_none() -> None:
+def test_an_idle_line_sends_a_burst_and_a_busy_one_does_not() -> None:
     links = Links(0, 1.0, credit=10)
     there = [[Send(0, 1, 0, "copy")]]
     back = [[Send(1, 0, 0, "copy")]]

@@ -64,7 +64,7 @@ def test_every_pair_of_a_round_is_lit_and_no_port_is_lit_twice(
     ]
 
 
-def test_what_is_needed_again_last_is_given_up_first() -> None:
+def test_the_circuit_needed_again_last_is_removed_first() -> None:
     steps = [[(0, 2)], [(0, 1)], [(0, 3)]]
     rounds = tuple(Round.of(Send(a, b, 0, "copy") for a, b in step) for step in steps)
     schedule = Schedule("by-hand", "chain", 4, 1, rounds)

@@ -49,7 +49,7 @@ def test_a_ring_of_two_needs_one_port() -> None:
 
 
 @pytest.mark.parametrize("make", [ring, reduce_scatter, all_gather])
-def test_a_rank_alone_has_nothing_to_do(make: object) -> None:
+def test_a_schedule_of_one_rank_is_empty(make: object) -> None:
     assert make(1).rounds == ()  # type: ignore[operator]
 
 
@@ -90,7 +90,7 @@ def test_a_schedule_survives_json(schedule: Schedule) -> None:
         [0, 1, 0, 1, "sum"],
     ],
 )
-def test_a_send_that_cannot_be_is_refused(row: list[object]) -> None:
+def test_an_impossible_send_is_refused(row: list[object]) -> None:
     data = to_json(ring(4))
     data["rounds"][0][0] = row
     with pytest.raises(ValueError, match="no send among 4 ranks"):
@@ -119,7 +119,7 @@ def test_an_unknown_collective_is_refused() -> None:
         ({"rounds": [[7]]}, "7 is no send among 4 ranks"),
     ],
 )
-def test_what_means_nothing_is_refused(changes: dict[str, object], error: str) -> None:
+def test_invalid_values_are_refused(changes: dict[str, object], error: str) -> None:
     with pytest.raises(ValueError, match=error):
         from_json(to_json(ring(4)) | changes)
 
@@ -132,6 +132,6 @@ def test_a_schedule_that_lacks_a_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("ranks", [0, -1])
-def test_a_ring_of_nobody_is_refused(ranks: int) -> None:
+def test_a_ring_without_ranks_is_refused(ranks: int) -> None:
     with pytest.raises(ValueError, match="ring must have at least 1 rank"):
         ring(ranks)

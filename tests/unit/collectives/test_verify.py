@@ -86,7 +86,7 @@ def test_every_mutation_of_larger_schedules_is_refused_or_harmless(schedule: Sch
 
 
 @pytest.mark.parametrize("schedule", [*SMALL, *LARGER], ids=name)
-def test_no_send_can_be_left_out(schedule: Schedule) -> None:
+def test_leaving_out_any_send_is_detected(schedule: Schedule) -> None:
     original = oracle.sends_of(schedule)
     assert oracle.is_right(schedule, original)
     for number, step in enumerate(original):
@@ -176,11 +176,11 @@ def along(*rounds: list[Send], ranks: int = 3) -> Schedule:
     return Schedule("made", "chain", ranks, 1, tuple(Round.of(step) for step in rounds))
 
 
-def test_a_send_of_what_nobody_gave_is_missing() -> None:
+def test_sending_a_chunk_not_held_is_reported_missing() -> None:
     assert only(along([Send(1, 2, 0, "copy")])).trouble == "missing"
 
 
-def test_adding_to_nothing_is_missing_something() -> None:
+def test_adding_to_an_empty_chunk_is_reported_missing() -> None:
     found = only(along([Send(0, 2, 0, "reduce")]))
     assert found.text == "rank 0 sends chunk 0 to rank 2, which has nothing to add it to"
 
@@ -190,12 +190,12 @@ def test_a_round_reads_what_was_held_when_it_began() -> None:
     assert found.text == "rank 1 sends chunk 0 to rank 2, which it does not hold"
 
 
-def test_what_is_lacking_in_the_end_is_listed() -> None:
+def test_missing_contributions_at_the_end_are_listed() -> None:
     found = problems(of([Send(0, 1, 0, "reduce")], ranks=2))
     assert found == (Problem("incomplete", None, "rank 0 lacks some of chunk 0, or has it twice"),)
 
 
-def test_what_nobody_uses_is_found() -> None:
+def test_a_send_whose_data_is_never_used_is_reported() -> None:
     assert not problems(along([Send(0, 2, 0, "copy")]))
     aside = along([Send(0, 1, 0, "copy")], [Send(0, 2, 0, "copy")])
     assert only(aside) == Problem(
@@ -214,11 +214,11 @@ def test_what_nobody_uses_is_found() -> None:
         Send(0, 1, 0, "copy", 0),
     ],
 )
-def test_what_is_no_send_is_told(send: Send) -> None:
+def test_an_invalid_send_is_reported(send: Send) -> None:
     assert only(of([send])).trouble == "shape"
 
 
-def test_verify_says_which_schedule_and_how_many_problems() -> None:
+def test_the_error_of_verify_names_the_schedule_and_counts_the_problems() -> None:
     broken = replace(stragglar(4), rounds=stragglar(4).rounds[:-1])
     with pytest.raises(ValueError, match=r"stragglar of 4 ranks: in the end, rank . lacks"):
         verify(broken)
@@ -239,5 +239,5 @@ def test_two_peers_of_a_rank_once_the_straggler_is_there_are_refused() -> None:
     assert [str(problem) for problem in found] == ["in round 2, rank 3 has 2 peers"]
 
 
-def test_a_round_in_which_nobody_sends_is_refused() -> None:
+def test_a_round_without_sends_is_refused() -> None:
     assert str(only(of([Send(0, 1, 0, "reduce")], []))) == "in round 1, nobody sends anything"
