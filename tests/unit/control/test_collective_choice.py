@@ -23,7 +23,7 @@ def arrivals(late, ranks=8):
     ]
 
 
-def test_a_rank_that_is_always_late_is_met_by_a_schedule_that_expects_it():
+def test_for_a_persistently_late_rank_a_schedule_that_expects_it_is_chosen():
     choice = choose(arrivals({2: 0.6}), RING, 7 * MIB, LINKS)
     assert (choice.schedule.name, choice.schedule.straggler) == ("stragglar", 2)
     assert choice.straggler.rank == 2
@@ -50,14 +50,14 @@ def test_a_delay_below_the_critical_one_changes_nothing():
     assert choose(arrivals({7: 1.5 * critical}), RING, 7 * MIB, LINKS).schedule is not RING
 
 
-def test_a_straggler_that_recovered_is_expected_no_more():
+def test_a_recovered_straggler_is_no_longer_expected():
     present = all_reduce("stragglar", 8, 2)
     choice = choose(arrivals({}), present, 7 * MIB, LINKS)
     assert choice.schedule.name in {"ring", "rhd"}
     assert choice.expected[choice.schedule.name] < (1 - WORTH) * choice.present
 
 
-def test_a_schedule_that_expects_another_rank_is_exchanged():
+def test_a_schedule_that_expects_another_rank_is_replaced():
     present = all_reduce("stragglar", 8, 2)
     choice = choose(arrivals({5: 0.6}), present, 7 * MIB, LINKS)
     assert (choice.schedule.name, choice.schedule.straggler) == ("stragglar", 5)

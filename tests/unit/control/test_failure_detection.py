@@ -133,7 +133,7 @@ def test_the_order_in_which_a_dark_circuit_is_seen_does_not_matter(seen):
     assert verdict(*seen) == (None, {ONE_DARK})
 
 
-def test_both_hosts_of_a_dark_circuit_are_asked_at_once_and_only_once():
+def test_both_hosts_of_a_dark_circuit_are_probed_at_once_and_only_once():
     _, probes = weigh(*dark(BEFORE))
     assert probes == (ProbeHost("h0", LIMIT), ProbeHost("h1", LIMIT))
     _, probes = weigh(*dark(BEFORE, BEFORE))
@@ -143,26 +143,26 @@ def test_both_hosts_of_a_dark_circuit_are_asked_at_once_and_only_once():
 
 
 @pytest.mark.parametrize("seen", [dark(BEFORE), dark(BEFORE, BEHIND), EVERYWHERE])
-def test_a_host_that_missed_a_probe_gets_a_second_and_longer_chance(seen):
+def test_a_host_that_missed_a_probe_is_probed_again_for_longer(seen):
     _, probes = weigh(*seen, SILENT)
     assert probes == (ProbeHost("h1", 20 * LIMIT),)
 
 
-def test_when_a_host_stays_silent_all_others_are_asked_whether_the_way_to_them_is_there():
+def test_when_a_host_stays_silent_all_others_are_probed():
     _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT)
     assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in ("h0", "h2", "h3"))
     _, probes = weigh(*dark(BEFORE), *REST, SILENT, SILENT, SILENT)
     assert probes == ()
 
 
-def test_when_an_agent_is_lost_everybody_is_asked_and_that_host_no_second_time():
+def test_when_an_agent_is_lost_all_other_hosts_are_probed_once():
     _, probes = weigh(AgentLost("h1"))
     assert probes == tuple(ProbeHost(host, 20 * LIMIT) for host in HOSTS)
     _, probes = weigh(AgentLost("h1"), SILENT)
     assert probes == ()
 
 
-def test_a_port_that_is_in_no_circuit_asks_nobody():
+def test_a_port_outside_any_circuit_triggers_no_probe():
     evidence, probes = weigh(*dark(HostPort("h5", "p0")))
     assert probes == ()
     assert evidence.failed is None

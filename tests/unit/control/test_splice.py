@@ -89,7 +89,7 @@ def test_a_killed_rank_is_replaced_in_the_order_of_the_paper(story):
     assert not story.is_recovering
 
 
-def test_a_silent_rank_is_shut_out_by_its_process_alone(story):
+def test_a_silent_rank_is_fenced_by_ending_its_process(story):
     decided, fence = story.tell(HeartbeatMissed(2))
     assert decided.because == "rank 2 was silent"
     assert fence == Fence(2, "h2", "process")
@@ -103,7 +103,7 @@ def test_no_rank_is_replaced_while_another_host_is_lost(story):
 OTHERS = [HostAnswered(host) for host in ("h0", "h1", "h2")]
 
 
-def test_a_host_without_an_agent_is_shut_out_of_the_network_once_all_others_have_answered(story):
+def test_a_host_without_an_agent_is_fenced_from_the_network_once_all_others_answered(story):
     assert story.tell(AgentLost("h3")) == tuple(ProbeHost(f"h{n}", 0.2) for n in range(4))
     assert story.tell(*OTHERS[:2]) == ()
     assert story.tell(OTHERS[2]) == (
@@ -119,7 +119,7 @@ def test_when_several_hosts_are_unreachable_no_host_is_fenced(story):
     )
 
 
-def test_a_dead_host_is_found_by_its_darkness_and_its_silence(story):
+def test_a_dead_host_is_detected_by_lost_light_and_missing_answers(story):
     assert story.tell(CarrierLost(HostPort("h0", "p1"))) == (
         ProbeHost("h0", 0.01),
         ProbeHost("h1", 0.01),
@@ -164,7 +164,7 @@ ENDS = {
         ("dead", (), []),
     ],
 )
-def test_permitted_fences_are_tried_one_by_one_and_then_it_gives_up(failure, permitted, order):
+def test_the_policy_gives_up_after_all_permitted_fences_failed(failure, permitted, order):
     story, tried = Story(fences=permitted), []
     commands = story.tell(*ENDS[failure])
     while isinstance(commands[-1], Fence):
@@ -200,7 +200,7 @@ def test_survivors_that_differ_by_a_step_go_on_from_the_earlier_one(story):
     assert (join.committed, join.restore) == (11, {0: 3})
 
 
-def test_the_newcomer_of_two_takes_its_state_from_the_only_other():
+def test_the_replacement_in_a_job_of_two_gets_its_state_from_the_other_rank():
     story = Story(hosts=("h0", "h1"))
     story.tell(RankEnded(0, 1), Fenced(), LinksGood("h4"), SpareReady("h4"))
     assert story.tell(RankLeft(1, 5)) == (Join(2, ("h4", "h1"), 5, {0: 1}),)
@@ -211,7 +211,7 @@ def test_a_job_of_one_rank_cannot_be_recovered():
     assert verdict == GiveUp("rank 0 ended with code -9, and no other rank holds its state")
 
 
-def test_without_a_spare_it_gives_up_and_says_so():
+def test_without_a_spare_the_policy_gives_up_with_a_reason():
     story = Story(spares=())
     assert story.tell(RankEnded(1, -9)) == (
         GiveUp("rank 1 ended with code -9, and no spare host is left"),
@@ -219,7 +219,7 @@ def test_without_a_spare_it_gives_up_and_says_so():
     assert story.tell(RankEnded(2, -9), Fenced(), LinksGood()) == ()
 
 
-def test_a_spare_whose_agent_is_gone_is_no_spare_any_more(story):
+def test_a_spare_without_an_agent_is_not_used(story):
     assert story.tell(AgentLost("h4")) == ()
     assert not story.is_recovering
     assert story.tell(RankEnded(1, 1))[0].replacement == "h5"
@@ -254,14 +254,14 @@ def test_a_spare_that_fails_is_followed_by_the_next(story, failing, because):
     assert story.tell(LinksGood("h5")) == (Join(2, spliced, 8, {1: 0}),)
 
 
-def test_when_the_second_spare_fails_too_it_gives_up(story):
+def test_the_policy_gives_up_when_the_second_spare_fails(story):
     story.tell(RankEnded(1, -9), Fenced(), CommandFailed("no", True, "h4"))
     assert story.tell(CommandFailed("no again", True, "h5")) == (
         GiveUp("no again, and no spare host is left"),
     )
 
 
-def test_a_spare_that_dies_before_the_fence_is_up_is_never_brought_in(story):
+def test_a_spare_that_dies_before_the_fence_is_confirmed_is_not_used(story):
     story.tell(RankEnded(1, -9))
     assert story.tell(AgentLost("h4")) == (
         Decide("the spare failed: the agent of h4 is gone", "rank 1", "h5"),
@@ -315,7 +315,7 @@ def joined(story, **lost):
         ([AgentLost("h4"), *(HostAnswered(host) for host in ("h0", "h2", "h3"))], "network"),
     ],
 )
-def test_a_newcomer_that_fails_while_it_joins_is_replaced_in_its_turn(story, failing, means):
+def test_a_replacement_that_fails_while_joining_is_replaced(story, failing, means):
     joined(story)
     assert story.tell(*failing)[1] == Fence(1, "h4", means)
     _, prepare, leave = story.tell(Fenced())
@@ -325,14 +325,14 @@ def test_a_newcomer_that_fails_while_it_joins_is_replaced_in_its_turn(story, fai
     assert story.tell(RankLeft(3, 8)) == (Join(3, ("h0", "h5", "h2", "h3"), 8, {1: 0}),)
 
 
-def test_a_survivor_that_fails_before_the_newcomer_has_its_state_ends_the_recovery(story):
+def test_a_survivor_that_fails_before_the_state_transfer_ends_the_recovery(story):
     joined(story)
     assert story.tell(StepDone(0, 8), RankEnded(2, 1)) == (
         GiveUp("rank 2 ended with code 1, before rank 1 was known to have its state"),
     )
 
 
-def test_a_survivor_that_fails_after_the_newcomers_first_step_is_replaced(story):
+def test_a_survivor_that_fails_after_the_first_step_of_the_replacement_is_replaced(story):
     joined(story)
     assert story.tell(StepDone(1, 8), RankEnded(2, 1)) == (
         Decide("rank 2 ended with code 1", "h2", "h5"),
@@ -351,7 +351,7 @@ def test_the_outcome_of_a_probe_after_the_recovery_is_ignored(story):
     assert not story.is_recovering
 
 
-def test_what_was_seen_during_the_first_steps_counts_after_them(story):
+def test_observations_during_the_first_steps_are_handled_after_them(story):
     joined(story)
     story.tell(CarrierLost(HostPort("h2", "p1")), HostAnswered("h2"))
     story.tell(*(StepDone(rank, 8) for rank in range(4)))
@@ -365,13 +365,13 @@ def test_observations_that_belong_to_no_recovery_change_nothing(story):
     assert story.state == before
 
 
-def test_corrupt_values_are_no_failure_that_a_spare_mends(story):
+def test_corrupt_values_are_not_recovered_by_a_spare(story):
     assert story.tell(ValuesCorrupt(2, "sum is off")) == (
         GiveUp("rank 2 found corrupt values: sum is off"),
     )
 
 
-def test_a_fence_that_is_reported_twice_brings_the_spare_in_once(story):
+def test_a_fence_reported_twice_starts_the_spare_once(story):
     story.tell(RankEnded(1, -9), Fenced())
     assert story.tell(Fenced()) == ()
 

@@ -30,7 +30,7 @@ def orders(draw):
 
 @pytest.mark.parametrize("fault", FAULTS)
 @given(order=orders(), committed=committed)
-def test_one_failure_is_recovered_from_in_whatever_order_it_is_seen(fault, order, committed):
+def test_one_failure_is_recovered_from_in_any_order_of_observations(fault, order, committed):
     world = World(committed=committed)
     FAULTS[fault](world)
     world.hear_all(order)
@@ -41,7 +41,7 @@ def test_one_failure_is_recovered_from_in_whatever_order_it_is_seen(fault, order
 
 
 @given(order=orders(), committed=committed, ranks=st.integers(2, 6))
-def test_a_dark_circuit_is_lit_again_in_whatever_order_its_ends_notice(order, committed, ranks):
+def test_a_dark_circuit_is_restored_in_any_order_of_observations(order, committed, ranks):
     world = World(ranks=ranks, spares=0, committed=committed)
     lost = min(ring(world.hosts, world.ports))
     world.darken(lost)
@@ -52,7 +52,7 @@ def test_a_dark_circuit_is_lit_again_in_whatever_order_its_ends_notice(order, co
 
 
 @given(order=orders(), spares=st.integers(0, 3), broken=st.integers(0, 3))
-def test_dead_spares_are_passed_over_until_there_is_none(order, spares, broken):
+def test_dead_spares_are_skipped_until_none_is_left(order, spares, broken):
     world = World(ranks=3, spares=spares)
     for host in [f"h{3 + n}" for n in range(spares)][:broken]:
         world.cut_power(host, line_breaks=False)
@@ -99,7 +99,9 @@ def test_a_spare_that_dies_at_any_moment_costs_no_more_than_a_spare(order, fault
     hasty=st.booleans(),
 )
 @settings(max_examples=300)
-def test_two_failures_end_in_a_whole_job_or_in_a_reason(order, fault, second, power, when, hasty):
+def test_two_failures_end_in_a_complete_job_or_a_stated_reason(
+    order, fault, second, power, when, hasty
+):
     def fail(world):
         (world.cut_power if power else world.kill)(second)
 
