@@ -14,32 +14,32 @@ def test_a_switch_of_320_ports_goes_from_1_1_1_to_5_8_8():
     assert len(BIGGEST) == 320
 
 
-def test_names_are_ordered_by_their_numbers_not_by_their_letters():
+def test_port_names_are_ordered_numerically():
     names = PortNames(["1.1.10", "1.1.9", "1.2.1"])
     assert [names.name(number) for number in (1, 2, 3)] == ["1.1.9", "1.1.10", "1.2.1"]
 
 
 @given(st.integers(1, 320), st.integers(321, 640))
-def test_a_circuit_one_way_is_read_as_it_was_named(ingress, egress):
+def test_a_unidirectional_circuit_name_is_parsed(ingress, egress):
     assert BIGGEST.pairs(BIGGEST.circuit(ingress, egress)) == {ingress: egress}
 
 
-def test_a_circuit_both_ways_is_two_pairs():
+def test_a_bidirectional_circuit_is_two_pairs():
     assert BIGGEST.pairs("1.1.1-1.1.2") == {1: 322, 2: 321}
 
 
 @pytest.mark.parametrize("circuit", ["", "1.1.1", "1.1.1>", ">1.1.1", "1.1.1>9.1.1", "1.1.1=1.1.2"])
-def test_what_is_no_circuit_is_refused(circuit):
+def test_an_invalid_circuit_name_is_refused(circuit):
     with pytest.raises(ValueError, match=r"no circuit|no port"):
         BIGGEST.pairs(circuit)
 
 
 @pytest.mark.parametrize("names", [["1.1.1", "1.1.1"], ["10.2a.4"], [""]])
-def test_names_that_are_none_are_refused(names):
+def test_invalid_port_names_are_refused(names):
     with pytest.raises(ValueError, match=r"no port|twice"):
         PortNames(names)
 
 
-def test_there_are_no_more_ports_than_the_biggest_has():
+def test_more_ports_than_the_largest_model_has_are_refused():
     with pytest.raises(ValueError, match="no 321 ports"):
         PortNames.first(321)

@@ -71,7 +71,7 @@ def test_the_readme_lists_exactly_the_faults_there_are():
     assert listed == known
 
 
-def test_the_ends_of_lines_are_the_usual_of_the_line_unless_given():
+def test_line_terminators_default_to_those_of_the_transport():
     options = PolatisOptions()
     assert options.ends(serial=False) == (b"\n", b"\n")
     assert options.ends(serial=True) == (b"\r\n", b"\r")
@@ -79,10 +79,10 @@ def test_the_ends_of_lines_are_the_usual_of_the_line_unless_given():
 
 
 @pytest.mark.parametrize("group", ["drivers", "transports", "far_ends"])
-def test_no_option_must_be_given(group):
+def test_every_driver_option_has_a_default(group):
     for kind in kinds(group).values():
         assert kind.options() == kind.options()
 
 
-def test_without_a_user_nothing_is_said_about_one():
+def test_without_a_user_no_login_is_described():
     assert HttpOptions().authorization() == ""

@@ -17,7 +17,7 @@ POST = b'POST /a HTTP/1.1\r\nContent-Length: 9\r\nHost: pdu\r\n\r\n{"a": 12}'
 
 
 @given(st.lists(st.sampled_from([GET, POST]), max_size=4), st.data())
-def test_requests_are_the_same_however_the_bytes_are_cut(requests, data):
+def test_requests_are_parsed_from_any_pieces(requests, data):
     stream = b"".join(requests)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
     reader = RequestReader()
@@ -42,7 +42,7 @@ def test_header_names_are_read_in_any_case():
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"411"),
     ],
 )
-def test_what_cannot_be_read_is_refused_and_the_next_request_is_served(stream, status):
+def test_an_invalid_request_is_refused_and_the_next_one_served(stream, status):
     said = []
     session = HttpSession(lambda request: Answer(200, {"path": request.path}), wire(said))
     session.receive(stream)
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_refused_and_the_next_request_is_served(stream, s
         ),
     ],
 )
-def test_an_answer_says_how_long_it_is_unless_it_cannot_have_a_body(answer, sent):
+def test_a_response_states_its_length_unless_it_has_no_body(answer, sent):
     said = []
     HttpSession(lambda request: answer, wire(said), "text/json").receive(GET)
     assert said == [sent]

@@ -45,7 +45,7 @@ class Box:
 
 
 @pytest.mark.parametrize(("size", "pair"), [((4, 4), "(@1),(@5)"), ((8, 0), "(@5),(@1)")])
-def test_light_goes_both_ways_through_one_cross_connect(size, pair):
+def test_one_cross_connect_carries_light_in_both_directions(size, pair):
     box = Box(size)
     box.say(f":OXC:SWIT:CONN:ADD {pair}")
     assert box.lit == {1: 5, 5: 1}
@@ -54,7 +54,7 @@ def test_light_goes_both_ways_through_one_cross_connect(size, pair):
     assert box.lit == {}
 
 
-def test_light_that_is_too_weak_one_way_goes_the_other_way_only():
+def test_light_too_weak_in_one_direction_is_carried_in_the_other_only():
     box = Box((4, 4))
     box.sent = {1: 0.0, 5: -30.0}
     box.say(":OXC:SWIT:CONN:ADD (@1),(@5)")
@@ -62,7 +62,7 @@ def test_light_that_is_too_weak_one_way_goes_the_other_way_only():
     assert -2.0 < box.site.leaving(5) < 0.0 and -32.0 < box.site.leaving(1) < -30.0
 
 
-def test_a_receiver_behind_an_input_is_destroyed_by_light_of_the_output():
+def test_a_receiver_at_an_input_is_destroyed_by_light_from_the_output():
     box = Box((4, 4), p1=-3.0)
     box.sent = {1: 6.0, 5: 0.0}
     box.say(":OXC:SWIT:CONN:ADD (@1),(@5)")
@@ -81,7 +81,7 @@ def test_any_two_ports_of_one_side_are_joined_and_none_twice():
     assert box.say(":OXC:SWIT:CONN:STAT?") == "(@1,2),(@4,7)"
 
 
-def test_a_circuit_that_goes_astray_on_one_side_ends_at_a_free_port_above():
+def test_a_misrouted_circuit_on_one_side_ends_at_a_higher_free_port():
     box = Box((8, 0))
     box.say(":OXC:SWIT:CONN:ADD (@2),(@3)")
     box.far_end.fault("misrouted")

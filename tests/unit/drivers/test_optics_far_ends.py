@@ -33,7 +33,7 @@ def voa():
     return Voa()
 
 
-def test_a_filter_moves_through_every_loss_at_its_speed_and_reads_back_where_it_is(voa):
+def test_an_attenuator_moves_at_its_speed_and_reads_back_its_present_loss(voa):
     voa.say(":INP2:ATT 2.5 dB")
     assert float(voa.say(":inp2:att?")) == 0.0
     voa.time.advance(0.02)
@@ -43,7 +43,7 @@ def test_a_filter_moves_through_every_loss_at_its_speed_and_reads_back_where_it_
     assert voa.taken == [(0.01, 2, 1.0), (0.02, 2, 2.0), (0.025, 2, 2.5)]
 
 
-def test_told_anew_while_it_moves_it_turns_round(voa):
+def test_an_attenuator_commanded_while_moving_changes_direction(voa):
     voa.say(":INP1:ATT 40")
     voa.time.advance(0.03)
     voa.say(":INP1:ATT 0")
@@ -51,7 +51,7 @@ def test_told_anew_while_it_moves_it_turns_round(voa):
     assert [loss for _, _, loss in voa.taken] == [1.0, 2.0, 3.0, 2.0, 1.0, 0.0]
 
 
-def test_a_lying_channel_reads_back_what_its_filter_does_not_do_until_it_is_told_again(voa):
+def test_a_channel_with_a_false_read_back_shows_the_commanded_loss(voa):
     voa.far_end.fault("lie", port=1)
     voa.say(":INP1:ATT 7")
     voa.time.advance(1.0)
@@ -62,7 +62,7 @@ def test_a_lying_channel_reads_back_what_its_filter_does_not_do_until_it_is_told
     assert (float(voa.say(":INP1:ATT?")), voa.taken) == (1.0, [(1.01, 1, 1.0)])
 
 
-def test_a_shutter_is_not_a_filter(voa):
+def test_a_shutter_does_not_change_the_attenuation(voa):
     voa.say(":OUTP1 OFF")
     assert voa.taken == [(0.0, 1, BLOCKED)]
     assert voa.say(":OUTPut1:STATe?") == "0"
@@ -70,7 +70,7 @@ def test_a_shutter_is_not_a_filter(voa):
     assert voa.taken[-1] == (0.0, 1, 0.0)
 
 
-def test_words_stand_for_numbers_and_no_number_for_the_first_channel(voa):
+def test_keywords_stand_for_numbers_and_a_missing_channel_for_the_first(voa):
     assert float(voa.say(":INP2:ATT? MAX")) == 45.0
     voa.say(":INPUT:ATTENUATION MAXIMUM")
     voa.time.advance(1.0)
@@ -100,7 +100,7 @@ def test_a_bad_command_changes_nothing_and_queues_one_error(voa, line, number):
 
 
 @pytest.mark.parametrize("make", [KeysightMeterFarEnd, ThorlabsMeterFarEnd])
-def test_a_meter_repeats_its_noise_with_its_seed(make):
+def test_the_noise_of_a_meter_is_reproducible_by_its_seed(make):
     def readings():
         far_end = make(MeterSite(frozenset({1}), "S1", 7, VirtualTime(), lambda channel: -3.0))
         header = ":READ1:POW?" if make is KeysightMeterFarEnd else "MEAS:POW?"

@@ -54,7 +54,7 @@ def box():
     return Box()
 
 
-def test_a_client_is_greeted_and_heard_once_and_hung_up_on(box):
+def test_a_client_is_greeted_and_disconnected_after_one_command(box):
     assert box.say() == ("photonic mesh, serial S1, 38 cells\n", False)
     said, over = box.say(b"[(0, ", b"'x')]", b"\n[(1, 'x')]\n")
     assert said.splitlines()[1:] == ["OK: 1 cells set"]
@@ -63,7 +63,7 @@ def test_a_client_is_greeted_and_heard_once_and_hung_up_on(box):
 
 
 @pytest.mark.parametrize("wanted", [STRAIGHT, TURNED, {2: 6}, {}])
-def test_exactly_the_circuits_that_the_cells_make_are_lit_once_they_settled(box, wanted):
+def test_the_circuits_set_by_the_cells_are_lit_after_settling(box, wanted):
     box.make(STRAIGHT)
     box.set(dict(enumerate(route(MESH, wanted).setting)))
     box.time.advance(SETTLE)
@@ -71,14 +71,14 @@ def test_exactly_the_circuits_that_the_cells_make_are_lit_once_they_settled(box,
 
 
 @given(st.lists(st.sampled_from(list(Gate)), min_size=38, max_size=38))
-def test_whatever_the_cells_are_light_follows_them(gates):
+def test_light_follows_any_setting_of_the_cells(gates):
     box = Box()
     box.set(dict(enumerate(gates)))
     box.time.advance(SETTLE)
     assert box.lit == MESH.circuits(tuple(gates))
 
 
-def test_light_that_takes_another_way_is_dark_meanwhile(box):
+def test_a_rerouted_circuit_is_dark_while_settling(box):
     box.make(STRAIGHT)
     box.set(dict(enumerate(route(MESH, TURNED).setting)))
     assert box.lit == {}
@@ -86,7 +86,7 @@ def test_light_that_takes_another_way_is_dark_meanwhile(box):
     assert box.lit == TURNED
 
 
-def test_circuits_whose_way_stays_are_not_disturbed(box):
+def test_circuits_whose_path_is_unchanged_are_not_disturbed(box):
     box.make({1: 4})
     path = MESH.path(1, box.far_end.cells)
     used = {step.cell for step in path.steps}
@@ -94,7 +94,7 @@ def test_circuits_whose_way_stays_are_not_disturbed(box):
     assert box.lit == {1: 4}
 
 
-def test_a_list_of_some_cells_leaves_the_others(box):
+def test_a_list_of_some_cells_keeps_the_others(box):
     box.make(STRAIGHT)
     before = box.far_end.cells
     box.set({5: before[5]})
@@ -114,7 +114,7 @@ def test_a_list_of_some_cells_leaves_the_others(box):
         (b"\n", "not a list of cells"),
     ],
 )
-def test_what_is_no_list_of_its_cells_changes_nothing(box, line, complaint):
+def test_an_invalid_list_of_cells_changes_nothing(box, line, complaint):
     box.make(STRAIGHT)
     before = box.far_end.cells
     said, over = box.say(line)
@@ -123,7 +123,7 @@ def test_what_is_no_list_of_its_cells_changes_nothing(box, line, complaint):
     assert box.far_end.cells == before
 
 
-def test_a_stuck_cell_sends_light_elsewhere(box):
+def test_a_stuck_cell_misroutes_light(box):
     box.make(STRAIGHT)
     turned = route(MESH, TURNED).setting
     moved = next(n for n, gate in enumerate(turned) if gate is not box.far_end.cells[n])
@@ -136,21 +136,21 @@ def test_a_stuck_cell_sends_light_elsewhere(box):
     assert box.far_end.struck("cell-stuck") == 1
 
 
-def test_it_is_busy_for_a_while(box):
+def test_commands_are_refused_while_busy(box):
     box.far_end.fault("busy", delay=1.0)
     assert "ERROR: busy" in box.set({0: Gate.CROSS})[0]
     box.time.advance(1.0)
     assert "OK" in box.set({0: Gate.CROSS})[0]
 
 
-def test_power_comes_back_with_every_cell_in_bar(box):
+def test_after_a_power_loss_every_cell_is_in_bar_state(box):
     box.make(STRAIGHT)
     box.far_end.fault("restart")
     assert set(box.far_end.cells) == {Gate.BAR}
     assert box.lit == {}
 
 
-def test_somebody_else_turns_a_cell_of_one_circuit(box):
+def test_another_client_turns_a_cell_of_one_circuit(box):
     box.make(STRAIGHT)
     box.far_end.fault("meddled", port=5)
     box.time.advance(SETTLE)
@@ -158,7 +158,7 @@ def test_somebody_else_turns_a_cell_of_one_circuit(box):
     assert box.lit == MESH.circuits(box.far_end.cells)
 
 
-def test_a_late_answer_comes_before_it_hangs_up(box):
+def test_a_late_reply_is_sent_before_the_connection_closes(box):
     said, ends = [], []
     session = box.far_end.session(said.append, hang_up=lambda: ends.append(len(said)))
     box.far_end.fault("late", count=1, delay=0.5)
@@ -174,7 +174,7 @@ def test_a_site_with_more_ports_than_the_mesh_is_refused():
 
 
 @given(st.dictionaries(st.integers(0, 999), st.sampled_from(list(Gate))))
-def test_what_is_written_is_read_back(gates):
+def test_written_settings_are_parsed_back(gates):
     assert cells_of(cells_line(gates)) == gates
 
 

@@ -69,11 +69,11 @@ def test_setters_are_silent_and_queries_answer(box):
     assert box.say("*OPC?") == "1"
 
 
-def test_replies_of_one_line_are_joined(box):
+def test_replies_to_one_command_line_are_joined(box):
     assert box.say("OXC:SWIT:SIZE?;CONN:STAT?;:SYST:ERR?") == '4,4;(@),(@);0, "No error"'
 
 
-def test_a_line_may_come_in_pieces_and_two_in_one_piece(box):
+def test_command_lines_are_assembled_from_any_pieces(box):
     for piece in (b"*ID", b"N?\r", b"\n*OPC?\n*OPC?\n"):
         box._line.receive(piece)
     assert len(box._said) == 3
@@ -106,7 +106,7 @@ def test_a_circuit_removed_while_settling_stays_dark(box):
     assert box.lit == {1: 5}
 
 
-def test_either_end_may_be_named_first(box):
+def test_the_ends_of_a_circuit_may_be_named_in_any_order(box):
     box.say("OXC:SWIT:CONN:ADD (@5),(@1)")
     assert box.state() == {1: 5}
 
@@ -165,7 +165,7 @@ def test_the_peer_of_a_port_is_quoted(box):
     assert box.say("OXC:SWIT:CONN:PORT? 2") == '""'
 
 
-def test_the_boot_mode_is_kept(box):
+def test_the_boot_mode_is_stored(box):
     box.say("OXC:BOOT:MODE aut")
     assert box.say("OXC:BOOT:MODE?") == "AUTOSAVE"
     box.say("OXC:BOOT:MODE AUTO")
@@ -192,7 +192,7 @@ def test_a_bad_command_changes_nothing_and_queues_one_error(box, line, number):
     assert box.say("SYST:ERR?") == '0, "No error"'
 
 
-def test_the_error_queue_overflows_with_its_last_word(box):
+def test_a_full_error_queue_ends_with_the_overflow_error(box):
     for _ in range(40):
         box.say("NONSENSE")
     rows = box.say("SYST:ERR:ALL?").split(",-")
@@ -216,7 +216,7 @@ def test_a_stuck_port_keeps_its_light_and_its_read_back(box):
     assert (box.state(), box.lit) == ({1: 5, 2: 6}, {1: 5, 2: 6})
 
 
-def test_a_lying_port_reads_back_what_its_mirror_does_not_show(box):
+def test_a_port_with_a_false_read_back_shows_the_commanded_circuit(box):
     box.far_end.fault("lie", port=5)
     box.say("OXC:SWIT:CONN:ADD (@1,2),(@5,6)")
     box.time.advance(SETTLE)
@@ -227,13 +227,13 @@ def test_a_lying_port_reads_back_what_its_mirror_does_not_show(box):
     assert box.lit == {1: 5, 2: 6}
 
 
-def test_a_fault_strikes_as_often_as_it_was_told(box):
+def test_a_fault_occurs_as_often_as_its_count(box):
     box.far_end.fault("silent", count=2, command="idn")
     assert [box.say("*IDN?"), box.say("*OPC?"), box.say("*IDN?")] == [None, "1", None]
     assert box.say("*IDN?") is not None
 
 
-def test_a_fault_with_a_probability_strikes_sometimes_and_repeats_with_its_seed():
+def test_a_fault_with_a_probability_is_reproducible_by_its_seed():
     def answers():
         box = Box()
         box.far_end.fault("silent", probability=0.5)
@@ -308,11 +308,11 @@ def test_no_port_ever_has_two_circuits_and_none_is_lit_before_it_settled(script)
                 assert box.time.now() >= pointed[pair] + SETTLE
 
 
-def test_without_monitors_there_is_no_power_to_be_asked_for(box):
+def test_without_monitors_power_queries_are_refused(box):
     assert box.say(":PMON:POW? (@1);:SYST:ERR?") == '-113, "Undefined header"'
 
 
-def test_monitors_show_what_enters_what_leaves_and_nothing_while_it_settles():
+def test_monitors_measure_input_and_output_power_except_while_settling():
     box = Box(monitors=True)
     assert box.say("*IDN?") == "Polatis,VST-4x4-LU1-DMHNS,S1,6.5.2.18"
     box.launched = {1: -3.0, 2: None}
@@ -333,7 +333,7 @@ def test_a_port_without_a_monitor_is_refused(side, there, missing):
     assert box.say(f":PMON:POW? (@{there},{missing});:SYST:ERR?") == refused
 
 
-def test_a_receiver_that_gets_more_than_it_bears_is_destroyed_once_and_for_good(box):
+def test_a_receiver_above_its_maximum_power_is_destroyed_permanently(box):
     box.launched = {1: -3.0, 2: 0.0, 3: 9.0}
     box.say(":OXC:SWIT:CONN:ADD (@1,3),(@7,6)")
     assert box.destroyed == [], "the mirrors still move"
@@ -354,7 +354,7 @@ def test_a_receiver_that_gets_more_than_it_bears_is_destroyed_once_and_for_good(
     assert len(box.destroyed) == 1
 
 
-def test_a_fibre_behind_the_switch_may_save_a_receiver(box):
+def test_fibre_loss_behind_the_switch_can_protect_a_receiver(box):
     box.site.beyond = {7: 5.0}.get
     box.say(":OXC:SWIT:CONN:ADD (@1),(@7)")
     box.time.advance(SETTLE)

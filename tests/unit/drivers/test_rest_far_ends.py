@@ -78,7 +78,7 @@ class TestPolatis:
         rows = content["optical-switch:cross-connects"]["pair"]
         return {row["ingress"]: row["egress"] for row in rows}
 
-    def test_a_circuit_is_there_at_once_and_lit_once_its_mirrors_have_settled(self, box):
+    def test_a_circuit_is_listed_at_once_and_lit_after_settling(self, box):
         assert self.put(box, 1, 5) == 201
         assert self.state(box) == {1: 5}
         assert box.lit == {}
@@ -89,7 +89,7 @@ class TestPolatis:
         assert self.put(box, 2, 6) == 409
         assert self.state(box) == {1: 6}
 
-    def test_the_same_again_moves_nothing(self, box):
+    def test_repeating_a_circuit_moves_no_mirror(self, box):
         self.put(box, 1, 5)
         box.settle()
         assert self.put(box, 1, 5) == 204
@@ -117,7 +117,7 @@ class TestPolatis:
         assert [box.ask(f"DELETE {PAIRS}/pair=1")[0] for _ in range(2)] == [204, 404]
         assert box.ask(f"GET {PAIRS}/pair=1")[0] == 404
 
-    def test_a_tag_is_that_of_the_list(self, box):
+    def test_the_etag_identifies_the_list(self, box):
         def read(tag=""):
             status, _, head = box.ask(f"GET {PAIRS}", If_None_Match=tag)
             return status, next(line for line in head if line.startswith("ETag: "))[6:]
@@ -146,15 +146,13 @@ class TestPolatis:
             ("GET /api/data/optical-switch:aps", None, 404),
         ],
     )
-    def test_what_makes_no_sense_is_refused_in_the_form_of_restconf(
-        self, box, request_, body, status
-    ):
+    def test_an_invalid_request_is_refused_with_a_restconf_error(self, box, request_, body, status):
         answered, content, _ = box.ask(request_, body)
         assert answered == status
         assert words(content)
         assert self.state(box) == {}
 
-    def test_monitors_see_what_leaves(self, box):
+    def test_monitors_measure_the_output_power(self, box):
         self.put(box, 1, 5)
         box.settle()
         content = box.ask("GET /api/data/optical-switch:opm-power")[1]["optical-switch:opm-power"]
@@ -185,7 +183,7 @@ class TestCalient:
     def names(self, box):
         return [row["name"] for row in box.ask(f"GET {CIRCUITS}list")[1]]
 
-    def test_a_circuit_is_listed_at_once_and_in_order_once_it_has_settled(self, box):
+    def test_a_circuit_is_listed_at_once_and_in_service_after_settling(self, box):
         assert self.post(box, "badd", self.add("1.1.1", "1.1.2")) == ["1"]
         (row,) = box.ask(f"GET {CIRCUITS}list")[1]
         assert (row["name"], row["dir"], row["half1"]["os"]) == ("1.1.1>1.1.2", "uni", "RDY")
@@ -209,7 +207,7 @@ class TestCalient:
         assert self.post(box, "bdel", *gone) == ["1", "0"]
         assert box.lit == {4: 8}
 
-    def test_a_circuit_both_ways_is_one_circuit(self, box):
+    def test_a_bidirectional_circuit_is_one_circuit(self, box):
         assert self.post(box, "badd", self.add("1.1.1", "1.1.2", "bi")) == ["1"]
         assert box.settle() == {1: 6, 2: 5}
         assert self.names(box) == ["1.1.1-1.1.2"]
@@ -217,7 +215,7 @@ class TestCalient:
         assert self.post(box, "bdel", {"conn": "1.1.1-1.1.2"}) == ["1"]
         assert box.lit == {}
 
-    def test_half_of_a_circuit_that_somebody_took_down_remains(self, box):
+    def test_one_direction_remains_when_another_client_removes_the_other(self, box):
         self.post(box, "badd", self.add("1.1.1", "1.1.2", "bi"))
         box.far_end.fault("meddled", port=1)
         assert self.names(box) == ["1.1.2>1.1.1"]
@@ -234,7 +232,7 @@ class TestCalient:
         box.ask(f"DELETE {CIRCUITS}delete&conn=1.1.1%3E1.1.1")
         assert self.names(box) == []
 
-    def test_all_circuits_of_everybody_can_be_deleted(self, box):
+    def test_all_circuits_can_be_deleted(self, box):
         self.post(box, "badd", self.add("1.1.1", "1.1.1"), self.add("1.1.2", "1.1.2"))
         assert box.ask(f"POST {CIRCUITS}deleteall", {})[0] == 200
         assert self.names(box) == []
@@ -250,18 +248,18 @@ class TestCalient:
             ("GET /api/", None, 404),
         ],
     )
-    def test_what_makes_no_sense_is_refused_as_a_whole(self, box, request_, body, status):
+    def test_an_invalid_request_is_refused_as_a_whole(self, box, request_, body, status):
         answered, content, _ = box.ask(request_, body)
         assert answered == status
         assert content["response"]["status"] == "0"
 
-    def test_ports_have_names_in_order_and_the_circuit_they_are_in(self, box):
+    def test_ports_are_listed_in_order_with_their_circuits(self, box):
         self.post(box, "badd", self.add("1.1.1", "1.1.3"))
         rows = box.ask("GET /rest/ports/?id=summary")[1]
         assert [row["port"] for row in rows] == ["1.1.1", "1.1.2", "1.1.3", "1.1.4"]
         assert [row["conn"] for row in rows] == ["1.1.1>1.1.3", "", "1.1.1>1.1.3", ""]
 
-    def test_a_cookie_is_given_to_whoever_has_none_that_it_knows(self, box):
+    def test_a_client_without_a_known_cookie_gets_one(self, box):
         _, _, head = box.ask(f"GET {CIRCUITS}list")
         (cookie,) = (line for line in head if line.startswith("Set-Cookie: "))
         known = cookie[12:].partition(";")[0]
@@ -275,7 +273,7 @@ class TestCalient:
         assert (box.lit, box.hung_up) == ({}, 1)
         assert box.settle() == {1: 5}
 
-    def test_outputs_begin_after_all_inputs(self):
+    def test_outputs_are_numbered_after_all_inputs(self):
         with pytest.raises(ValueError, match="numbers its outputs from 6"):
             Box(CalientRestFarEnd, egress=range(5, 11))
 
@@ -292,7 +290,7 @@ class TestAnyService:
         return request.param
 
     @pytest.mark.parametrize("word", ["wrong", "righ", "right\n", "RIGHT", "right"])
-    def test_only_who_knows_the_password_may_ask(self, service, tmp_path, word):
+    def test_requests_without_the_password_are_refused(self, service, tmp_path, word):
         far_end, options, path = service
         (tmp_path / "word").write_text("right\n")
         login = options(user="lab", password=Secret(file=str(tmp_path / "word")))

@@ -17,7 +17,7 @@ def headers(line):
     return [command.header for command in commands(line)]
 
 
-def test_a_header_goes_on_from_the_path_of_the_one_before():
+def test_a_header_continues_the_path_of_the_previous_one():
     assert headers("OXC:SWIT:CONN:ADD (@1),(@2);STAT?") == [
         "OXC:SWIT:CONN:ADD",
         "OXC:SWIT:CONN:STAT?",
@@ -28,7 +28,7 @@ def test_a_leading_colon_starts_from_the_root():
     assert headers(":OXC:SWIT:CONN:STAT?;:SYST:ERR?") == ["OXC:SWIT:CONN:STAT?", "SYST:ERR?"]
 
 
-def test_a_common_command_leaves_the_path_alone():
+def test_a_common_command_keeps_the_header_path():
     assert headers("OXC:SWIT:SIZE?;*CLS;PORT:STAT?")[-1] == "OXC:SWIT:PORT:STAT?"
 
 
@@ -36,7 +36,7 @@ def test_a_semicolon_in_quotes_joins_nothing():
     assert list(commands('A:B "x;y";C?')) == [("A:B", '"X;Y"'), ("A:C?", "")]
 
 
-def test_empty_commands_are_nothing():
+def test_empty_commands_are_skipped():
     assert headers(" ;; ") == []
 
 
@@ -48,7 +48,7 @@ def test_long_and_short_forms_in_any_case_are_one_header(spelling):
 
 
 @pytest.mark.parametrize("spelling", ["OXC:SWITC:CONN:ADD", "OXC:SWIT:CONN", "OXC:SWIT:CONN:ADD?"])
-def test_anything_between_short_and_long_is_another_header(spelling):
+def test_a_header_between_short_and_long_form_is_unknown(spelling):
     assert not pattern("OXC:SWITch:CONNect:ADD").fullmatch(spelling)
 
 
@@ -60,7 +60,7 @@ def test_port_lists_read_back_as_written(lists):
 @pytest.mark.parametrize(
     "text", ["", "(1)", "(@1", "(@1,)", "(@1:3)", "(@1),", "(@-1)", "(@1) (@2)"]
 )
-def test_other_texts_are_no_port_lists(text):
+def test_invalid_port_lists_are_refused(text):
     with pytest.raises(ValueError, match="not a list of ports"):
         port_lists(text)
 

@@ -96,7 +96,7 @@ def mzi():
 
 
 class TestDicon:
-    def test_an_answer_comes_after_an_empty_line(self, dicon):
+    def test_a_reply_is_preceded_by_an_empty_line(self, dicon):
         assert dicon.say("ID?") == b"\nDiCon,MEMS-1x4,S1,1.0\r\n"
         assert dicon.say("CF?") == b"\n1,4\r\n"
 
@@ -118,7 +118,7 @@ class TestDicon:
         assert dicon.say("I1?") == b"\n0\r\n"
 
     @pytest.mark.parametrize("line", ["", "I1", "I1 5", "I1 -1", "I2 1", "NONSENSE"])
-    def test_what_it_does_not_understand_it_passes_over(self, dicon, line):
+    def test_an_unknown_command_is_ignored(self, dicon, line):
         dicon.say("I1 2")
         assert dicon.say(line) == b""
         assert dicon.say("I1?") == b"\n2\r\n"
@@ -129,13 +129,13 @@ class TestDicon:
 
 
 class TestDiconMxs:
-    def test_a_scan_moves_its_input_wherever_it_was(self, mxs):
+    def test_a_scan_moves_its_input_from_any_output(self, mxs):
         mxs.say("ROUTE1:SCAN 1")
         mxs.say("rout1:scan 3")
         assert mxs.say("ROUT1:SCAN?;:ROUT2:SCAN?") == b"3;0\r"
         assert mxs.settle() == {1: 5}
 
-    def test_output_0_is_dark(self, mxs):
+    def test_output_0_means_no_circuit(self, mxs):
         mxs.say("ROUT2:SCAN 2;SCAN 0")
         assert (mxs.say("ROUT2:SCAN?"), mxs.settle()) == (b"0\r", None)
 
@@ -153,7 +153,7 @@ class TestDiconMxs:
         assert mxs.say("SYST:ERR?") == b'0, "No error"\r'
         assert mxs.settle() == lit
 
-    def test_it_says_whether_it_is_ready(self, mxs):
+    def test_the_status_is_busy_or_ready(self, mxs):
         mxs.say("ROUT1:SCAN 2")
         assert mxs.say("STAT?") == b"BUSY\r"
         mxs.settle()
@@ -163,7 +163,7 @@ class TestDiconMxs:
         mxs.settle()
         assert mxs.say("STATUS?") == b"DEFECTIVE\r"
 
-    def test_its_queue_of_eight_drops_what_is_new(self, mxs):
+    def test_an_error_queue_of_eight_drops_new_errors(self, mxs):
         mxs.say("ROUT1:SCAN 9")
         for _ in range(20):
             mxs.say("NONSENSE")
@@ -180,19 +180,19 @@ class TestDiconMxs:
 
 
 class TestSantec:
-    def test_it_is_lit_from_the_start_and_answers_before_it_has_moved(self, santec):
+    def test_it_is_connected_from_the_start_and_replies_before_the_move_ends(self, santec):
         assert santec.lit == {1: 2}
         assert santec.say("ROUT2:CHAN 3;:STAT:OPER:COND?;:ROUT2:CHAN?") == b"1;3\n"
         assert santec.lit == {}
         assert santec.settle() == {1: 4}
         assert santec.say("STATus:OPERation:CONDition?") == b"0\n"
 
-    def test_close_goes_to_a_channel_or_to_the_next(self, santec):
+    def test_close_selects_a_channel_or_the_next_one(self, santec):
         for line, channel in (("CLOS 4", b"4\n"), ("CLOSE", b"1\n"), ("CLOSE", b"2\n")):
             santec.say(line)
             assert santec.say("CLOSE?") == channel
 
-    def test_it_tells_its_modules_and_channels(self, santec):
+    def test_modules_and_channels_are_listed(self, santec):
         assert santec.say("MOD:CAT?") == b'"SX 1Ax4","SX 1Ax4"\n'
         assert santec.say("MOD:NUM?;:CFG:SWT:END?") == b"2;4\n"
 
@@ -202,7 +202,7 @@ class TestSantec:
         assert santec.say("ROUT2:CHAN?") == b"1\n"
         assert santec.say("SYST:ERR?").startswith(b"-")
 
-    def test_after_power_comes_it_is_at_channel_1_or_astray(self, santec):
+    def test_after_a_power_loss_it_is_at_channel_1_or_misrouted(self, santec):
         santec.say("CLOS 3")
         santec.settle()
         santec.far_end.fault("restart")
@@ -212,19 +212,19 @@ class TestSantec:
 
 
 class TestThorlabs:
-    def test_the_first_answer_after_a_move_is_the_old_one(self, osw):
+    def test_the_first_position_read_after_a_move_is_the_old_one(self, osw):
         assert osw.say("S 2") == b""
         assert [osw.say("S?"), osw.say("S?")] == [b"1\r\n", b"2\r\n"]
         assert osw.settle() == CROSS
 
-    def test_one_input_has_two_channels(self):
+    def test_a_switch_with_one_input_has_two_channels(self):
         osw = Box(ThorlabsFarEnd, [1], [2, 3], ThorlabsOptions(model="OSW12"))
         assert osw.lit == {1: 2}
         osw.say("S 2")
         assert osw.settle() == {1: 3}
 
     @pytest.mark.parametrize("line", ["S 3", "S", "s 2", "ID?"])
-    def test_what_it_does_not_understand_it_passes_over(self, osw, line):
+    def test_an_unknown_command_is_ignored(self, osw, line):
         assert osw.say(line) == b""
         assert osw.say("S?") == b"1\r\n"
 
@@ -243,13 +243,13 @@ class TestAgiltron:
     def test_frames_may_come_in_pieces_and_two_in_one(self, switch):
         assert switch.hear("01", "12 00", "02 01 11", "00 00") == "01 12 00 02 01 11 00 02"
 
-    def test_what_was_begun_before_a_pause_is_forgotten(self, switch):
+    def test_an_incomplete_frame_before_a_pause_is_discarded(self, switch):
         assert switch.hear("01 12 00") == ""
         switch.time.advance(0.1)
         assert switch.hear("01 11 00 00") == "01 11 00 01"
 
     @pytest.mark.parametrize("frame", ["01 12 00 00", "01 12 00 05", "01 12 01 02", "02 11 00 00"])
-    def test_what_it_does_not_understand_it_passes_over(self, switch, frame):
+    def test_an_unknown_command_is_ignored(self, switch, frame):
         assert switch.hear(frame) == ""
         assert switch.hear("01 11 00 00") == "01 11 00 01"
 
@@ -264,11 +264,11 @@ class TestMzi:
         mzi.say("ROUT1:STAT cross")
         assert (mzi.settle(), mzi.say("ROUT1:STAT?;PHAS?")) == (CROSS, b"CROSS;0.000000\n")
 
-    def test_a_phase_between_the_positions_is_neither_and_carries_nothing(self, mzi):
+    def test_a_phase_between_the_positions_carries_no_circuit(self, mzi):
         mzi.say(f"ROUT1:PHAS {math.pi / 2}")
         assert (mzi.say("ROUT1:STAT?"), mzi.settle()) == (b"NONE\n", {})
 
-    def test_a_little_crosstalk_is_borne(self, mzi):
+    def test_a_little_crosstalk_is_tolerated(self, mzi):
         mzi.say("ROUT1:PHAS 2.8")
         assert (mzi.say("ROUT1:STAT?"), mzi.settle()) == (b"BAR\n", BAR)
 
@@ -279,7 +279,7 @@ class TestMzi:
         mzi.say("ROUT1:STAT BAR;STAT CROSS")
         assert mzi.settle() == CROSS
 
-    def test_half_of_the_light_of_a_lone_input_is_enough(self, mzi):
+    def test_half_of_the_power_of_a_single_input_is_enough(self, mzi):
         mzi.launched[2] = None
         mzi.far_end.fault("half-switched")
         mzi.say("ROUT1:STAT CROSS")
@@ -295,7 +295,7 @@ class TestMzi:
         assert mzi.say("SYST:ERR?").startswith(b"-")
 
     @given(st.floats(0, math.pi))
-    def test_no_light_is_made_and_the_wrong_output_keeps_its_share(self, phase):
+    def test_the_power_of_an_input_is_divided_between_both_outputs(self, phase):
         bar, cross = share(phase), 1 - share(phase)
         assert 0 <= bar <= 1
         assert bar + cross == pytest.approx(1)
@@ -320,13 +320,13 @@ class TestEverySelector:
         box.say(line)
         assert box.settle() == before
 
-    def test_a_lie_shows_in_the_light_alone(self, box, line):
+    def test_a_false_read_back_shows_only_in_the_light(self, box, line):
         before = box.lit
         box.far_end.fault("lie", count=1)
         box.say(line)
         assert box.settle() == before
 
-    def test_somebody_at_the_front_panel_moves_it(self, box, line):
+    def test_a_user_at_the_front_panel_moves_the_switch(self, box, line):
         box.say(line)
         before = box.settle()
         box.far_end.fault("meddled")

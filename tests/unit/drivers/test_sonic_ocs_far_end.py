@@ -71,7 +71,7 @@ def box():
     return Box()
 
 
-def test_it_says_what_it_is(box):
+def test_the_version_command_reports_the_identity(box):
     said = facts(box.say("show version")[0])
     assert said["Serial Number"] == "S1"
     assert said["HwSKU"] == "OCS-12x13"
@@ -105,7 +105,7 @@ def test_ranges_and_lists_are_carried_out_together(box):
     "circuits",
     ["1B-1A", "1-1", "1A-", "13A-1B", "1A-14B", "0A-1B", "1A..3A-1B..2B", "3A..1A-3B..1B", "x"],
 )
-def test_what_is_no_circuit_is_invalid_and_nothing_is_done(box, circuits):
+def test_an_invalid_circuit_is_refused_and_nothing_is_changed(box, circuits):
     assert "Error: Invalid" in box.refused(f"add 2A-2B,{circuits} safe")
     assert box.configured == []
 
@@ -114,14 +114,14 @@ def test_a_port_is_named_once_in_a_list(box):
     assert "named twice" in box.refused("add 1A-1B,1A-2B safe")
 
 
-def test_safe_refuses_a_port_in_use_and_does_nothing(box):
+def test_mode_safe_refuses_a_used_port_and_changes_nothing(box):
     box.config("add 1A-1B safe")
     assert "in use by 1A-1B" in box.refused("add 3A-3B,2A-1B safe")
     assert box.configured == [(1, 1)]
     assert box.config("add 1A-1B safe")[1] == 0
 
 
-def test_update_ends_what_is_in_the_way_and_overwrite_everything_else(box):
+def test_mode_update_removes_conflicting_circuits_and_overwrite_all_others(box):
     box.config("add 1A-1B,2A-2B,3A-3B")
     box.config("add 1A-2B update")
     assert box.configured == [(1, 2), (3, 3)]
@@ -136,7 +136,7 @@ def test_only_what_is_configured_can_be_deleted(box):
     assert box.configured == [(1, 1)]
 
 
-def test_a_stale_circuit_goes_only_by_adding_and_deleting_it(box):
+def test_a_stale_circuit_is_removed_only_by_adding_and_deleting_it(box):
     box.config("add 1A-1B safe")
     box.far_end.fault("stale-circuit", port=1)
     box.config("delete 1A-1B")
@@ -166,14 +166,14 @@ def test_a_wrong_restart_lets_configuration_and_hardware_disagree(box):
     assert [*box.status] == [(1, 2), (2, 1)]
 
 
-def test_somebody_else_deletes_the_circuit_of_one_port(box):
+def test_another_client_deletes_the_circuit_of_one_port(box):
     box.config("add 1A-1B,2A-2B safe")
     box.far_end.fault("meddled", port=14)
     assert box.configured == [(1, 1)]
     assert [*box.status] == [(1, 1)]
 
 
-def test_a_failed_port_is_told_on_its_side(box):
+def test_a_failed_port_is_reported_on_its_side(box):
     box.far_end.fault("failed", port=1)
     box.config("add 1A-1B safe")
     box.time.advance(SETTLE)
@@ -208,7 +208,7 @@ def test_other_commands_fail_as_in_a_shell(box, command, words, status):
     assert code == status
 
 
-def test_who_may_log_in(tmp_path):
+def test_only_configured_users_can_log_in(tmp_path):
     (tmp_path / "word").write_text("sesame\n")
     box = Box(password=Secret(file=str(tmp_path / "word")))
     assert isinstance(box.far_end, SshFarEnd)

@@ -92,7 +92,7 @@ def calient(account):
 
 
 class TestManners:
-    def test_nothing_is_done_before_a_login_and_every_client_has_his_own(self, polatis):
+    def test_commands_before_a_login_are_refused_for_each_client(self, polatis):
         other = Client(polatis.far_end)
         assert other.say("ENT-PATCH::1,5:2:;") == "DENY PLNA Login Not Active"
         assert other.log_in(word="root") == "DENY PIUI Invalid User Identity"
@@ -101,7 +101,7 @@ class TestManners:
         assert other.say("CANC-USER::lab:3;") == []
         assert other.say("RTRV-PATCH:::4:;").startswith("DENY PLNA")
 
-    def test_without_an_account_in_the_lab_file_a_polatis_has_its_makers(self):
+    def test_without_an_account_in_the_lab_file_a_polatis_has_its_default_account(self):
         box = Box(PolatisTl1FarEnd, None)
         assert box.client.log_in("admin", "root") == ["admin:admin,1"]
 
@@ -128,7 +128,7 @@ class TestManners:
     def test_what_is_wrong_is_refused_with_a_code(self, polatis, text, words):
         assert polatis.say(text).startswith(words)
 
-    def test_whoever_says_nothing_for_long_is_logged_out(self, polatis):
+    def test_an_idle_client_is_logged_out(self, polatis):
         assert polatis.say("ED-EQPT::TIMEOUT:2:::ADMIN=5;") == []
         polatis.time.advance(299)
         assert polatis.say("RTRV-PATCH:::3:;") == []
@@ -167,13 +167,13 @@ class TestFaultsOfTheLanguage:
         polatis.time.advance(0.5)
         assert [reply.ctag for reply in polatis.client.messages()] == ["2"]
 
-    def test_a_client_that_was_kicked_keeps_his_line_and_must_log_in_again(self, polatis):
+    def test_a_logged_out_client_keeps_its_connection_and_must_log_in_again(self, polatis):
         polatis.far_end.fault("kicked")
         assert polatis.say("ENT-PATCH::1,5:2:;").startswith("DENY PLNA")
         polatis.client.log_in()
         assert polatis.say("RTRV-PATCH:::3:;") == []
 
-    def test_busy_refuses_what_changes_something_for_a_while(self, polatis):
+    def test_while_busy_changes_are_refused(self, polatis):
         polatis.far_end.fault("busy", delay=1.0)
         assert polatis.say("ENT-PATCH::1,5:2:;") == "DENY SARB All Resources Busy"
         assert polatis.say("RTRV-PATCH:::3:;") == []
@@ -187,7 +187,7 @@ class TestFaultsOfTheLanguage:
 
 
 class TestPolatis:
-    def test_it_says_who_and_how_large_it_is(self, polatis):
+    def test_identity_and_size_are_reported(self, polatis):
         assert polatis.say("RTRV-NETYPE:::2:;") == ["Polatis,VST-4x4-LU1-DMHNS,OCS,6.5.2.18"]
         assert polatis.say("RTRV-INV::OCS:2:;") == ["OCS:SN=S1"]
         assert polatis.say("RTRV-EQPT::SYSTEM:2:::PARAMETER=SIZE;") == ["SYSTEM:SIZE=4x4"]
@@ -213,7 +213,7 @@ class TestPolatis:
         polatis.say("RLS-PORT-SHUTTER::5:5:;")
         assert polatis.lit == {1: 5}
 
-    def test_monitors_tell_the_level_of_every_port(self, polatis):
+    def test_monitors_report_the_level_of_every_port(self, polatis):
         polatis.say("ENT-PATCH::1,5:2:;")
         polatis.time.advance(SETTLE)
         levels = dict(row.split(":") for row in polatis.say("RTRV-PORT-POWER::1&5&6:3:;"))
@@ -236,12 +236,12 @@ class TestPolatis:
             ("ED-EQPT::TIMEOUT:2:::ADMIN=soon;", "IDNV"),
         ],
     )
-    def test_what_cannot_be_is_refused_and_changes_nothing(self, polatis, text, code):
+    def test_an_invalid_command_is_refused_and_changes_nothing(self, polatis, text, code):
         polatis.say("ENT-PATCH::2,5:2:;")
         assert polatis.say(text).startswith(f"DENY {code}")
         assert polatis.say("RTRV-PATCH:::3:;") == ["2,5"]
 
-    def test_it_comes_back_dark_after_a_loss_of_power_with_everybody_hung_up(self, polatis):
+    def test_after_a_power_loss_it_is_dark_and_all_clients_are_disconnected(self, polatis):
         polatis.say("ENT-PATCH::1,5:2:;")
         polatis.far_end.fault("restart")
         assert polatis.client.hung_up
@@ -260,7 +260,7 @@ def states(box):
 
 
 class TestCalient:
-    def test_it_says_who_it_is(self, calient):
+    def test_the_identity_is_reported(self, calient):
         assert calient.say("RTRV-NE:::2;") == [
             "SERIALNUMBER=S1,SWPACKAGE=6.1.0,STATUS=OK,CHASSISTYPE=S4"
         ]
@@ -300,7 +300,7 @@ class TestCalient:
         calient.time.advance(SETTLE)
         assert (states(calient).keys(), calient.lit) == (shown, lit)
 
-    def test_both_ways_is_one_circuit_and_two_paths_of_light(self, calient):
+    def test_a_bidirectional_circuit_is_one_circuit_with_two_light_paths(self, calient):
         calient.say("ENT-CRS::1.1.1,1.1.2:2::,2WAY;")
         calient.say("ACT-CRS:::3::1.1.1-1.1.2;")
         calient.time.advance(SETTLE)
@@ -325,10 +325,10 @@ class TestCalient:
             ("RTRV-PORT::5.8.8:2;", "IIAC"),
         ],
     )
-    def test_what_cannot_be_is_refused(self, calient, text, code):
+    def test_an_invalid_command_is_refused(self, calient, text, code):
         assert calient.say(text).startswith(f"DENY {code}")
 
-    def test_a_port_tells_both_levels_and_its_circuits(self, calient):
+    def test_a_port_reports_both_levels_and_its_circuits(self, calient):
         calient.say("ENT-CRS::1.1.1,1.1.2:2::,1WAY;")
         calient.say("ACT-CRS:::3::1.1.1>1.1.2;")
         assert calient.say("RTRV-PORT::1.1.2:4;") == [
@@ -344,7 +344,7 @@ class TestCalient:
         assert calient.say("DLT-CRS-ALL:::4;") == []
         assert (states(calient), calient.lit) == ({}, {})
 
-    def test_a_mirror_that_is_stuck_stays_in_service_whatever_was_answered(self, calient):
+    def test_a_circuit_with_a_stuck_mirror_stays_in_service(self, calient):
         calient.say("ENT-CRS::1.1.1,1.1.2:2::,1WAY;")
         calient.say("ACT-CRS:::3::1.1.1>1.1.2;")
         calient.far_end.fault("stuck", port=1)
@@ -352,7 +352,7 @@ class TestCalient:
         calient.time.advance(SETTLE)
         assert (states(calient), calient.lit) == ({"1.1.1>1.1.2": "IS/IS/OK"}, {1: 6})
 
-    def test_one_that_failed_says_so_and_one_taken_down_by_others_is_gone(self, calient):
+    def test_a_failed_circuit_is_reported_and_a_removed_one_is_gone(self, calient):
         calient.far_end.fault("failed", port=1)
         calient.say("ENT-CRS::1.1.1,1.1.2:2::,1WAY;")
         calient.say("ACT-CRS:::3::1.1.1>1.1.2;")
@@ -362,7 +362,7 @@ class TestCalient:
         assert states(calient) == {}
         assert calient.say("ENT-CRS::1.1.1,1.1.2:4::,1WAY;") == []
 
-    def test_it_comes_back_with_its_circuits_right_or_wrong(self, calient):
+    def test_after_a_power_loss_its_circuits_are_restored_right_or_wrong(self, calient):
         for ends in (("1.1.1", "1.1.1"), ("1.1.2", "1.1.2")):
             calient.say(f"ENT-CRS::{','.join(ends)}:2::,1WAY;")
             calient.say(f"ACT-CRS:::3::{'>'.join(ends)};")

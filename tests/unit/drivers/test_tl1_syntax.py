@@ -59,12 +59,12 @@ def test_a_refusal_has_a_code_and_comments():
     assert (before, reply.code, reply.words) == ("", "IEAE", "DENY IEAE Invalid Connection")
 
 
-def test_what_stands_before_the_header_is_handed_out():
+def test_text_before_the_header_is_returned_separately():
     before, alarm = message(b"*** hello ***\r\n" + spoken("*C 7 REPT ALM", ["x"]))
     assert (before, alarm) == ("*** hello ***", Alarm("*C", '7 REPT ALM "x"'))
 
 
-def test_what_nobody_asked_for_may_hold_bytes_that_are_no_ascii():
+def test_autonomous_messages_may_hold_non_ascii_bytes():
     hot = "\r\n\n   SÄAL 26-11-21 08:30:01\r\n** 7 REPT ALM\r\n   45 °C – hot\r\n;".encode()
     before, alarm = message("Grüezi\r\n".encode("latin-1") + hot)
     assert before == "Gr\\xfcezi"
@@ -91,7 +91,7 @@ def test_names_may_be_nothing_at_all():
         spoken("M  1 COMPLD", ["a\x00b"]),
     ],
 )
-def test_what_is_none_or_two_in_one_is_refused(data):
+def test_an_invalid_or_double_reply_is_refused(data):
     with pytest.raises(ValueError):
         message(data)
 
@@ -133,7 +133,7 @@ def test_a_range_of_ports_is_written_out():
 
 
 @pytest.mark.parametrize("text", ["", "1&", "&1", "1&&&2", "1,2", "ALL", "1234567"])
-def test_what_is_no_list_of_ports_is_refused(text):
+def test_an_invalid_list_of_ports_is_refused(text):
     with pytest.raises(ValueError, match="not a list of ports"):
         unlisted(text)
 
@@ -205,7 +205,7 @@ noise = st.sampled_from(
 
 
 @given(st.data())
-def test_every_reply_goes_to_its_request_whatever_comes_between_in_any_pieces(data):
+def test_every_reply_is_matched_to_its_request_among_alarms_in_any_pieces(data):
     tags = [str(number) for number in range(1, data.draw(st.integers(1, 4)) + 1)]
     expected = {}
     queues = []
@@ -233,20 +233,20 @@ def _read(heard):
 
 
 @given(st.data())
-def test_an_idle_line_is_quiet_when_only_alarms_came_in_any_pieces(data):
+def test_a_connection_with_alarms_only_counts_as_idle_in_any_pieces(data):
     alarms = data.draw(st.lists(noise.filter(lambda what: b"REPT" in what), max_size=4))
     left = data.draw(st.sampled_from([b"", spoken("M  3 COMPLD"), b"\r\n\n   OCS-A 26-"]))
     line = Tl1Line(Pieces(cut(data, b"".join(alarms) + left)), lambda way, what: None)
     assert line.quiet() is (left == b"")
 
 
-def test_silence_ends_when_no_sign_of_the_reply_came_for_long():
+def test_waiting_ends_when_no_part_of_the_reply_came_in_time():
     line = Tl1Line(Pieces([spoken("A  1 REPT EVT")] * 3), lambda way, what: None)
     with pytest.raises(NoReply):
         line.reply({"1"}, Deadline.after(5), -1.0)
 
 
-def test_an_acknowledgement_that_says_no_is_the_reply():
+def test_a_negative_acknowledgement_is_the_reply():
     line = Tl1Line(Pieces([b"\r\nOK 1\r\n<\r\nRL 1\r\n<"]), lambda way, what: None)
     assert line.reply({"1"}, Deadline.after(5), 5) == Reply("1", "RL")
     assert message(b"\r\nRL 1\r\n<")[1] == Acknowledgement("RL", "1")
@@ -261,7 +261,7 @@ def test_an_acknowledgement_that_says_no_is_the_reply():
         b"/* * ** */" * 10_000,
     ],
 )
-def test_a_message_without_an_end_is_given_up_after_one_look(begun):
+def test_an_endless_message_is_abandoned(begun):
     """In every other way to read its strings and comments it would take hours."""
     assert message_end(begun) == 0
     assert message_end(begun + b'"\r\n;') in (0, len(begun) + 4)
