@@ -44,7 +44,7 @@ def test_a_change_on_one_side_uses_no_port_twice_and_moves_nothing_of_others(sta
     ("wanted", "reason"),
     [({2: 5, 5: 7}, "port 5 is wanted in two"), ({7: 4}, "the lower port comes first")],
 )
-def test_what_a_switch_with_one_side_cannot_hold_is_refused(wanted, reason):
+def test_circuits_impossible_on_a_switch_with_one_side_are_refused(wanted, reason):
     with pytest.raises(ValueError, match=reason):
         plan_change({}, wanted, {}, PORTS, ONE_SIDE)
 

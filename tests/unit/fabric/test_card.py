@@ -71,7 +71,7 @@ def test_tiny_differences_are_those_of_the_machines_that_measured():
     "text",
     ["[]", "{}", '{"card": 2}', '{"card": 1}', '{"card": 1, "timings": {"light": {}}}', "null"],
 )
-def test_what_is_no_card_is_refused(text):
+def test_an_invalid_card_is_refused(text):
     with pytest.raises(ValueError, match=r"card|format|NoneType|list"):
         Card.from_json(json.loads(text))
 
@@ -94,7 +94,7 @@ LIGHT = {"n": 1, "median": 0.02, "p95": 0.03, "min": 0.01, "max": 0.04}
         {"timings": [LIGHT]},
     ],
 )
-def test_a_card_whose_content_cannot_be_is_refused_as_a_whole(wrong):
+def test_a_card_with_impossible_content_is_refused_as_a_whole(wrong):
     Card.from_json(BOX.to_json() | {"timings": {"light": LIGHT}})
     with pytest.raises(ValueError, match=r"card|cannot be"):
         Card.from_json(BOX.to_json() | wrong)

@@ -65,7 +65,7 @@ def test_every_circuit_takes_one_cross_connect_for_each_fibre_of_a_port_and_no_p
 
 
 @given(wirings_with_matchings(), st.data())
-def test_a_circuit_with_light_one_way_only_is_none(drawn, data):
+def test_a_cross_connect_in_one_direction_only_is_no_circuit(drawn, data):
     wiring, wanted = drawn
     crossed = sorted(cross_connects(wanted, wiring))
     lost = data.draw(st.sets(st.sampled_from(crossed))) if crossed else set()
@@ -186,7 +186,7 @@ def two_fibres(tx, rx):
 
 
 @pytest.mark.parametrize("crossed", [(2, 9), (9, 2)])
-def test_on_one_side_a_circuit_is_lit_however_round_its_cross_connect_is_read(crossed):
+def test_on_one_side_a_circuit_is_recognised_in_either_order_of_its_ports(crossed):
     wiring = {
         HostPort("h0", "p0"): Fibres(*two_fibres(9, 9), Side.ANY),
         HostPort("h1", "p0"): Fibres(*two_fibres(2, 2), Side.ANY),
@@ -206,7 +206,7 @@ def test_two_fibres_of_a_port_may_end_anywhere_on_a_switch_with_one_side():
     assert {str(ends.of(cross)) for cross in made} == {"h0.p0 to h1.p0", "h1.p0 to h0.p0"}
 
 
-def test_what_a_cross_connect_joins_is_said_with_the_ways_that_its_light_goes():
+def test_a_cross_connect_is_described_with_its_ends_and_directions():
     both, one = HostEnds(two_sided(1, 8)), HostEnds(wired(2))
     assert str(both.of(CrossConnect("ocs", 1, 8))) == "h0.p0 and h1.p0, both ways"
     assert str(both.of(CrossConnect("ocs", 1, 7))) == "h0.p0 to unwired"

@@ -86,7 +86,7 @@ def test_every_port_of_a_correctly_wired_lab_is_found(hosts, ports):
     assert len(room.lit) <= hosts * ports
 
 
-def test_every_port_has_its_turn_whatever_its_host_has_of_them():
+def test_every_port_is_tested_for_any_number_of_ports_per_host():
     file = wired(1, 5) | {
         HostPort("h1", "p0"): Fibres(SwitchPort("ocs", 50), SwitchPort("ocs", 150))
     }
@@ -94,14 +94,14 @@ def test_every_port_has_its_turn_whatever_its_host_has_of_them():
     assert room.search() == states(room, "found")
 
 
-def test_a_lone_port_is_not_called_good_or_bad():
+def test_a_single_port_gets_no_verdict():
     room = Room(wired(1))
     assert room.search() == {"h0.p0": "dark"}
     assert "nothing can be said" in room.text["h0.p0"]
     assert room.lit == []
 
 
-def test_switches_are_searched_apart():
+def test_each_switch_is_searched_separately():
     far = {HostPort(f"x{p.host}", p.port): f for p, f in wired(3, switch="far").items()}
     room = Room(wired(3) | far)
     room.unplug(HostPort("xh1", "p0"))
@@ -110,7 +110,7 @@ def test_switches_are_searched_apart():
     assert all({e.host[0] for e in c.ends} in ({"h"}, {"x"}) for c in room.lit)
 
 
-def test_a_port_may_send_into_one_switch_and_hear_from_another():
+def test_a_port_may_transmit_into_one_switch_and_receive_from_another():
     file = {
         HostPort(f"h{n}", "p0"): Fibres(SwitchPort("ab"[n % 2], n), SwitchPort("ba"[n % 2], n))
         for n in range(5)
@@ -127,7 +127,7 @@ def test_a_port_may_send_into_one_switch_and_hear_from_another():
 
 @pytest.mark.parametrize("ends", [TX, RX, BOTH])
 @pytest.mark.parametrize("other", [1, 2, 3, 4, 5])
-def test_fibres_that_changed_places_are_named_with_each_other(ends, other):
+def test_two_swapped_fibres_are_named_together(ends, other):
     room = Room(wired(6))
     one, other = HostPort("h0", "p0"), HostPort(f"h{other}", "p0")
     room.swap(one, other, ends)
@@ -139,7 +139,7 @@ def test_fibres_that_changed_places_are_named_with_each_other(ends, other):
 
 
 @pytest.mark.parametrize("count", [3, 4])
-def test_plugs_that_were_exchanged_are_noticed_although_these_two_hear_each_other(count):
+def test_swapped_connectors_are_detected_although_the_two_ports_reach_each_other(count):
     room = Room(wired(count))
     one, other = HostPort("h0", "p0"), HostPort("h1", "p0")
     room.swap(one, other)
@@ -154,7 +154,7 @@ def test_a_swap_between_two_lone_ports_is_undetectable_and_harmless():
     assert room.search() == states(room, "found")
 
 
-def test_one_fibre_for_both_ways_cannot_have_half_of_it_swapped():
+def test_single_fibre_ports_are_swapped_in_both_directions_together():
     both_ways = {HostPort(f"h{n}", "p0"): Fibres(*[SwitchPort("ocs", n)] * 2) for n in range(4)}
     room = Room(both_ways)
     one, other = HostPort("h0", "p0"), HostPort("h2", "p0")
@@ -166,7 +166,7 @@ def test_one_fibre_for_both_ways_cannot_have_half_of_it_swapped():
     assert room.search() == states(room, "dark", one, other)
 
 
-def test_a_fibre_that_leads_nowhere_is_dark_and_its_place_is_named():
+def test_an_unconnected_fibre_is_reported_dark_with_its_port():
     room = Room(wired(6))
     room.unplug(HostPort("h2", "p0"))
     assert room.search() == states(room, "dark", "h2.p0")
@@ -176,7 +176,7 @@ def test_a_fibre_that_leads_nowhere_is_dark_and_its_place_is_named():
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_where_every_other_port_is_dark_the_rest_still_find_each_other(first):
+def test_ports_are_found_although_every_other_port_is_dark(first):
     room = Room(wired(6))
     dark = list(room.file)[first::2]
     for port in dark:
@@ -184,7 +184,7 @@ def test_where_every_other_port_is_dark_the_rest_still_find_each_other(first):
     assert room.search() == states(room, "dark", *dark)
 
 
-def test_a_lab_without_light_is_given_up_early():
+def test_a_search_in_a_dark_lab_ends_early():
     room = Room(wired(6, 2))
     for port in room.file:
         room.unplug(port)
@@ -200,14 +200,14 @@ def test_only_the_port_whose_fibres_lose_frames_is_lossy():
     assert "12.5% of its frames lost" in room.text["h2.p0"]
 
 
-def test_a_finding_is_told_as_soon_as_it_is_certain():
+def test_a_finding_is_reported_as_soon_as_it_is_certain():
     room = Room(wired(6))
     after = []
     FibreSearch(room.file, room.carries, lambda finding: after.append(len(room.lit))).run()
     assert after == [2, 2, 3, 4, 5, 5]
 
 
-def test_a_search_that_cannot_go_on_says_why():
+def test_a_search_that_cannot_continue_states_the_reason():
     def refuse(circuit, wiring):
         raise InterruptedError("ended")
 
@@ -220,7 +220,7 @@ def test_a_search_that_cannot_go_on_says_why():
 
 @settings(max_examples=50)
 @given(st.data())
-def test_each_port_is_judged_as_it_is(data):
+def test_each_port_gets_the_verdict_of_its_fibres(data):
     """Three ports side by side are right; of the others, any two are swapped, any are dark."""
     file = wired(data.draw(st.integers(3, 9)))
     room, others = Room(file), list(file)[3:]

@@ -194,7 +194,7 @@ def check(reading, **launch):
         (NOT_MEASURED, {"p1": -30.0}, "port 1 is not measured", "that nobody can look at"),
     ],
 )
-def test_a_refusal_says_what_would_settle_it(reading, launch, reason, settles):
+def test_a_refusal_states_which_measurement_is_missing(reading, launch, reason, settles):
     with pytest.raises(LightRefused, match=reason) as found:
         check(reading, **launch)
     assert found.value.port == 6
@@ -208,7 +208,7 @@ def test_light_that_is_known_to_be_weak_enough_passes():
     check(NOT_CONNECTED, p1=-3.0)
 
 
-def test_a_switch_that_sweeps_lights_every_channel_on_its_way():
+def test_a_sweeping_switch_is_checked_for_every_channel_it_passes():
     limits, channels = LightLimits({3: 0.0}), tuple({1: port} for port in (2, 3, 4))
     can = Capabilities(frozenset({1}), frozenset({2, 3, 4}), 0.1, 0.1, channels, sweeps=True)
     with pytest.raises(LightRefused, match="port 3 bears 0 dBm and what enters at port 1 is not"):
@@ -217,7 +217,7 @@ def test_a_switch_that_sweeps_lights_every_channel_on_its_way():
     limits.check({1: 2}, {1: 2}, {}, can)
 
 
-def test_light_that_an_attenuator_will_give_back_counts():
+def test_light_behind_a_temporary_attenuation_is_counted_in_full():
     limits = LightLimits({6: -3.0})
     limits.check({}, {1: 6}, {1: measured(-20.0)}, CAN, {1: 16.5})
     with pytest.raises(LightRefused, match=r"could get -2\.5 dBm"):
@@ -236,7 +236,7 @@ def test_light_that_an_attenuator_will_give_back_counts():
         ({2: measured(9.0)}, []),
     ],
 )
-def test_too_much_light_is_seen_beyond_the_error_of_a_monitor(readings, too_much):
+def test_excess_power_is_reported_beyond_the_error_of_a_monitor(readings, too_much):
     found = LightLimits({6: -3.0}).overloads({1: 6, 2: 7}, readings, CAN)
     assert [(one.port, one.dbm) for one in found] == too_much
 
@@ -262,6 +262,6 @@ def test_a_reading_has_a_level_when_it_is_measured_and_only_then():
         above(-50.0, float("nan"))
 
 
-def test_a_reading_says_itself_in_words():
+def test_a_reading_is_printed_with_its_level_or_state():
     seen = (measured(-3.14), above(-50.0, -50.0), NOT_MEASURED, NOT_CONNECTED)
     assert list(map(str, seen)) == ["-3.1 dBm", "dark", "not measured", "not connected"]

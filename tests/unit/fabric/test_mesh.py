@@ -99,7 +99,7 @@ def test_a_kept_circuit_stays_on_its_path_or_is_named_as_disturbed(before, after
     assert routing.disturbed == moved
 
 
-def test_a_circuit_in_the_way_moves_and_is_named():
+def test_a_blocking_circuit_is_rerouted_and_named():
     """From random settings circuits wind so much that some block the others."""
     disturbed = 0
     for seed in range(30):
@@ -119,18 +119,18 @@ def test_a_circuit_in_the_way_moves_and_is_named():
     assert disturbed
 
 
-def test_nothing_wanted_leads_all_light_to_unused_ports():
+def test_with_no_circuits_all_light_goes_to_unused_ports():
     routing = route(SMALL, {})
     ends = {leaves_at(SMALL, routing.setting, joint) for joint in SMALL.ingress}
     assert not ends & {*SMALL.ingress, *SMALL.egress}
 
 
-def test_the_same_wish_is_routed_the_same_way_again():
+def test_equal_circuits_are_routed_equally():
     wanted = dict(zip(range(1, INPUTS + 1), EGRESS, strict=True))
     assert route(SMALL, wanted) == route(hexagonal(4, 4), wanted)
 
 
-def test_what_is_there_already_changes_no_cell():
+def test_existing_circuits_change_no_cell():
     wanted = dict(zip(range(1, INPUTS + 1), reversed(EGRESS), strict=True))
     mesh = replace(SMALL, setting=route(SMALL, wanted).setting)
     again = route(mesh, wanted)

@@ -160,14 +160,14 @@ shuffles = st.randoms(use_true_random=False).map(
 
 @settings(max_examples=300)
 @given(situations(), shuffles)
-def test_any_plan_ends_in_what_was_wanted_or_is_refused_for_a_reason(situation, shuffled):
+def test_any_plan_gives_the_wanted_circuits_or_a_reasoned_refusal(situation, shuffled):
     keeps_its_word(situation, shuffled)
 
 
 @pytest.mark.soak
 @settings(max_examples=MANY)
 @given(situations(), shuffles)
-def test_ten_thousand_plans_end_in_what_was_wanted_or_are_refused(situation, shuffled):
+def test_ten_thousand_plans_give_the_wanted_circuits_or_a_refusal(situation, shuffled):
     keeps_its_word(situation, shuffled)
 
 
@@ -185,7 +185,7 @@ def test_ten_thousand_positions(situation, shuffled):
 
 
 @given(situations())
-def test_what_was_reached_needs_no_further_change(situation):
+def test_a_reached_state_needs_no_further_change(situation):
     try:
         reached = after(situation.state, situation.plan())
     except ValueError:
@@ -198,13 +198,13 @@ def plan(state, wanted, ours, ports):
     return plan_change(state, wanted, ours, frozenset(ports), CAN)
 
 
-def test_a_circuit_of_ours_that_is_gone_already_is_not_removed_again():
+def test_an_absent_circuit_of_ours_is_not_removed_again():
     change = plan({}, {}, {1: 6}, {1, 6})
     assert not change
     assert str(change) == "nothing to change"
 
 
-def test_ours_moved_elsewhere_by_somebody_is_theirs_now():
+def test_a_circuit_moved_by_another_client_counts_as_foreign():
     with pytest.raises(ForeignCircuit, match="1→7"):
         plan({1: 7}, {1: 6}, {1: 6}, {1, 6, 7})
 
@@ -231,19 +231,19 @@ TWO_BY_TWO = Capabilities(
 )
 
 
-def test_a_two_by_two_switch_names_the_companion_that_it_brings():
+def test_a_two_by_two_switch_names_the_second_circuit_of_its_state():
     change = plan_change(BAR, {1: 4}, BAR, frozenset({1, 2, 3, 4}), TWO_BY_TWO)
     assert after(BAR, change) == CROSSED
     assert change.disturbs == {(2, 3)}
     assert str(change) == "-1→3 -2→4 +1→4 +2→3 ~2→3"
 
 
-def test_a_companion_of_somebody_else_is_named_and_left_alone():
+def test_a_foreign_second_circuit_is_named_and_kept():
     with pytest.raises(ForeignCircuit, match="2→4"):
         plan_change(BAR, {1: 4}, {1: 3}, frozenset({1, 3, 4}), TWO_BY_TWO)
 
 
-def test_what_no_position_holds_is_refused():
+def test_circuits_that_no_position_provides_are_refused():
     only = Capabilities(frozenset({1, 2}), frozenset({3, 4}), 0.001, 0.002, positions=(BAR,))
     with pytest.raises(ValueError, match="no position of this switch holds 1→4 together"):
         plan_change(BAR, {1: 4}, BAR, frozenset({1, 2, 3, 4}), only)
@@ -260,7 +260,7 @@ HELD = {2: 7, 3: 5, 4: 8}
 ALL_OF_IT = frozenset(range(1, 9))
 
 
-def test_a_mesh_names_every_circuit_whose_way_changes():
+def test_a_mesh_names_every_circuit_whose_path_changes():
     mesh, can = mesh_that_holds(HELD)
     change = plan_change(HELD, HELD | {1: 6}, HELD, ALL_OF_IT, can)
     assert (change.removes, change.adds) == ({}, {1: 6})
@@ -270,7 +270,7 @@ def test_a_mesh_names_every_circuit_whose_way_changes():
     assert change.disturbs == {(i, HELD[i]) for i in rerouted}
 
 
-def test_a_mesh_does_not_change_the_way_of_somebody_elses_light():
+def test_a_mesh_does_not_reroute_foreign_circuits():
     _, can = mesh_that_holds(HELD)
     with pytest.raises(ForeignCircuit, match="3→5"):
         plan_change(HELD, {1: 6}, {}, ALL_OF_IT, can)
@@ -282,12 +282,12 @@ def test_a_mesh_keeps_its_cells_when_nothing_changes():
     assert not plan_change(HELD, HELD, HELD, ALL_OF_IT, can)
 
 
-def test_a_change_reads_as_a_person_would_write_it():
+def test_a_change_is_printed_readably():
     assert str(Change({3: 4, 1: 2}, {1: 4})) == "-1→2 -3→4 +1→4"
     assert Change({1: 2}, {})
     assert not Change({}, {})
 
 
-def test_a_difference_reads_as_a_person_would_say_it():
+def test_a_difference_is_printed_readably():
     assert str(Difference.between({1: 6, 2: 7}, {1: 7, 2: 7})) == "no 1→6, 1→7 instead"
     assert not Difference.between({1: 6}, {1: 6})

@@ -22,12 +22,12 @@ def test_an_odd_number_of_ports_is_refused(n):
         round_robin(n)
 
 
-def test_both_directions_send_every_way_once():
+def test_both_directions_of_every_pair_are_used_once():
     sent = [way for matching in round_robin(8) for way in both_directions(matching)]
     assert sorted(sent) == sorted((a, b) for a in range(8) for b in range(8) if a != b)
 
 
-def test_what_is_wrong_is_named():
+def test_mistakes_in_matchings_are_named():
     first, second, third = round_robin(4)
     assert "ports 0 and 3 meet twice" in str(what_is_wrong((first, first, third), 4))
     assert "never meet" in str(what_is_wrong((first, second), 4))

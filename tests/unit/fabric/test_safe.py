@@ -35,7 +35,7 @@ def ends(state):
 
 
 @given(aftermaths())
-def test_what_is_aimed_at_can_be_there_beside_what_others_have(drawn):
+def test_the_safe_state_is_compatible_with_foreign_circuits(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     together = [*ends(goal.target), *ends(goal.others)]
@@ -44,7 +44,7 @@ def test_what_is_aimed_at_can_be_there_beside_what_others_have(drawn):
 
 
 @given(aftermaths())
-def test_all_that_was_there_comes_back_unless_others_are_in_its_way(drawn):
+def test_original_circuits_are_restored_unless_foreign_ones_conflict(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     assert {**goal.missing, **goal.target} == {**goal.target, **start, **goal.instead}
@@ -54,7 +54,7 @@ def test_all_that_was_there_comes_back_unless_others_are_in_its_way(drawn):
 
 
 @given(aftermaths())
-def test_what_is_neither_ours_nor_was_there_is_somebody_elses(drawn):
+def test_circuits_neither_ours_nor_original_count_as_foreign(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     for ingress, egress in present.items():
@@ -64,7 +64,7 @@ def test_what_is_neither_ours_nor_was_there_is_somebody_elses(drawn):
 
 
 @given(aftermaths())
-def test_where_nobody_is_in_the_way_the_start_is_all_of_it(drawn):
+def test_without_conflicts_the_safe_state_is_the_original_state(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     if not goal.missing:
@@ -72,7 +72,7 @@ def test_where_nobody_is_in_the_way_the_start_is_all_of_it(drawn):
 
 
 @given(aftermaths())
-def test_only_light_that_the_lab_declares_takes_the_place_of_what_is_missing(drawn):
+def test_only_idle_circuits_of_the_lab_replace_missing_ones(drawn):
     start, present, ours, limits = drawn
     goal = reachable(start, present, ours, PORTS, limits)
     for ingress, egress in goal.instead.items():
@@ -81,7 +81,7 @@ def test_only_light_that_the_lab_declares_takes_the_place_of_what_is_missing(dra
         assert rests or is_kept
 
 
-def test_a_port_whose_partner_was_taken_rests_and_one_to_be_kept_alight_keeps_what_it_has():
+def test_a_port_without_its_partner_gets_its_idle_circuit_and_a_keep_alive_port_keeps_its_own():
     start, taken = {1: 7, 2: 8}, {1: 12, 5: 8}
     resting = LightLimits({}, frozenset(), {2: 9})
     assert reachable(start, taken, {}, PORTS, resting).target == {2: 9}

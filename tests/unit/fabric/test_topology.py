@@ -20,7 +20,7 @@ def racks(smallest):
 
 
 @given(racks(2), st.integers(2, 4))
-def test_light_goes_once_around_and_comes_back(hosts, per_host):
+def test_a_ring_visits_every_host_once(hosts, per_host):
     wired = ports(hosts, per_host)
     circuits = ring(hosts, wired)
     far = {end: next(e for e in c.ends if e != end) for c in circuits for end in c.ends}
@@ -36,7 +36,7 @@ def test_light_goes_once_around_and_comes_back(hosts, per_host):
 
 
 @given(racks(3))
-def test_it_does_not_matter_with_whom_a_ring_begins(hosts):
+def test_a_ring_is_the_same_from_any_first_host(hosts):
     turned = [*hosts[1:], hosts[0]]
     assert ring(hosts, ports(hosts)) == ring(turned, ports(hosts))
 
@@ -53,11 +53,11 @@ def test_fewer_than_two_hosts_need_no_circuit(hosts):
     assert ring(hosts, {"a": ()}) == frozenset()
 
 
-def test_a_host_with_one_port_is_in_no_ring():
+def test_a_host_with_one_port_is_refused_in_a_ring():
     with pytest.raises(ValueError, match="two fabric ports on b, which has 1"):
         ring(["a", "b"], {"a": ("p0", "p1"), "b": ("p0",)})
 
 
-def test_the_link_of_a_ring_is_named_from_the_senders_end():
+def test_a_link_of_a_ring_is_named_by_its_sending_port():
     assert ring_link("a", "b", ports("ab")) == (HostPort("a", "p1"), HostPort("b", "p0"))
     assert neighbours(["a", "b", "c"]) == [("a", "b"), ("b", "c"), ("c", "a")]
