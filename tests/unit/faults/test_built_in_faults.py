@@ -27,7 +27,7 @@ def word(**said):
 # --- the victim
 
 
-def test_a_victim_knows_its_circuits_and_its_neighbours(lab):
+def test_the_circuits_and_neighbours_of_a_victim_are_those_of_its_rank(lab):
     assert lab.victim.own_circuits == {TO_SUCCESSOR, FROM_PREDECESSOR}
     assert lab.victim.neighbours == {"h0", "h2"}
 
@@ -47,7 +47,7 @@ def test_a_power_cut_takes_the_victims_outlet_and_no_other(lab):
     assert lab.bench.power.cut_hosts == {"h1"}
 
 
-def test_an_outlet_that_stays_off_is_unsafe_and_stays_promised(lab):
+def test_an_outlet_that_stays_off_is_unsafe_and_stays_in_the_journal(lab):
     fault = lab.fault("power-cut")
     fault.inject(lab.bench, lab.victim, soon())
     lab.unit.fault("stuck", port="2")
@@ -57,7 +57,7 @@ def test_an_outlet_that_stays_off_is_unsafe_and_stays_promised(lab):
 
 
 @pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
-def test_lost_light_is_believed_of_a_port_that_the_victim_lit(lab, fault):
+def test_lost_light_is_confirmed_by_a_port_lit_by_the_victim(lab, fault):
     receipt = lab.fault(fault).receipt
     assert receipt(lab.victim, "h0", carrier("p1")) == "h0.p1 carrier"
     assert receipt(lab.victim, "h2", carrier("p0")) == "h2.p0 carrier"
@@ -77,7 +77,7 @@ def test_lost_light_is_believed_of_a_port_that_the_victim_lit(lab, fault):
         ("h0", word(event="peer-lost", neighbour="next")),
     ],
 )
-def test_nothing_else_proves_that_light_was_lost(lab, fault, host, message):
+def test_no_other_observation_confirms_lost_light(lab, fault, host, message):
     assert lab.fault(fault).receipt(lab.victim, host, message) == ""
 
 
@@ -92,7 +92,7 @@ def test_it_is_the_circuit_to_the_successor_that_goes_dark_both_ways(lab):
     assert said.note == "h1.p1–h2.p0 disconnected"
 
 
-def test_what_a_policy_lit_in_the_meantime_stays(lab):
+def test_circuits_made_by_the_policy_meanwhile_are_kept(lab):
     fault = lab.fault("dark-circuit")
     fault.inject(lab.bench, lab.victim, soon())
     repaired = matching({FROM_PREDECESSOR, Circuit.parse("h1.p1", "h3.p0")})
@@ -114,14 +114,14 @@ def test_a_switch_that_refuses_to_go_dark_is_an_error_and_the_light_stays(lab):
 # --- attenuate
 
 
-def test_an_attenuated_fibre_takes_that_much_more_from_the_victims_light(lab):
+def test_the_attenuation_is_added_to_the_fibre_of_the_victim(lab):
     said = lab.fault("attenuate").inject(lab.bench, lab.victim, soon())
     assert lab.taken == {1: 10.0}
     assert said.note == "fibre of ocs.4 takes 10 dB instead of 0 dB"
 
 
 @pytest.mark.parametrize(("host", "port"), [("h1", "p1"), ("h2", "p0")])
-def test_a_fibre_that_takes_too_much_is_proved_at_either_end_of_its_circuit(lab, host, port):
+def test_excessive_attenuation_is_confirmed_at_either_end_of_the_circuit(lab, host, port):
     receipt = lab.fault("attenuate").receipt
     assert receipt(lab.victim, host, carrier(port)) == f"{host}.{port} carrier"
     assert receipt(lab.victim, host, carrier(port, up=True)) == ""
@@ -137,14 +137,14 @@ def test_a_fibre_that_takes_too_much_is_proved_at_either_end_of_its_circuit(lab,
         ("h2", word(event="peer-lost", neighbour="previous")),
     ],
 )
-def test_nothing_else_proves_that_a_fibre_takes_too_much(lab, host, message):
+def test_no_other_observation_confirms_excessive_attenuation(lab, host, message):
     assert lab.fault("attenuate").receipt(lab.victim, host, message) == ""
 
 
 # --- rank-kill
 
 
-def test_a_killed_rank_is_proved_by_another_process_on_its_host(lab):
+def test_a_killed_rank_is_confirmed_by_another_process_on_its_host(lab):
     fault = lab.fault("rank-kill")
     said = fault.inject(lab.bench, lab.victim, soon())
     assert said.witness in {"h1 process in state Z", "h1 process in state X"}
@@ -157,7 +157,7 @@ def test_a_killed_rank_is_proved_by_another_process_on_its_host(lab):
 
 
 @pytest.mark.parametrize(("kind", "state"), [("rank-kill", "Z"), ("rank-freeze", "T")])
-def test_what_an_injector_only_claims_has_no_witness(lab, kind, state, monkeypatch):
+def test_a_claim_of_the_injector_is_not_a_confirmation(lab, kind, state, monkeypatch):
     """An agent that says that its signal has worked, and has sent none."""
     claimed = lambda *_, **__: SignalTimes(1.0, 2.0, state)  # noqa: E731
     monkeypatch.setattr(lab.bench.hosts["h1"], "signal_rank", claimed)
@@ -166,7 +166,7 @@ def test_what_an_injector_only_claims_has_no_witness(lab, kind, state, monkeypat
     assert (said.witness, said.seen) == ("", None)
 
 
-def test_a_killed_rank_is_proved_by_a_neighbour_whose_connection_broke(lab):
+def test_a_killed_rank_is_confirmed_by_a_neighbour_whose_connection_broke(lab):
     lost = word(event="peer-lost", neighbour="next", error="the connection was closed")
     receipt = lab.fault("rank-kill").receipt
     assert receipt(lab.victim, "h0", lost) == "h0 connection"
@@ -185,7 +185,7 @@ def test_a_killed_rank_is_proved_by_a_neighbour_whose_connection_broke(lab):
         ("h0", word(event="left", committed=7)),
     ],
 )
-def test_nothing_else_proves_that_a_rank_was_killed(lab, host, message):
+def test_no_other_observation_confirms_a_killed_rank(lab, host, message):
     assert lab.fault("rank-kill").receipt(lab.victim, host, message) == ""
 
 
@@ -198,7 +198,7 @@ def test_a_rank_that_does_not_run_cannot_be_killed(lab):
 # --- rank-freeze
 
 
-def test_a_frozen_rank_is_proved_by_another_process_on_its_host_and_lives_on(lab):
+def test_a_frozen_rank_is_confirmed_by_another_process_on_its_host_and_continues(lab):
     fault = lab.fault("rank-freeze")
     said = fault.inject(lab.bench, lab.victim, soon())
     # On a busy machine even a rank that runs may have been missed before.
@@ -222,7 +222,7 @@ def test_a_frozen_rank_is_proved_by_another_process_on_its_host_and_lives_on(lab
         ("h0", carrier("p1")),
     ],
 )
-def test_nothing_else_proves_that_a_rank_is_frozen(lab, host, message):
+def test_no_other_observation_confirms_a_frozen_rank(lab, host, message):
     assert lab.fault("rank-freeze").receipt(lab.victim, host, message) == ""
 
 
@@ -242,7 +242,7 @@ def test_a_frozen_rank_on_a_dropped_host_needs_no_undo(lab):
     assert lab.process() == "stopped", "nobody is asked to thaw it"
 
 
-def test_the_promise_of_a_freeze_names_the_rank_to_continue(lab):
+def test_the_undo_of_a_freeze_names_the_rank_to_continue(lab):
     promise = lab.fault("rank-freeze").promise(lab.bench, lab.victim)
     assert (promise.kind, promise.arguments) == ("rank-stopped", {"host": "h1", "slot": 0})
 
@@ -250,7 +250,7 @@ def test_the_promise_of_a_freeze_names_the_rank_to_continue(lab):
 # --- straggler
 
 
-def test_a_straggler_promises_its_own_speed_and_says_its_dose(lab):
+def test_the_undo_of_a_straggler_restores_its_speed_and_its_delay_is_recorded(lab):
     fault = lab.fault("straggler", delay=0.25)
     promise = fault.promise(lab.bench, lab.victim)
     assert (promise.kind, promise.arguments) == ("rank-slowed", {"host": "h1", "slot": 0})
@@ -270,13 +270,13 @@ def test_a_straggler_promises_its_own_speed_and_says_its_dose(lab):
     ],
     ids=["half of the dose", "less", "for another rank", "the victim itself"],
 )
-def test_a_straggler_is_believed_of_a_rank_that_waited_for_it(lab, host, waits, observer):
+def test_a_straggler_is_confirmed_by_a_rank_that_waited_for_it(lab, host, waits, observer):
     receipt = lab.fault("straggler", delay=0.25).receipt
     assert receipt(lab.victim, host, word(event="sample", waits=waits)) == observer
     assert receipt(lab.victim, host, carrier("p0")) == ""
 
 
-def test_a_straggler_without_waiting_ranks_is_witnessed_by_an_earlier_arrival(lab):
+def test_a_straggler_without_waiting_ranks_is_confirmed_by_an_earlier_arrival(lab):
     receipt = lab.fault("straggler", delay=0.25).receipt
 
     def arrive(host, step, at):
@@ -309,7 +309,7 @@ def test_a_stopped_rank_can_be_ended(lab):
     fault.undo(lab.bench, lab.victim, soon())
 
 
-def test_a_quota_holds_the_rank_or_says_that_the_host_permits_none(lab):
+def test_a_cpu_quota_limits_the_rank_or_is_refused_by_the_host(lab):
     fault = lab.fault("straggler", how="quota", share=0.5)
     try:
         fault.inject(lab.bench, lab.victim, soon())
@@ -331,6 +331,6 @@ def test_a_quota_holds_the_rank_or_says_that_the_host_permits_none(lab):
         ({"how": "freeze-cycle", "period": 0.001}, "a period must be 10 ms at least"),
     ],
 )
-def test_a_dose_of_nothing_is_refused(options, error):
+def test_a_delay_of_zero_is_refused(options, error):
     with pytest.raises(ValueError, match=error):
         StragglerOptions(**options)

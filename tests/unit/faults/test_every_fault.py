@@ -27,7 +27,7 @@ def injected(lab, fault):
     return said
 
 
-def test_it_breaks_something_and_says_what_and_when(lab, fault):
+def test_inject_causes_the_fault_and_reports_target_and_time(lab, fault):
     before = now()
     said = injected(lab, fault)
     assert said.clock in {"", "h1"}
@@ -36,13 +36,13 @@ def test_it_breaks_something_and_says_what_and_when(lab, fault):
     assert said.note
 
 
-def test_its_undo_is_promised_once_it_is_needed(lab, fault):
+def test_the_undo_is_in_the_journal_once_it_is_needed(lab, fault):
     own = fault.promise(lab.bench, lab.victim)
     injected(lab, fault)
     assert own or lab.promised() or fault.is_final
 
 
-def test_undo_brings_everything_back(lab, fault):
+def test_undo_restores_the_lab(lab, fault):
     before = lab.state()
     injected(lab, fault)
     fault.undo(lab.bench, lab.victim, soon())
