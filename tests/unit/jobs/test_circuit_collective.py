@@ -27,7 +27,7 @@ def test_the_ring_is_where_every_collective_begins_and_it_needs_no_other_circuit
     assert [stage["circuits"] for stage in told["schedules"]["ring"]] == [0]
 
 
-def test_ranks_are_told_both_ways_and_all_circuits_of_them():
+def test_ranks_get_the_repointed_and_forwarded_schedules_with_all_circuits():
     told = job(circuits="both").for_rank()["options"]
     assert list(told["schedules"]) == ["ring", "rhd_repointed", "rhd_forwarded"]
     assert [stage["circuits"] for stage in told["schedules"]["rhd_repointed"]] == [1]
@@ -56,7 +56,7 @@ def test_the_model_expects_a_time_of_everything_that_runs(circuits, names):
     assert all(meaning(metric) for metric in expected)
 
 
-def test_what_is_small_is_forwarded_and_what_is_large_is_worth_a_change():
+def test_small_messages_are_forwarded_and_large_ones_get_new_circuits():
     found = job()
     assert found.choices(TWIN) == {
         "rhd": {str(SMALL): "rhd_forwarded", str(LARGE): "rhd_repointed"}
@@ -67,7 +67,7 @@ def test_what_is_small_is_forwarded_and_what_is_large_is_worth_a_change():
     assert job(circuits="both").choices(TWIN) == {}
 
 
-def test_a_change_costs_what_it_was_measured_to_cost():
+def test_the_predicted_cost_of_a_change_is_the_measured_one():
     """Halving and doubling of four ranks: four rounds and one change, or six rounds and none."""
     expected = job(circuits="both").predict(TWIN, {})
     byte = LARGE * TWIN.beta

@@ -19,7 +19,7 @@ def job(**changes):
     return Collective(CollectiveOptions(**{"ranks": 8, "sizes": (7 * MIB,)} | changes))
 
 
-def test_ranks_are_told_schedules_that_are_right():
+def test_ranks_get_verified_schedules():
     told = job(straggler=2).for_rank()
     assert told["kind"] == "collective"
     schedules = told["options"]["schedules"]
@@ -61,7 +61,7 @@ def test_a_critical_delay_is_expected_only_of_trials_without_a_delay():
         ({"straggler": 8}, "rank 8 is not one of the 8 ranks"),
     ],
 )
-def test_what_cannot_be_run_is_refused(changes, error):
+def test_impossible_collective_jobs_are_refused(changes, error):
     with pytest.raises(ValueError, match=error):
         CollectiveOptions(**{"ranks": 8, "sizes": (4096,)} | changes)
 
@@ -70,7 +70,7 @@ def test_an_odd_number_of_ranks_is_served_by_the_others():
     assert job(ranks=5, algorithms=("ring", "rhd", "direct")).ranks == 5
 
 
-def test_what_a_library_does_by_itself_has_no_schedule_and_no_prediction():
+def test_a_library_collective_has_no_schedule_and_no_prediction():
     mixed = job(algorithms=("ring", "gloo"))
     told = mixed.for_rank()["options"]
     assert list(told["schedules"]) == ["ring", "gloo"]
@@ -85,7 +85,7 @@ def test_without_a_library_torch_is_not_needed():
     assert through["library"] == "gloo" and through["through_library"]
 
 
-def test_what_the_ports_will_send_is_predicted():
+def test_the_bytes_sent_by_each_port_are_predicted():
     expected = job().predict(TWIN, {})
     assert expected["sent_ring_7mib"] == pytest.approx(2 * 7 / 8 * 7 * MIB, rel=1e-3)
     assert expected["sent_stragglar_7mib"] <= (6 + 9) * MIB

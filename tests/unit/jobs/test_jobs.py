@@ -26,13 +26,13 @@ def job(request):
     return kinds("jobs")[request.param].load()(OPTIONS[request.param])
 
 
-def test_every_built_in_job_is_tried_here():
+def test_these_tests_cover_every_built_in_job():
     programs = {"command", "torchrun", "nccl-tests", "collective"}  # have tests of their own
     run = {name for name, kind in kinds("jobs").items() if kind.role != "model"} - programs
     assert run == OPTIONS.keys()
 
 
-def test_what_a_rank_is_told_is_plain_data_that_its_program_takes(job):
+def test_the_configuration_of_a_rank_is_plain_data_accepted_by_its_program(job):
     told = json.loads(json.dumps(job.for_rank()))
     program = import_module(f"testbed.onhost.jobs.{told['kind']}")
     assert program.Job(told["options"], 7, job.ranks).state.step == 0
@@ -47,7 +47,7 @@ def test_no_option_is_lost_between_the_file_and_the_rank(job):
         assert value == (list(given) if isinstance(given, tuple) else given)
 
 
-def test_a_job_says_how_many_hosts_it_wants(job):
+def test_a_job_states_the_number_of_its_hosts(job):
     given = OPTIONS[job.for_rank()["kind"]]
     assert (job.ranks, job.spares, job.topology) == (given.ranks, given.spares, "ring")
 
@@ -76,7 +76,7 @@ def test_an_allreduce_ends_by_itself():
     assert (job.last_step, job.endless) == (None, False)
 
 
-def test_the_default_model_has_as_much_state_as_its_card_says():
+def test_the_default_model_has_its_documented_state_size():
     told = Train(TrainOptions(ranks=2)).for_rank()
     state = import_module("testbed.onhost.jobs.train").Job(told["options"], 7, 2).state
     assert f"{len(state.outgoing()) / 2**20:.1f} MiB" == "16.3 MiB"
@@ -126,7 +126,7 @@ def test_impossible_models_are_refused(options, complaint):
         ({"warmup": -1}, "warmup must be at least 0"),
     ],
 )
-def test_what_gives_no_sample_is_refused(options, complaint):
+def test_a_job_without_samples_is_refused(options, complaint):
     with pytest.raises(ValueError, match=complaint):
         AllReduceOptions(**{"ranks": 2, "sizes": (4096,)} | options)
 
@@ -141,7 +141,7 @@ def test_a_refusal_is_found_in_the_file(tmp_path, monkeypatch):
         load_experiment("e.yaml")
 
 
-def test_what_a_straggler_costs_a_step_depends_on_what_goes_on_without_it():
+def test_the_cost_of_a_straggler_depends_on_the_overlapped_work():
     links, state = Links(1e-3, 8 / 100e6), 3 * (7 << 20)
     reduced = 7 * (1 << 20) * links.beta  # the whole gradient on one line
 
@@ -156,7 +156,7 @@ def test_what_a_straggler_costs_a_step_depends_on_what_goes_on_without_it():
     assert slower("stragglar", 1.0) == pytest.approx(1.0 - hidden)
 
 
-def test_a_job_that_leaves_the_choice_to_us_begins_with_a_ring_among_all():
+def test_an_automatic_collective_begins_with_a_ring_of_fully_connected_ranks():
     job = Train(TrainOptions(ranks=8, collective="auto"))
     assert job.chooses.name == job.for_rank()["options"]["schedule"]["name"] == "ring"
     assert job.topology == "all"

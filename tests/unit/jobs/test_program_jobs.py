@@ -55,13 +55,13 @@ def read(job, *texts):
 
 
 @pytest.mark.parametrize("job", [command(), Torchrun(TorchrunOptions(2, ("t.py",))), nccl()])
-def test_programs_are_known_by_what_they_offer(job):
+def test_jobs_of_external_programs_are_program_jobs(job):
     assert isinstance(job, ProgramJob)
     assert (job.spares, job.last_step, job.endless) == (0, None, False)
     assert job.for_rank()["kind"] == "program"
 
 
-def test_no_job_of_our_own_ranks_is_taken_for_a_program():
+def test_jobs_of_built_in_ranks_are_not_program_jobs():
     built_in = kinds("jobs")["allreduce"]
     assert not isinstance(built_in.load()(built_in.options(ranks=2, sizes=(4096,))), ProgramJob)
 
@@ -70,7 +70,7 @@ def test_a_command_is_the_same_on_every_host(hosts):
     assert Command(CommandOptions(3, ("a", "b"))).command_lines(hosts[:3]) == (("a", "b"),) * 3
 
 
-def test_the_agents_of_torchrun_meet_at_the_first_host(hosts):
+def test_the_rendezvous_of_torchrun_is_at_the_first_host(hosts):
     first, second = Torchrun(TorchrunOptions(2, ("t.py", "--lr", "1"), 4)).command_lines(hosts[:2])
     words = "torchrun --nnodes 2 --node-rank 1 --nproc-per-node 4 --master-addr 192.0.2.21"
     assert second == (*words.split(), "--master-port", "29500", "t.py", "--lr", "1")
@@ -110,12 +110,12 @@ def without_rdma(host):
     return host.model_copy(update={"ports": ports})
 
 
-def test_data_that_would_not_take_the_fabric_is_refused(hosts):
+def test_an_environment_that_bypasses_the_fabric_is_refused(hosts):
     with pytest.raises(ValueError, match="not go over the fabric: NCCL_SOCKET_IFNAME is mgmt0"):
         nccl().command_lines([without_rdma(host) for host in hosts[:2]])
 
 
-def test_a_plan_looks_up_no_secret(hosts):
+def test_planning_reads_no_secret(hosts):
     env = {"NCCL_SOCKET_IFNAME": Secret(env="ABSENT"), "HF_TOKEN": Secret(file="/absent")}
     hidden = [host.model_copy(update={"env": env}) for host in hosts[:2]]
     assert "-x HF_TOKEN" in " ".join(nccl().command_lines(hidden)[0])
@@ -123,7 +123,7 @@ def test_a_plan_looks_up_no_secret(hosts):
         nccl().command_lines([without_rdma(host) for host in hidden])
 
 
-def test_data_may_take_the_fabric_in_sockets(hosts):
+def test_sockets_over_the_fabric_are_accepted(hosts):
     env = {"NCCL_SOCKET_IFNAME": "=enp65s0f0,enp65s0f1"}
     plain = [without_rdma(h).model_copy(update={"env": env}) for h in hosts[:2]]
     assert nccl().command_lines(plain)[0][0] == "mpirun"
@@ -159,7 +159,7 @@ def test_the_devices_of_the_ports_are_in_the_environment_unless_the_file_says_ot
         (nccl(), -11, "it was ended by SIGSEGV"),
     ],
 )
-def test_an_exit_code_is_told_in_words(job, code, words):
+def test_an_exit_code_is_described_in_words(job, code, words):
     assert job.verdict(code).startswith(words)
     assert bool(job.verdict(code)) == bool(code)
 
@@ -249,7 +249,7 @@ def test_every_size_of_a_table_is_measured_in_our_units():
     assert {one.unit for one in found.values()} == {"s", "bit/s"}
 
 
-def test_the_slowest_host_counts_where_each_has_its_own():
+def test_the_slowest_host_is_used_where_each_has_its_own_value():
     slow = output("rccl-plain.txt")
     program = nccl(program="build/all_reduce_perf", launch="agent")
     alone = read(program, slow)
@@ -267,7 +267,7 @@ def test_a_report_is_read_instead_of_the_table():
     assert {"busbw_1mib", "busbw_64mib_in_place"} <= found
 
 
-def test_what_was_whole_before_a_program_was_killed_is_measured():
+def test_complete_rows_of_a_killed_program_are_measured():
     found = read(nccl(), output("nccl-killed.txt"))
     assert {name.partition("_")[2] for name in found if "place" not in name} == {
         f"{1 << n}mib" for n in range(4)
@@ -296,7 +296,7 @@ def test_output_of_other_programs_is_refused():
         ({"smallest": 8, "largest": 4}, "largest is less than smallest"),
     ],
 )
-def test_what_nccl_tests_cannot_run_is_refused(options, complaint):
+def test_options_that_nccl_tests_lacks_are_refused(options, complaint):
     with pytest.raises(ValueError, match=re.escape(complaint)):
         nccl(**options)
 
@@ -391,5 +391,5 @@ def test_a_report_cut_off_anywhere_in_its_environment_keeps_no_secret():
         ("Password:\nwelcome", "Password:\nwelcome"),
     ],
 )
-def test_what_programs_print_of_their_environment_is_masked(said, kept):
+def test_secrets_of_the_environment_in_program_output_are_masked(said, kept):
     assert redacted(said) == kept
