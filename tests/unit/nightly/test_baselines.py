@@ -51,7 +51,7 @@ def baselines(tmp_path):
 @pytest.mark.parametrize(
     ("factor", "is_red"), [(1.0, False), (0.5, False), (1.05, False), (1.2, True), (2.0, True)]
 )
-def test_a_fifth_is_told_and_noise_is_not(baselines, factor, is_red):
+def test_a_slowdown_of_a_fifth_is_reported_and_noise_is_not(baselines, factor, is_red):
     now = {
         "a.recovery_time": metric(spread(1.0 * factor, 0.1)),
         "a.busbw": metric(spread(1e8 / factor, 0.1), "bit/s", "higher"),
@@ -69,13 +69,13 @@ def test_a_baseline_keeps_its_interval_its_run_and_its_machine(baselines):
     assert "/" not in baselines.file.name and this_machine().cores >= 1
 
 
-def test_a_baseline_stays_where_it_is_until_somebody_takes_it_away(baselines):
+def test_a_baseline_is_kept_until_it_is_deleted(baselines):
     slower = {"a.recovery_time": metric(spread(1.2, 0.1))}
     assert baselines.take("x on y", slower, "later", "") == 0
     assert list(baselines.slower("x on y", slower))
 
 
-def test_what_has_no_interval_or_no_direction_or_is_no_time_makes_no_baseline(baselines):
+def test_only_times_with_an_interval_and_a_direction_become_baselines(baselines):
     new = {
         "b.recovery_time": metric([1.0]),
         "b.digest": metric(spread(1, 0.1), "", "neither"),
@@ -93,7 +93,7 @@ def test_other_machines_and_other_labs_have_baselines_of_their_own(baselines, tm
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "baselines": []}']
 )
-def test_a_file_of_baselines_that_is_spoilt_is_told_in_one_sentence(tmp_path, text):
+def test_a_corrupt_baseline_file_is_reported_in_one_sentence(tmp_path, text):
     (tmp_path / f"{MACHINE.name}.json").write_text(text)
     with pytest.raises(UsageError):
         Baselines(tmp_path, MACHINE)
@@ -123,7 +123,7 @@ def test_a_planted_fifth_is_found_where_trials_differ_by_a_few_percent():
     assert (found, alarms) == (1000, 0)
 
 
-def test_less_than_a_millisecond_is_nothing_for_a_time(baselines):
+def test_a_difference_below_a_millisecond_is_ignored(baselines):
     old = {"a.waiting": metric([0.0] * 6)}
     assert baselines.take("x on y", old, "run", "") == 1
     for later, is_found in ((0.9e-3, False), (1.1e-3, True)):
@@ -131,7 +131,7 @@ def test_less_than_a_millisecond_is_nothing_for_a_time(baselines):
         assert bool(list(baselines.slower("x on y", now))) == is_found
 
 
-def test_what_is_faster_becomes_the_baseline_and_what_is_hardly_faster_does_not(baselines):
+def test_a_clearly_faster_result_becomes_the_baseline(baselines):
     hardly = {"a.recovery_time": metric(spread(0.95, 0.1))}
     assert baselines.take("x on y", hardly, "later", "") == 0
     faster = {"a.recovery_time": metric(spread(0.7, 0.1))}
@@ -139,7 +139,7 @@ def test_what_is_faster_becomes_the_baseline_and_what_is_hardly_faster_does_not(
     assert list(baselines.slower("x on y", {"a.recovery_time": metric(spread(1.0, 0.1))}))
 
 
-def test_a_busy_machine_is_held_against_busy_ones_only_and_gives_way_to_idle_ones(tmp_path):
+def test_results_of_a_busy_machine_are_compared_with_busy_ones_and_replaced_by_idle_ones(tmp_path):
     found = Baselines(tmp_path, MACHINE)
     idle, busy, busier = (
         {"a.recovery_time": metric(spread(centre, 0.1), busy=is_busy)}

@@ -7,7 +7,7 @@ import sys
 import xml.etree.ElementTree as ET
 
 
-def test_a_night_that_holds_is_green_and_says_what_it_did(first_night):
+def test_a_nightly_run_without_findings_passes_and_lists_its_runs(first_night):
     facts = first_night.facts()
     assert (facts["outcome"], facts["not_reached"], facts["cannot_run"]) == ("passed", [], [])
     found = [(run["experiment"], run["lab"], run["trials"]) for run in facts["runs"]]
@@ -17,7 +17,7 @@ def test_a_night_that_holds_is_green_and_says_what_it_did(first_night):
     assert page.startswith("# Nightly: passed") and "| passed | small | rack | 6 |" in page
 
 
-def test_an_arm_that_has_become_a_fifth_slower_is_red_and_named(second_night, capsys):
+def test_an_arm_that_became_a_fifth_slower_fails_and_is_named(second_night, capsys):
     second_night.experiment(rate="80 Gbit/s")
     assert second_night() == 1
     facts = second_night.facts()
@@ -30,7 +30,7 @@ def test_an_arm_that_has_become_a_fifth_slower_is_red_and_named(second_night, ca
     assert "small on rack: n4 is as fast as before: " in capsys.readouterr().out
 
 
-def test_a_wrong_value_and_a_broken_file_are_red_and_named_in_every_report(nights, capsys):
+def test_a_wrong_value_and_a_broken_file_fail_and_are_named_in_every_report(nights, capsys):
     nights.experiment("wrong", trials=1, rounds=11)
     (nights.path / "experiments" / "broken.yaml").write_text("experiment: broken\n")
     assert nights() == 1
@@ -46,12 +46,12 @@ def test_a_wrong_value_and_a_broken_file_are_red_and_named_in_every_report(night
     assert len(suites["broken"].findall("testcase/error")) == 1
 
 
-def test_a_broken_file_alone_is_trouble_and_no_missed_claim(first_night, tmp_path):
+def test_a_broken_file_alone_is_an_error_and_not_a_failure(first_night, tmp_path):
     (tmp_path / "broken.yaml").write_text("experiment: broken\n")
     assert first_night("--experiments", str(tmp_path), "--results", str(tmp_path / "r")) == 4
 
 
-def test_a_budget_that_fits_nothing_lists_everything_and_is_not_green(second_night):
+def test_a_budget_too_small_for_any_run_fails_and_lists_all_runs(second_night):
     assert second_night("--budget", "1 s") == 4
     facts = second_night.facts()
     assert facts["runs"] == [] and facts["reason"] == "nothing was run"
@@ -59,7 +59,7 @@ def test_a_budget_that_fits_nothing_lists_everything_and_is_not_green(second_nig
     assert all("1 s were left" in missed["reason"] for missed in facts["not_reached"])
 
 
-def test_a_signal_ends_the_night_early_and_it_still_reports(nights):
+def test_a_signal_ends_the_nightly_run_early_with_a_report(nights):
     for number in range(9):
         nights.experiment(f"number-{number}", trials=1)
     command = [sys.executable, "-m", "testbed.cli", *nights.arguments]

@@ -14,7 +14,7 @@ LONG = ["run", str(ROOT / "experiments" / "stragglar-scaling.yaml"), *LAB]
 """A model of thousands of ranks, which takes many seconds."""
 
 
-def test_a_run_that_is_refused_says_why(tmp_path):
+def test_a_refused_run_reports_the_reason(tmp_path):
     ended = conduct(["run", "nowhere.yaml"], os.environ, tmp_path / "log", 60.0, [])
     assert (ended.code, ended.summary, ended.why) == (2, None, "")
     assert "nowhere" in ended.said
@@ -26,7 +26,7 @@ def test_a_run_that_takes_too_long_is_ended(tmp_path):
     assert ended.why == "too long" and ended.code in (128 + signal.SIGTERM, -signal.SIGTERM)
 
 
-def test_a_signal_is_handed_on(tmp_path):
+def test_a_signal_is_forwarded_to_the_run(tmp_path):
     signals: list[int] = []
     timer = threading.Timer(1.0, signals.append, [signal.SIGINT])
     timer.start()

@@ -58,14 +58,14 @@ def order(record, *pairs):
     return [task.pair.key for task in once], [task.pair.key for task in full]
 
 
-def test_the_oldest_result_comes_first_and_none_before_any(record):
+def test_missing_results_come_first_and_then_the_oldest(record):
     record(LUMION, 3, 1)
     record(FAULTS, 2, 1)
     once, _ = order(record, LUMION, FAULTS, SERIAL)
     assert once == [SERIAL.key, FAULTS.key, LUMION.key]
 
 
-def test_full_counts_have_an_age_of_their_own_and_count_as_each_arm_once(record):
+def test_full_counts_have_their_own_age_and_count_as_one_trial_of_each_arm(record):
     record(LUMION, 3, 1)
     record(LUMION, 4, 10)
     record(FAULTS, 5, 1)
@@ -87,13 +87,13 @@ def test_without_results_the_lab_that_an_experiment_names_comes_first(record):
         {"outcome": ""},
     ],
 )
-def test_what_is_no_result_of_these_files_on_a_twin_does_not_count(record, changes):
+def test_results_of_other_files_or_of_hardware_do_not_count(record, changes):
     record(LUMION, 3, 10, **changes)
     once, full = tasks([LUMION], past_runs(record.results))
     assert (once[0].last, full[0].last) == ("", "")
 
 
-def test_a_spoilt_record_hides_no_other(record):
+def test_a_corrupt_record_hides_no_other(record):
     for name, text in (("plan.json", "[]"), ("run.json", "{"), ("events.jsonl", "\x00")):
         (record(FAULTS, 1 + len(name), 1) / name).write_text(text)
     (record(FAULTS, 2, 1) / "experiment.yaml").unlink()
@@ -105,7 +105,7 @@ def test_a_spoilt_record_hides_no_other(record):
     assert "lumion" in [past.experiment for past in past_runs(record.results)]
 
 
-def test_how_long_a_run_takes_is_what_it_took(record):
+def test_the_expected_duration_of_a_run_is_its_last_one(record):
     record(LUMION, 3, 1, seconds=20.0)
     once, full = tasks([LUMION], past_runs(record.results))
     assert (once[0].seconds, once[0].basis) == (pytest.approx(30.0), "same")
@@ -121,7 +121,7 @@ def test_a_run_that_was_cut_short_takes_longer_than_that(record):
     assert tasks([LUMION], past_runs(record.results))[1][0].seconds == pytest.approx(2406.0)
 
 
-def test_a_run_that_broke_off_is_a_result_but_says_nothing_about_time(record):
+def test_an_aborted_run_is_a_result_but_gives_no_duration(record):
     record(LUMION, 3, 1, seconds=1.0, outcome="error")
     once, _ = tasks([LUMION], past_runs(record.results))
     assert once[0].last and once[0].basis == "nothing" and once[0].seconds > 60
@@ -134,7 +134,7 @@ def test_a_lab_without_runs_is_expected_to_take_as_long_as_others(record):
     assert full[0].seconds == pytest.approx(246.0)
 
 
-def test_where_nothing_ran_yet_each_arm_once_says_how_long_full_counts_take(record):
+def test_without_results_one_trial_of_each_arm_estimates_the_duration(record):
     _, full = tasks([LUMION], past_runs(record.results))
     assert full[0].basis == "nothing" and first_of_full(full, 1e9) is None
     after = full[0].after_once(16.0)
@@ -170,6 +170,6 @@ def test_a_model_is_computed_once_and_not_for_every_lab():
     assert [p.key[1] for p in PAIRS if p.key[0] == "stragglar-scaling"] == ["rack"]
 
 
-def test_a_directory_without_files_is_told(tmp_path: Path):
+def test_a_directory_without_files_is_reported(tmp_path: Path):
     with pytest.raises(Exception, match="holds no files"):
         find_pairs(tmp_path, ROOT / "configs")

@@ -58,7 +58,7 @@ MISSED = [
 
 
 @pytest.mark.parametrize(("statistic", "limit", "is_final"), MISSED)
-def test_one_trial_is_judged_where_more_could_not_save_the_claim(statistic, limit, is_final):
+def test_one_trial_fails_a_check_that_more_trials_could_not_save(statistic, limit, is_final):
     missed = check(statistic, limit, "failed")
     assert word(FULL, missed, code=1) == "failed"
     assert word(ONCE, missed, code=1) == ("failed" if is_final else "passed")
@@ -71,13 +71,13 @@ def test_on_another_lab_only_values_are_judged(statistic, limit, is_final):
     assert word(ELSEWHERE, missed, code=1) == ("failed" if is_value else "passed")
 
 
-def test_a_claim_that_full_counts_cannot_judge_is_trouble_and_one_trial_is_not():
+def test_a_check_left_unknown_by_full_counts_is_an_error():
     unknown = check("every", "< 1 s", "unknown", None)
     assert (word(FULL, unknown, code=3), word(ONCE, unknown, code=3)) == ("error", "passed")
 
 
 @pytest.mark.parametrize("task", [FULL, ONCE, ELSEWHERE])
-def test_a_trial_that_went_wrong_is_red_everywhere_with_its_reason(task):
+def test_a_failed_trial_fails_on_every_lab_with_its_reason(task):
     wrong = trial(outcome="failed", reason="h2: element 7 of step 3 is wrong")
     found = result(task, code=1, trials=[trial(), wrong])
     assert found.word == "failed"
@@ -87,11 +87,11 @@ def test_a_trial_that_went_wrong_is_red_everywhere_with_its_reason(task):
 
 
 @pytest.mark.parametrize("code", [2, 4, 5, 6, 70, 137])
-def test_trouble_is_an_error_and_no_missed_claim(code):
+def test_a_lab_error_is_an_error_and_not_a_failure(code):
     assert word(FULL, check("every", "< 1 s", "passed"), code=code) == "error"
 
 
-def test_a_run_without_a_summary_is_an_error_in_its_own_words():
+def test_a_run_without_a_summary_is_an_error_with_its_message():
     found = result(FULL, code=-9, said="ocs: no reply")
     assert (found.word, found.errors[0].reason) == ("error", "exit code -9: ocs: no reply")
 
@@ -101,7 +101,7 @@ def test_a_run_that_measured_nothing_is_an_error(trials):
     assert word(ONCE, code=3, trials=trials) == "error"
 
 
-def test_a_run_whose_every_trial_went_wrong_is_no_trouble_of_the_lab():
+def test_a_run_whose_trials_all_failed_is_not_a_lab_error():
     found = result(ONCE, code=1, trials=[trial(outcome="failed", values={}, reason="wrong")])
     assert (found.word, found.errors) == ("failed", [])
 
@@ -110,6 +110,6 @@ def test_a_run_that_hangs_is_an_error():
     assert word(FULL, code=143, why="too long") == "error"
 
 
-def test_what_was_found_is_said_with_its_unit():
+def test_measured_values_are_reported_with_units():
     (said,) = [c.reason for c in result(FULL, check("every", "< 100 ms", "failed")).failures]
     assert said == "500 ms"
