@@ -87,7 +87,7 @@ def test_s7_values_are_right_whichever_rank_is_late(gang):
     assert all(s["verified"] for m in members.members for s in m.of_kind("sample"))
 
 
-def test_a_library_that_is_not_there_is_refused_with_a_reason(gang):
+def test_a_missing_library_is_refused_with_a_reason(gang):
     if find_spec("torch"):
         pytest.skip("torch is there")
     members = gang("collective", options(1), 1)

@@ -54,7 +54,7 @@ def asked_through(tap, ends, question):
     return asked, answer
 
 
-def test_a_question_is_answered_and_the_token_is_never_sent(ends, tap):
+def test_an_identity_query_is_answered_without_sending_the_token(ends, tap):
     asked, answer = asked_through(tap, ends, question=1)
     assert heard(ends[0])[1]["host"] == "h1"
     assert TOKEN.encode() not in asked + answer

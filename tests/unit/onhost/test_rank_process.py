@@ -316,7 +316,7 @@ def test_the_allreduce_job_reports_every_iteration_and_ends(gang):
         assert all(sample["verified"] and sample["begin"] < sample["end"] for sample in samples)
 
 
-def test_the_allreduce_job_goes_on_where_it_was_left(gang):
+def test_the_allreduce_job_resumes_at_its_last_iteration(gang):
     job = gang("allreduce", {"sizes": [400, 800], "iterations": 5, "warmup": 1}, 2)
     job.tell("finish", after_step=6)
     job.join(1)
@@ -350,7 +350,7 @@ def test_a_job_that_cannot_be_built_fails_before_it_is_ready(gang, kind, options
     assert member.process.wait(5) == 1
 
 
-def test_a_rank_is_alive_four_times_per_heartbeat_until_it_is_stopped(gang):
+def test_a_rank_reports_four_times_per_heartbeat_until_it_is_stopped(gang):
     member = gang("train", TRAIN, 1).members[0]
     stamps = [member.hear("alive")["mono"] for _ in range(8)]
     assert np.median(np.diff(stamps)) == pytest.approx(0.05, abs=0.02)
@@ -361,7 +361,7 @@ def test_a_rank_is_alive_four_times_per_heartbeat_until_it_is_stopped(gang):
             member.hear("alive", patience=0.2)
 
 
-def test_exit_ends_a_rank_whatever_it_does(gang):
+def test_exit_ends_a_rank_in_any_state(gang):
     job = gang("train", TRAIN, 2)
     job.join(1)
     reach(job, 0)

@@ -200,7 +200,7 @@ def test_opening_is_sent_together_with_the_first_bytes_of_its_message():
     assert not alone
 
 
-def test_a_message_of_another_generation_is_known():
+def test_a_message_of_another_generation_is_detected():
     schedule = to_json(ring(2))
 
     def take_part(group):

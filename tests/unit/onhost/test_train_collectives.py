@@ -82,7 +82,7 @@ def test_the_loss_curve_is_the_same_but_for_the_order_in_which_floats_are_added(
     assert own_ring[-1] < 0.99 * own_ring[0]
 
 
-def test_a_choice_is_followed_by_all_after_the_same_step_though_they_hear_of_it_one_by_one(gang):
+def test_all_ranks_change_the_collective_after_the_same_step_although_notified_one_by_one(gang):
     job = gang("train", options("ring"), RANKS)
     choice = {"number": 1, "schedule": to_json(all_reduce("stragglar", RANKS, 1))}
     job.join(1)
@@ -102,7 +102,7 @@ def test_a_choice_is_followed_by_all_after_the_same_step_though_they_hear_of_it_
     assert names == ["ring"] * min(changed) + ["stragglar"] * (last + 1 - min(changed))
 
 
-def test_a_new_generation_begins_with_the_schedule_of_the_options_and_hears_of_the_choice_anew(
+def test_a_new_generation_begins_with_the_configured_schedule_and_gets_the_choice_again(
     gang,
 ):
     job = gang("train", options("ring"), RANKS)
@@ -143,7 +143,7 @@ def break_first_step(job, name, rank, number, fate):
     assert {done["digest"] for done in job.hear("done")} == {state.sha256()}
 
 
-def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
+def test_an_interrupted_step_changes_no_parameters(gang):
     part = RankSchedule.of(to_json(all_reduce("stragglar", RANKS, 1)), 3).sends[2]
     job = gang("train", options("stragglar"), RANKS)
     break_first_step(job, "stragglar", 3, part.round, "SIGSTOP")
@@ -152,7 +152,7 @@ def test_nothing_of_a_broken_step_is_in_the_parameters_afterwards(gang):
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["ring", "rhd", "direct", "stragglar"])
 @pytest.mark.parametrize("fate", ["SIGKILL", "SIGSTOP"])
-def test_nothing_of_any_broken_step_is_in_the_parameters_afterwards(gang, name, fate):
+def test_no_interrupted_step_changes_parameters(gang, name, fate):
     schedule = to_json(all_reduce(name, RANKS, 1))
     for rank in range(RANKS):
         part = random.Random(rank).choice(RankSchedule.of(schedule, rank).sends)
