@@ -67,7 +67,7 @@ def test_slices_that_the_allocator_placed(torus: Torus) -> None:
         ),
     ],
 )
-def test_planted_mistakes(wrong: Wiring, told: str) -> None:
+def test_planted_mistakes_are_found(wrong: Wiring, told: str) -> None:
     assert any(told in each for each in wiring_mistakes(RACK, [wrong])), wiring_mistakes(
         RACK, [wrong]
     )
@@ -119,7 +119,7 @@ def test_no_fibres_to_the_spare() -> None:
 
 
 @pytest.mark.parametrize("times", [20, pytest.param(1000, marks=pytest.mark.soak)])
-def test_failures_in_random_racks_touch_nobody_else(times: int) -> None:
+def test_failures_in_random_racks_affect_no_other_slice(times: int) -> None:
     rng, came = random.Random(21), Counter[str]()
     for _ in range(times):
         _, slices = random_rack(RACK, rng, free=1)

@@ -77,7 +77,7 @@ def test_a_product_of_coordinates_need_not_be_neighbours() -> None:
     assert place_product(RACK, Occupancy(frozenset({0, 5, 9}), state.room), S8) is None
 
 
-def test_every_way_is_tried_on_all_racks_before_the_next() -> None:
+def test_every_placement_method_is_tried_on_all_racks_before_the_next() -> None:
     """A rack whose free servers are apart comes first, and the block of the second is taken."""
     racks = [Occupancy(APART, empty(RACK).room), empty(RACK)]
     ways = (place_contiguous, place_fragmented)

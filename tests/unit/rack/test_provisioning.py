@@ -34,7 +34,7 @@ def test_two_failures_in_one_server_and_one_in_another_slice() -> None:
     assert server_replacement(RACK, [HALF, PAIR], failed) == Cost(used=8, failed=3)
 
 
-def test_a_chip_that_nobody_uses_costs_nothing() -> None:
+def test_an_unused_failed_chip_costs_nothing() -> None:
     assert migration([HALF], SPARES) == ideal([HALF], SPARES) == Cost(0, 0)
     assert in_rack(RACK, [HALF], SPARES, []).cost == Cost(0, 0)
 

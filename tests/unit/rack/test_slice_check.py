@@ -19,7 +19,7 @@ GOOD = block(RACK, (2, 2, 4), blocks(RACK, (2, 2, 4))[0])
 """Servers 0 to 3, a ring around Z."""
 
 
-def test_a_good_slice_has_none() -> None:
+def test_a_valid_slice_has_no_problems() -> None:
     assert mistakes(RACK, [GOOD]) == []
     assert insist(RACK, empty(RACK), GOOD) is GOOD
 
@@ -39,7 +39,7 @@ def test_a_good_slice_has_none() -> None:
         (replace(GOOD, shape=(2, 4, 4)), "4 servers for 8 slots"),
     ],
 )
-def test_planted_mistakes(wrong: Slice, told: str) -> None:
+def test_planted_mistakes_in_a_slice_are_found(wrong: Slice, told: str) -> None:
     assert any(told in each for each in mistakes(RACK, [wrong])), mistakes(RACK, [wrong])
     with pytest.raises(WrongAnswer):
         insist(RACK, empty(RACK), wrong)

@@ -22,7 +22,7 @@ def every_outcome(outages: list[float]) -> list[float]:
 
 
 @pytest.mark.parametrize("groups", range(13))
-def test_as_brute_force(groups: int) -> None:
+def test_availability_equals_brute_force(groups: int) -> None:
     rng = random.Random(groups)
     outages = [rng.random() ** 3 for _ in range(groups)]
     found, brute = failed_groups(outages), every_outcome(outages)
@@ -65,7 +65,7 @@ def test_a_group_is_down_while_it_is_repaired() -> None:
         outage(0, 0)
 
 
-def test_certainties() -> None:
+def test_probabilities_of_zero_and_one_are_exact() -> None:
     assert failed_groups([1.0, 0.0, 1.0]) == [0, 0, 1, 0]
     assert spares([0.0] * 8, 0.95) == 1  # as the paper states it; none is ever used
     assert sufficient_spares([0.0] * 8, 0.95) == 0
@@ -73,6 +73,6 @@ def test_certainties() -> None:
 
 
 @pytest.mark.parametrize(("outages", "slo"), [([1.1], 0.5), ([-0.1], 0.5), ([0.1], 1.5)])
-def test_what_is_no_probability_is_refused(outages: list[float], slo: float) -> None:
+def test_an_invalid_probability_is_refused(outages: list[float], slo: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         spares(outages, slo)
