@@ -27,7 +27,7 @@ def log(tmp_path):
     log.close()
 
 
-def test_what_is_concealed_is_masked_except_where_it_is_the_name_of_something(log, tmp_path):
+def test_secrets_are_masked_except_where_they_are_names(log, tmp_path):
     conceal("gpu-node-1")
     told = {"argv": ["--at=gpu-node-1"], "why": "gpu-node-1"}
     log.append("program.begin", "gpu-node-1", host="gpu-node-1", **told)
@@ -123,7 +123,7 @@ def test_a_full_disk_is_reported_as_such(tmp_path):
     assert "free space" in journal
 
 
-def test_a_record_that_is_not_required_any_more_ends_without_an_error(log, tmp_path, full_disk):
+def test_a_full_disk_is_no_error_once_the_record_is_optional(log, tmp_path, full_disk):
     heard = []
     log.subscribe(heard.append)
     log.append("phase", "trials")
@@ -138,23 +138,21 @@ def test_a_record_that_is_not_required_any_more_ends_without_an_error(log, tmp_p
     assert [event.subject for event in read_events(tmp_path / "events.jsonl")] == ["trials"]
 
 
-def test_what_a_full_disk_did_not_take_is_written_when_there_is_room_again(
-    log, tmp_path, full_disk
-):
+def test_events_kept_back_by_a_full_disk_are_written_later(log, tmp_path, full_disk):
     with full_disk(), pytest.raises(LabError):
         log.append("step")
     log.append("phase", "restore")
     assert [event.seq for event in read_events(tmp_path / "events.jsonl")] == [0, 1]
 
 
-def test_no_text_is_refused_by_the_record(log, tmp_path):
+def test_any_text_can_be_recorded(log, tmp_path):
     error = json.loads(r'"there is no file caf\udce9"')  # as an agent may send it
     log.append("cleanup.end", error, problem=error)
     (event,) = read_events(tmp_path / "events.jsonl")
     assert (event.subject, event.data["problem"]) == (error, error)
 
 
-def test_a_subscriber_that_fails_costs_the_others_nothing_once_no_record_is_required(log):
+def test_a_failing_subscriber_does_not_stop_others_once_the_record_is_optional(log):
     heard = []
 
     def fail(event):
@@ -190,7 +188,7 @@ def test_a_log_cut_at_any_byte_gives_the_events_before_the_cut(recorded, tmp_pat
     assert [event.seq for event in read_events(path)] == list(range(lines))
 
 
-def test_a_broken_line_before_the_last_is_no_crash_but_a_broken_file(recorded, tmp_path):
+def test_an_invalid_line_before_the_last_is_reported_as_a_corrupt_file(recorded, tmp_path):
     lines = recorded.splitlines(keepends=True)
     path = tmp_path / "broken.jsonl"
     path.write_bytes(b"".join([lines[0], lines[1][:20] + b"\n", *lines[2:]]))
@@ -198,7 +196,7 @@ def test_a_broken_line_before_the_last_is_no_crash_but_a_broken_file(recorded, t
         list(read_events(path))
 
 
-def test_bytes_that_are_no_text_are_a_broken_file_too(recorded, tmp_path):
+def test_undecodable_bytes_are_reported_as_a_corrupt_file(recorded, tmp_path):
     path = tmp_path / "broken.jsonl"
     path.write_bytes(b'{"\xff": 1}\n' + recorded)
     with pytest.raises(UsageError, match=r"broken\.jsonl:1: "):

@@ -413,7 +413,7 @@ def test_one_machine_has_one_store_whatever_tmpdir_is(tmp_path):
     assert SHARED.is_relative_to("/var/tmp")  # what the file hierarchy standard keeps at a start
 
 
-def test_making_the_store_follows_no_planted_link(tmp_path):
+def test_creating_the_store_follows_no_planted_link(tmp_path):
     store, key = tmp_path / "shared" / "leases.sqlite", tmp_path / "key"
     key.write_text("private")
     key.chmod(0o600)
@@ -464,7 +464,7 @@ def test_a_store_that_was_removed_is_noticed(leases, store, run):
     lease.release()
 
 
-def test_a_store_that_is_no_database_is_told_in_one_sentence(leases, store, run):
+def test_a_store_file_that_is_not_a_database_is_reported_in_one_sentence(leases, store, run):
     store.write_text("not a database" * 100)
     with pytest.raises(LabError, match=r"the leases in .*leases.sqlite cannot be used: "):
         take(leases, run, ONE)

@@ -71,20 +71,20 @@ def test_a_name_that_fits_several_runs_or_none_is_refused(tmp_path):
         find_run(tmp_path / "no results yet", "latest")
 
 
-def test_other_directories_among_the_results_are_no_runs(tmp_path):
+def test_other_directories_among_the_results_are_not_listed_as_runs(tmp_path):
     run = RunDirectory.create(tmp_path, "lumion")
     (tmp_path / "notes").mkdir()
     (tmp_path / f"{run.id}.txt").touch()
     assert [found.id for found in runs(tmp_path)] == [run.id]
 
 
-def test_results_that_cannot_be_made_are_told_with_the_option_that_helps(tmp_path):
+def test_an_uncreatable_results_directory_is_reported_with_the_option_to_use(tmp_path):
     (tmp_path / "results").touch()
     with pytest.raises(LabError, match="--results"):
         RunDirectory.create(tmp_path / "results", "lumion")
 
 
-def test_a_reader_sees_the_old_file_or_the_new_one_and_never_half(tmp_path):
+def test_a_reader_sees_the_old_or_the_new_file_as_a_whole(tmp_path):
     run = RunDirectory.create(tmp_path, "lumion")
     versions = ["a" * 100_000, "b" * 100_000]
     run.write_text("summary.json", versions[0])
@@ -150,7 +150,7 @@ class Disk:
         return {name: self._bytes.get(inode, b"") for name, inode in names.items()}
 
 
-def test_all_that_recover_needs_is_on_the_disk_before_the_first_journal_entry(
+def test_the_files_that_recover_needs_are_on_the_disk_before_the_first_journal_entry(
     tmp_path, monkeypatch
 ):
     disk = Disk(monkeypatch)

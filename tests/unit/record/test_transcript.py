@@ -21,7 +21,7 @@ def test_bytes_are_kept_in_order_each_as_one_character(tmp_path):
     assert sent["mono"] <= received["mono"]
 
 
-def test_what_comes_after_closing_is_dropped(tmp_path):
+def test_bytes_after_closing_are_dropped(tmp_path):
     transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
     transcript.close()
     transcript("send", b"late")
@@ -37,7 +37,7 @@ def test_two_threads_never_share_a_line(tmp_path):
     assert sorted(len(row["data"]) for row in rows(tmp_path / "ocs.jsonl")) == list(range(200))
 
 
-def test_a_full_disk_does_not_keep_an_instrument_from_being_driven(tmp_path, full_disk):
+def test_a_full_disk_does_not_stop_an_exchange_with_an_instrument(tmp_path, full_disk):
     transcript = Transcript(tmp_path / "ocs.jsonl", "ocs")
     transcript("send", b"before")
     with full_disk():
