@@ -58,18 +58,18 @@ def test_an_invalid_trial_is_in_no_median():
     assert arm.parts[-1].median == pytest.approx(0.2)
 
 
-def test_what_was_predicted_of_a_part_stands_beside_it():
+def test_each_part_is_shown_with_its_prediction():
     predicted = {"detection": 0.002, "reconfiguration": 0.035, "recovery_time": 0.4}
     (arm,) = anatomies(summary(recovery(0, predicted=predicted)))
     shown = {d.part.name: d.predicted for d in arm.parts if d.predicted is not None}
     assert shown == {"detection": 0.002, "reconfiguration": 0.035}
 
 
-def test_a_run_without_a_fault_has_no_anatomy():
+def test_a_run_without_a_fault_has_no_recovery_breakdown():
     assert anatomies(summary(trial(0))) == []
 
 
-def test_who_saw_it_is_listed_soonest_first():
+def test_detectors_of_a_fault_are_listed_by_their_delay():
     trials = [
         recovery(0, witnesses={"peer-lost": 0.03, "carrier": 0.01}),
         recovery(1, witnesses={"carrier": 0.02}),

@@ -57,7 +57,7 @@ def test_a_recovery_that_takes_twice_as_long_is_worse(page):
     assert cells[4] == "worse"
 
 
-def test_scripts_get_what_people_read():
+def test_json_output_holds_the_same_as_the_text():
     fast, slow = written(*recoveries(0.0)), written(*recoveries(0.5035))
     found = json.loads(json.dumps(comparison_to_json([fast, slow], [])))
     assert found["first"]["label"] == found["second"]["label"] == fast["label"]
@@ -98,7 +98,7 @@ def test_values_that_are_not_all_positive_have_no_ratio():
     assert (found.ratio, found.verdict) == (None, "no ratio")
 
 
-def test_different_labels_are_told_loudly_and_nothing_is_better_across_them(page):
+def test_runs_with_different_labels_are_flagged_and_get_no_verdict(page):
     a, b = written(*recoveries(0.0)), written(*recoveries(0.5), label="measured-hw")
     found = page(a, b)
     assert "DIFFERENT LABELS: measured-twin against measured-hw" in found
@@ -106,12 +106,12 @@ def test_different_labels_are_told_loudly_and_nothing_is_better_across_them(page
     assert not re.search(r"\b(better|worse)$", found, flags=re.MULTILINE)
 
 
-def test_runs_of_different_labs_are_told(page):
+def test_runs_of_different_labs_are_flagged(page):
     found = page(written(*recoveries(0.0)), written(*recoveries(0.0), lab="pod"))
     assert "different labs: rack against pod" in found
 
 
-def test_trials_that_did_not_recover_are_told_since_no_median_shows_them(page):
+def test_unrecovered_trials_are_reported_beside_the_medians(page):
     b = written(*recoveries(-0.1), lost(8), lost(9))
     found = page(written(*recoveries(0.0)), b)
     assert (
@@ -120,7 +120,7 @@ def test_trials_that_did_not_recover_are_told_since_no_median_shows_them(page):
     assert "of the first:" not in found
 
 
-def test_a_run_that_lost_trials_is_not_better_by_those_that_were_left():
+def test_a_run_with_more_lost_trials_is_not_called_better():
     """A quarter recovered in a third of the time, and the others never came back."""
     survivors = [*recoveries(-0.33, 6), *[lost(n) for n in range(6, 24)]]
     first = written(*recoveries(0.0, 24))
@@ -135,7 +135,7 @@ def test_a_run_that_lost_trials_is_not_better_by_those_that_were_left():
     assert back.verdict == "better"
 
 
-def test_where_both_lost_as_many_nothing_is_called_better():
+def test_runs_with_equally_many_lost_trials_get_no_verdict_of_better():
     half = [*recoveries(0.0, 6), *[lost(n) for n in range(6, 12)]]
     slow = [*recoveries(0.3, 6), *[lost(n) for n in range(6, 12)]]
     found = compare_metric("warm.recovery_time", written(*half), written(*slow))
@@ -159,7 +159,7 @@ def test_invalid_trials_do_not_count():
     assert found.ratio == 1.0
 
 
-def test_equal_and_unequal_final_states_are_told(page):
+def test_equal_and_different_final_states_are_reported(page):
     a, same, other = (
         written(trial(0, values={"digest": d, "loss": 2.0})) for d in ("aa", "aa", "bb")
     )
@@ -167,7 +167,7 @@ def test_equal_and_unequal_final_states_are_told(page):
     assert "warm: final state NOT the same" in page(a, other)
 
 
-def test_what_only_one_run_has_is_named(page):
+def test_metrics_of_one_run_only_are_named(page):
     a = written(*recoveries(0.0), *recoveries(0.0, arm="cold"))
     b = written(*recoveries(0.0), trial(8, values={"loss": 2.0}))
     found = page(a, b)
@@ -190,7 +190,7 @@ FAST = {**LAB, "twin": {"rate": "500 Mbit/s"}}
 SLOW = {**LAB, "twin": {"rate": "100 Mbit/s", "settle": "1 ms"}}
 
 
-def test_settings_that_differ_are_told_and_no_others(page):
+def test_only_settings_that_differ_are_listed(page):
     runs = [written(*bandwidths(4e8)), written(*bandwidths(1e8))]
     found = page(*runs, setups=[Setup(EXPERIMENT, FAST), Setup(EXPERIMENT, SLOW)])
     lines = found.splitlines()
@@ -210,7 +210,7 @@ def wired(start, settle):
     }
 
 
-def test_the_wiring_of_two_labs_is_counted_below_the_settings_and_listed_for_scripts(page):
+def test_wiring_differences_are_counted_in_text_and_listed_in_json(page):
     runs = [written(*bandwidths(4e8)), written(*bandwidths(1e8))]
     setups = [Setup({}, wired(1, "1 ms")), Setup({}, wired(2, "2 ms"))]
     lines = page(*runs, setups=setups).splitlines()
@@ -225,14 +225,14 @@ def test_the_wiring_of_two_labs_is_counted_below_the_settings_and_listed_for_scr
     assert len(settings) == 7
 
 
-def test_what_is_the_same_is_no_setting_that_differs():
+def test_equal_values_are_not_listed_as_different_settings():
     """The question, and what the heads of the runs say already, is none either."""
     other = {**EXPERIMENT, "question": "another?"}
     setups = [Setup(EXPERIMENT, LAB), Setup(other, {**LAB, "lab": "pod"})]
     assert differing(setups) == []
 
 
-def test_a_setting_in_a_list_is_told_by_its_place_and_a_plain_list_as_a_whole():
+def test_a_setting_in_a_list_is_named_by_its_index_and_a_plain_list_as_a_whole():
     changed = {**EXPERIMENT, "jobs": {"main": {"sizes": ["1 MiB", "2 MiB"]}}}
     moved = {**LAB, "safe": [{"port": "ocs.2"}]}
     rows = differing([Setup(EXPERIMENT, LAB), Setup(changed, moved)])
@@ -254,7 +254,7 @@ def test_code_and_counts_are_settings_too():
     }
 
 
-def test_more_than_two_runs_are_each_held_against_the_first(page):
+def test_each_of_several_runs_is_compared_with_the_first(page):
     runs = [written(*bandwidths(value)) for value in (2e8, 4e8, 1e8, 2e8)]
     found = page(*runs, width=200)
     assert [line.split()[0] for line in found.splitlines()[:4]] == [
@@ -268,7 +268,7 @@ def test_more_than_two_runs_are_each_held_against_the_first(page):
     ]
 
 
-def test_scripts_get_more_than_two_runs_as_a_list():
+def test_json_of_more_than_two_runs_is_a_list():
     runs = [written(*bandwidths(value)) for value in (2e8, 4e8, 1e8)]
     setups = [Setup({}, {"twin": {"rate": rate}}) for rate in ("1 Gbit/s", "2 Gbit/s", "1 Gbit/s")]
     found = json.loads(json.dumps(comparison_to_json(runs, setups)))

@@ -27,7 +27,7 @@ def written(recoveries, summarised, tmp_path_factory):
     return folder, found
 
 
-def test_each_figure_is_a_whole_svg_a_pdf_and_a_table(written):
+def test_each_figure_is_written_as_svg_pdf_and_csv(written):
     folder, _ = written
     names = {path.stem for path in folder.iterdir()}
     assert names == {"anatomy", "times", "steps", "dips", "marks"}
@@ -66,7 +66,7 @@ def test_bandwidth_is_a_table_by_arm_and_size(tmp_path):
     assert (float(rows[1]["ci95_low"]), float(rows[1]["ci95_high"])) == (4e8, 4e8 + 5)
 
 
-def test_what_is_there_is_replaced_and_no_link_is_followed(tmp_path):
+def test_existing_figures_are_replaced_and_no_link_is_followed(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("mine")
     folder = tmp_path / "figures"

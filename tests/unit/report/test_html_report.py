@@ -66,7 +66,7 @@ def real(recoveries, summarised, tmp_path_factory):
     return path.read_text(encoding="utf-8")
 
 
-def test_nothing_in_the_file_points_outside_of_it(real):
+def test_the_report_refers_to_no_other_file(real):
     links = re.findall(r"""(?:src|href|action)\s*=\s*["']([^"']*)""", real)
     assert [link for link in links if not link.startswith("#")] == []
     assert re.findall(r"url\((?!#)|@import|<script|<link|<iframe", real) == []
@@ -79,7 +79,7 @@ def test_every_element_is_closed(real):
     assert (reader.wrong, reader.open) == ([], [])
 
 
-def test_every_figure_is_well_formed_and_takes_its_ink_from_the_page(real):
+def test_every_figure_is_well_formed_and_uses_the_colours_of_the_page(real):
     drawn = re.findall(r"<svg.*?</svg>", real, flags=re.DOTALL)
     assert len(drawn) == 10  # five, broad and narrow
     for svg in drawn:
@@ -94,7 +94,7 @@ def test_references_inside_a_figure_find_their_target_and_only_one(real):
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', real)) <= set(ids)
 
 
-def test_every_trial_has_a_row_with_all_that_is_known_of_it(real, recoveries, summarised):
+def test_every_trial_has_a_row_with_all_its_values(real, recoveries, summarised):
     rows = parsed(real).rows
     faults = [event for event in recoveries if event.kind == "fault.inject"]
     for one, fault in zip(summarised(recoveries).trials, faults, strict=True):
@@ -104,13 +104,13 @@ def test_every_trial_has_a_row_with_all_that_is_known_of_it(real, recoveries, su
         assert one.receipt["observer"] in row
 
 
-def test_a_trial_that_was_lost_is_in_the_table_and_in_the_figure(report):
+def test_a_lost_trial_is_in_the_table_and_in_the_figure(report):
     html = report(summary(recovery(0), lost(1)))
     assert any("not recovered within 60 s" in row for row in parsed(html).rows)
     assert "1 not recovered</text>" in html
 
 
-def test_a_trial_that_rode_its_fault_out_is_no_recovery_and_not_lost(report):
+def test_a_ridden_out_trial_is_neither_a_recovery_nor_lost(report):
     html = report(summary(recovery(0), unrepaired(1, "ridden out")))
     (row,) = [row for row in parsed(html).rows if row.startswith("1|")]
     assert "ridden out" in row and "no step took longer" in row
@@ -119,7 +119,7 @@ def test_a_trial_that_rode_its_fault_out_is_no_recovery_and_not_lost(report):
     assert "recovery_time" not in alone and "ridden out" in alone
 
 
-def test_the_head_tells_verdict_label_question_and_how_to_run_it_again(real):
+def test_the_head_shows_verdict_label_question_and_command(real):
     assert '<div class="verdict passed">' in real
     assert "measured-twin." in real
     assert "How soon is the job &lt;back&gt;?" in real
@@ -127,7 +127,7 @@ def test_the_head_tells_verdict_label_question_and_how_to_run_it_again(real):
     assert "0123abcd, with changes" in real
 
 
-def test_whatever_people_or_hosts_wrote_is_escaped(report):
+def test_text_of_users_and_hosts_is_escaped(report):
     evil = "<script>alert('$x$')</script>"
     check = CheckResult(f"{evil}.recovery_time every", "< 1 s", 0.5, "failed", evil)
     found = summary(
@@ -139,7 +139,7 @@ def test_whatever_people_or_hosts_wrote_is_escaped(report):
     assert parsed(html).wrong == []
 
 
-def test_the_report_says_what_its_numbers_rest_on(report):
+def test_the_report_states_the_settings_behind_its_numbers(report):
     profile = Profile("polatis-6000", 0.2, 3.0, True, "<a book>", {"warm": 3.4})
     flags = {"warm.busbw": "above the rate of a port"}
     settings = {"warm": {"settle": 0.025, "heartbeat": 0.2}}
@@ -178,7 +178,7 @@ def test_an_allreduce_is_drawn_as_bandwidth_over_size_in_every_form(report, allr
     assert "Recovery</h2>" not in html
 
 
-def test_a_telephone_is_shown_letters_as_large_as_the_text_around(real):
+def test_figures_on_a_narrow_screen_keep_a_legible_font_size(real):
     """A figure of 9 inches came down to letters of 5 pixels on a screen of 390."""
     narrow = re.findall(r'<div class="narrow">(<svg.*?</svg>)\s*</div>', real, flags=re.DOTALL)
     broad = re.findall(r'<div class="broad">(<svg.*?</svg>)\s*</div>', real, flags=re.DOTALL)

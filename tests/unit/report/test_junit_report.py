@@ -35,7 +35,7 @@ def fates(suite: ET.Element) -> dict[str, str]:
     return found
 
 
-def test_each_check_and_each_trial_is_a_case_with_its_fate(suite):
+def test_each_check_and_each_trial_is_a_test_case_with_its_result(suite):
     invalid = recovery(2, valid=False, reason="no receipt")
     found = suite(summary(recovery(0), lost(1), invalid, checks=(HELD, MISSED, OPEN)))
     assert fates(found) == {
@@ -51,18 +51,18 @@ def test_each_check_and_each_trial_is_a_case_with_its_fate(suite):
 
 
 @pytest.mark.parametrize("trials", [(), (trial(0),), (recovery(0, valid=False),)])
-def test_a_run_that_measured_nothing_is_an_error_even_where_none_was_raised(suite, trials):
+def test_a_run_without_measurements_is_an_error(suite, trials):
     found = suite(summary(*trials, outcome="inconclusive", exit_code=3))
     assert fates(found)["run"] == "error" and int(found.get("errors")) == 1
 
 
-def test_a_trial_that_took_a_second_attempt_says_so(suite):
+def test_a_trial_with_a_retry_is_marked(suite):
     found = suite(summary(recovery(0), recovery(1, retries=2)))
     said = {case.get("name"): case.findtext("system-out") for case in found.iter("testcase")}
     assert said["trial 1 warm"] == "2 retries" and said["trial 0 warm"] is None
 
 
-def test_what_was_ridden_out_is_no_failure_and_what_is_not_known_no_pass(suite):
+def test_a_ridden_out_fault_is_no_failure_and_an_unknown_response_no_pass(suite):
     found = suite(summary(unrepaired(0, "ridden out"), unrepaired(1, "not known")))
     assert fates(found)["trial 0 warm"] == "passed"
     assert fates(found)["trial 1 warm"] == "skipped"
@@ -78,7 +78,7 @@ def test_the_counts_of_the_suite_are_those_of_its_cases(suite):
     assert int(found.get("tests")) == len(all_fates)
 
 
-def test_every_fate_but_passing_has_its_reason(suite):
+def test_every_case_that_did_not_pass_has_a_reason(suite):
     found = suite(summary(lost(0), checks=(MISSED, OPEN)))
     reasons = [child.get("message") for case in found.iter("testcase") for child in case]
     assert "500 ms" in reasons
@@ -113,7 +113,7 @@ def test_clean_up_that_failed_is_an_error_and_names_what_is_left(suite):
     assert error.get("message") == "circuits: ocs is silent"
 
 
-def test_properties_tell_run_seed_lab_and_label(suite):
+def test_properties_hold_run_seed_lab_and_label(suite):
     properties = {p.get("name"): p.get("value") for p in suite(summary()).iter("property")}
     assert properties == {
         "run": "20260101T000000Z-lumion-0a1b2c",
@@ -124,7 +124,7 @@ def test_properties_tell_run_seed_lab_and_label(suite):
     }
 
 
-def test_what_xml_cannot_hold_does_not_break_the_file(suite):
+def test_characters_that_xml_forbids_do_not_break_the_file(suite):
     found = suite(summary(outcome="error", reason="h0 said \x1b[31m<no>\x00 & \ud800"))
     (error,) = found.iter("error")
     assert error.get("message") == r"error: h0 said \u001b[31m<no>\u0000 & \ud800"

@@ -40,7 +40,7 @@ def section(page: str, title: str) -> list[str]:
     return lines[start : lines.index("", start)]
 
 
-def test_the_page_begins_with_what_was_real_and_what_was_not(page):
+def test_the_page_begins_with_what_was_measured_and_what_was_emulated(page):
     head = page(summary(recovery(0))).splitlines()
     assert head[0] == "lumion on rack, seed 7"
     assert head[1].startswith("measured-twin: Real: every process")
@@ -59,7 +59,7 @@ def test_the_last_lines_are_verdict_reason_directory_and_next_command(page, monk
     assert lines[-1].endswith("open results/run/report.html")
 
 
-def test_a_pass_that_took_a_second_attempt_is_marked_as_one(page):
+def test_a_pass_with_a_retry_is_marked(page):
     retried = Retry(1, "ocs", "a change", "it answered half")
     found = page(summary(recovery(0), recovery(1, retries=1), retries=(retried,)))
     assert "verdict passed, clean-up verified, 1 retry" in found
@@ -77,7 +77,7 @@ def test_a_pass_that_took_a_second_attempt_is_marked_as_one(page):
         (EXIT_BUG, "less results/run/traceback.txt"),
     ],
 )
-def test_the_next_command_is_about_what_went_wrong(page, monkeypatch, tmp_path, exit_code, command):
+def test_the_next_command_depends_on_the_failure(page, monkeypatch, tmp_path, exit_code, command):
     monkeypatch.chdir(tmp_path)
     found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
     last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
@@ -88,14 +88,14 @@ def test_the_next_command_is_about_what_went_wrong(page, monkeypatch, tmp_path, 
     ("exit_code", "command"),
     [(EXIT_LAB, "testbed doctor --twin mine"), (EXIT_BUSY, "testbed who --twin mine")],
 )
-def test_the_next_command_asks_the_twin_that_was_named(page, tmp_path, exit_code, command):
+def test_the_next_command_names_the_twin_of_the_run(page, tmp_path, exit_code, command):
     commands.set_context(twin="mine")
     found = summary(outcome="error", reason="h3 is silent", exit_code=exit_code)
     last = page(found, run_dir=tmp_path / "results" / "run").splitlines()[-1]
     assert last == f"next    {command}"
 
 
-def test_whoever_left_in_the_middle_is_told_what_is_changed_and_what_to_type(page):
+def test_after_an_interrupted_clean_up_open_changes_and_the_next_command_are_printed(page):
     left = ("circuits: left in the middle", "agents: not done")
     found = summary(outcome="aborted", cleanup="failed", left=left, exit_code=130)
     shown = page(found)
@@ -139,7 +139,7 @@ def test_bars_follow_each_other_and_are_as_long_as_their_part(page):
     assert len(bars["restoring"]) == len(bars["first step"]) - 24
 
 
-def test_lumions_claim_stands_above_its_recoveries_and_nowhere_else(page):
+def test_the_claim_of_lumion_is_printed_above_its_recoveries_only(page):
     claims = "its clock stops at the relaunch"
     assert claims in page(summary(recovery(0)), width=400)
     assert claims not in page(summary(recovery(0), experiment="straggler"), width=400)
@@ -157,7 +157,7 @@ def test_every_trial_is_listed_whatever_came_of_it(page):
     assert "4 trials valid, 1 recovered" in page(found)
 
 
-def test_what_was_ridden_out_is_told_with_its_dip_and_no_recovery_time(page):
+def test_a_ridden_out_fault_is_shown_with_its_dip_and_no_recovery_time(page):
     shown = page(summary(unrepaired(0, "ridden out"), unrepaired(1, "ridden out")), width=100)
     rows = section(shown, "warm:")
     assert rows[0].startswith("warm: 2 of 2 trials valid, 0 recovered, 2 ridden out,")
@@ -168,18 +168,18 @@ def test_what_was_ridden_out_is_told_with_its_dip_and_no_recovery_time(page):
     assert trials[4] == "trials 0, 1: no step took longer than the longest before the fault"
 
 
-def test_what_is_not_known_is_told_with_its_cause(page):
+def test_unknown_values_are_shown_with_their_cause(page):
     shown = page(summary(recovery(0), unrepaired(1, "not known")), width=100)
     assert "2 of 2 trials valid, 1 recovered, 1 not known" in shown
     assert "trial 1: fewer than 20 steps before the fault do not tell" in shown
 
 
-def test_who_saw_the_failure_is_said_with_how_many_trials(page):
+def test_the_detectors_of_the_fault_are_listed_with_their_number_of_trials(page):
     trials = [recovery(0, witnesses={"carrier": 0.01}), recovery(1, witnesses={"carrier": 0.02})]
     assert "seen by: carrier 15 ms after t0 (2 of 2)" in page(summary(*trials))
 
 
-def test_what_could_not_be_taken_back_is_said_before_the_verdict(page):
+def test_open_changes_are_printed_before_the_verdict(page):
     found = summary(recovery(0), cleanup="failed", left=("circuits: ocs does not answer",))
     lines = page(found).splitlines()
     assert "  circuits: ocs does not answer" in lines
@@ -195,13 +195,13 @@ def test_a_real_allreduce_is_a_table_of_sizes(page, allreduce, summarised):
     assert "Recovery" not in page(found)
 
 
-def test_trials_that_ended_in_different_states_are_told(page):
+def test_trials_that_ended_in_different_states_are_reported(page):
     trials = [trial(n, values={"digest": digest}) for n, digest in enumerate(("aa", "bb"))]
     assert "final state differs: aa, bb" in page(summary(*trials))
     assert "final state: aa in 1 of 1 trials" in page(summary(trials[0]))
 
 
-def test_the_page_of_a_run_that_never_began_a_trial_says_so(page):
+def test_a_run_without_trials_is_reported_as_such(page):
     found = summary(outcome="error", reason="ocs does not answer", label="", lab="")
     assert "reason  ocs does not answer" in page(found)
 
@@ -217,7 +217,7 @@ def test_the_stored_events_give_the_same_page_again(page, recoveries, summarised
     assert page(summarised(again)) == page(summarised(recoveries))
 
 
-def test_what_recover_did_is_told_step_by_step(page):
+def test_the_steps_of_recover_are_listed(page):
     steps = [
         UndoStep("circuits of ocs", "", ["ocs: 1→7 is left alone"]),
         UndoStep("hosts", "h3: no"),
@@ -236,7 +236,7 @@ SETTINGS = {"settle": 0.025, "heartbeat": 0.2, "loss_of_signal": 0.002, "link_up
 REPORTED = Profile("polatis-6000", 0.2, 3.0, True, "a book", {"warm": 3.4, "cold": 3.9})
 
 
-def test_the_page_says_what_its_numbers_rest_on_and_what_others_would_make_of_them(page):
+def test_the_page_states_settings_and_predictions_for_other_switches(page):
     settings = {"warm": SETTINGS, "cold": SETTINGS | {"settle": 0.2}}
     unknown = replace(REPORTED, name="piezo", link_up=0.01, link_up_reported=False)
     flagged = {"warm.busbw_64kib": "118.9 Mbit/s is above the 100 Mbit/s of a port"}
@@ -255,5 +255,5 @@ def test_the_page_says_what_its_numbers_rest_on_and_what_others_would_make_of_th
     ]
 
 
-def test_a_record_of_before_has_nothing_to_say_of_its_settings(page):
+def test_a_record_without_settings_shows_none(page):
     assert "What the numbers rest on" not in page(summary(recovery(0)))

@@ -84,7 +84,7 @@ def joined(rank, generation=1):
     return Event(0, 0.0, "generation", f"rank {rank}", 0, data)
 
 
-def test_elsewhere_than_on_a_terminal_there_is_one_line_for_each_notable_event(recoveries):
+def test_without_a_terminal_each_notable_event_is_one_line(recoveries):
     stream = Watched(terminal=False)
     with LiveView(stream, plan()) as view:
         for event in recoveries:
@@ -107,14 +107,14 @@ def test_lines_are_in_the_order_in_which_things_happened(recoveries):
     assert times == sorted(times)
 
 
-def test_a_reader_who_does_not_read_holds_nothing_up(full_pipe, recoveries):
+def test_a_blocked_reader_does_not_delay_the_run(full_pipe, recoveries):
     with LiveView(full_pipe[1], plan()) as view:
         for event in recoveries:
             view(event)
     assert view.catch_up() == []  # the view is over, and keeps nothing
 
 
-def test_a_reader_who_reads_late_misses_nothing(full_pipe, recoveries):
+def test_a_slow_reader_gets_every_line(full_pipe, recoveries):
     reader, stream = full_pipe
     lines = []
     late = threading.Thread(target=lambda: lines.extend(reader))
@@ -144,7 +144,7 @@ def test_nothing_is_written_by_the_thread_that_appends_to_the_log(
         assert stream.writers
 
 
-def test_a_terminal_shows_a_picture_and_is_left_clean(terminal, recoveries):
+def test_a_terminal_shows_a_live_picture_that_is_removed_at_the_end(terminal, recoveries):
     with LiveView(terminal, plan()) as view:
         for event in up_to(recoveries, "fault.inject"):
             view(event)
@@ -160,7 +160,7 @@ def test_a_ci_server_gets_lines(terminal, monkeypatch):
     assert terminal.getvalue() == "     0.0 s  opening instruments and hosts\n"
 
 
-def test_who_wants_no_colour_gets_the_picture_without(terminal, monkeypatch, recoveries):
+def test_no_color_removes_colours_from_the_picture(terminal, monkeypatch, recoveries):
     monkeypatch.setenv("NO_COLOR", "1")
     with LiveView(terminal, plan()) as view:
         for event in up_to(recoveries, "fault.inject"):
@@ -173,7 +173,7 @@ def test_who_wants_no_colour_gets_the_picture_without(terminal, monkeypatch, rec
 SAID = "stopping: taking back ranks, circuits, at most 30 s"
 
 
-def test_what_a_signal_does_stays_on_the_terminal_above_the_picture(terminal, recoveries):
+def test_the_effect_of_a_signal_stays_printed_above_the_picture(terminal, recoveries):
     """Whatever is written last of a picture is erased; this is written once, and never again."""
     with LiveView(terminal, plan()) as view:
         for event in up_to(recoveries, "trial.begin"):
@@ -187,7 +187,7 @@ def test_what_a_signal_does_stays_on_the_terminal_above_the_picture(terminal, re
     assert after.index("\n") < after.index("╭─")
 
 
-def test_elsewhere_what_a_signal_does_is_a_line_like_any_other():
+def test_without_a_terminal_the_effect_of_a_signal_is_a_line():
     stream = Watched(terminal=False)
     with LiveView(stream, plan()) as view:
         view(Event(0, 9.0, "note", "SIGTERM", None, {"text": SAID}))
@@ -202,7 +202,7 @@ def test_a_terminal_may_echo_a_key_below_the_picture(terminal):
     assert console.file.getvalue().endswith("╯\n\n")
 
 
-def test_the_picture_tells_trial_victim_circuits_and_marks(recoveries):
+def test_the_picture_shows_trial_victim_circuits_and_marks(recoveries):
     _, progress = told(up_to(recoveries, "recovery.fenced"))
     rows = shown(progress, 5.0, 100)
     assert "lumion on rack, 5 s" in rows[0]
@@ -229,7 +229,7 @@ def test_circuits_without_carrier_are_struck_out(recoveries):
     assert any(port in circuit.split("–") for circuit in struck)
 
 
-def test_live_marks_agree_with_the_records(recoveries, summarised):
+def test_live_marks_agree_with_those_of_the_record(recoveries, summarised):
     _, progress = told(up_to(recoveries, "trial.end"))
     record = summarised(recoveries).trials[0].marks.relative()
     live = {name: t - progress.marks["t0"] for name, t in progress.marks.items()}
@@ -262,7 +262,7 @@ def test_a_job_built_anew_after_a_lost_trial_is_no_recovery(recoveries):
     assert not progress.is_disturbed
 
 
-def test_a_relit_circuit_replaces_nobody():
+def test_a_restored_circuit_is_not_shown_as_a_replacement():
     data = {
         "because": "h0.p1–h1.p0 is dark between hosts that answer",
         "replacement": "h0.p1–h1.p0",
@@ -271,7 +271,7 @@ def test_a_relit_circuit_replaces_nobody():
     assert lines[0].text.endswith("answer; it is made again")
 
 
-def test_each_message_size_of_an_allreduce_is_told_once(allreduce):
+def test_each_message_size_of_an_allreduce_is_printed_once(allreduce):
     lines, progress = told(allreduce)
     sizes = [line.text for line in lines if line.text.startswith("AllReduce")]
     assert sizes == [
@@ -280,7 +280,7 @@ def test_each_message_size_of_an_allreduce_is_told_once(allreduce):
     assert "timing  AllReduce of 16 MiB" in shown(progress, 9.0, 80)[2]
 
 
-def test_a_choice_is_told_and_what_it_predicts_forgets_no_fault():
+def test_a_choice_of_collective_is_printed_and_keeps_the_prediction_of_the_fault():
     because = {"because": "rank 7 comes 0.400 s after the others"}
     inject = {"fault": "straggler", "note": "it sleeps"}
     lines, progress = told(
@@ -294,13 +294,13 @@ def test_a_choice_is_told_and_what_it_predicts_forgets_no_fault():
     assert progress.marks["t0"] == 1.0
 
 
-def test_clean_up_that_failed_is_told():
+def test_a_failed_clean_up_is_printed():
     data = {"verified": False, "problem": "ocs does not answer"}
     lines, _ = told([Event(0, 1.0, "cleanup.end", "circuits", None, data)])
     assert lines[0].text == "taking back circuits failed: ocs does not answer"
 
 
-def test_a_host_that_was_given_up_after_a_trial_is_told():
+def test_a_host_dropped_after_a_trial_is_printed():
     data = {"text": "its agent is given up after the trial: h3: it did not answer"}
     (line,), _ = told([Event(0, 1.0, "note", "h3", 0, data)])
     assert line.text == "h3: its agent is given up after the trial: h3: it did not answer"
@@ -311,7 +311,7 @@ def run_over(**data):
     return Event(1, 1.0, "run.end", "", None, usual | data)
 
 
-def test_a_refusal_is_left_to_the_command_to_tell():
+def test_a_run_that_ended_with_an_error_is_printed_with_its_reason():
     assert told([run_over()])[0] == []
     (line,), _ = told([run_over(exit_code=4)])
     assert line.text == "ocs.1: held by bob"

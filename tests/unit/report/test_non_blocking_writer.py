@@ -7,7 +7,7 @@ import threading
 from testbed.report.non_blocking_writer import NonBlockingWriter
 
 
-def test_what_nobody_reads_waits_and_its_teller_does_not(full_pipe):
+def test_unread_output_is_queued_without_blocking_the_writer(full_pipe):
     reader, stream = full_pipe
     writer = NonBlockingWriter(stream)
     for number in range(3):
@@ -17,7 +17,7 @@ def test_what_nobody_reads_waits_and_its_teller_does_not(full_pipe):
     assert reader.readline() + reader.readline() == "line 0\nline 1\n"
 
 
-def test_however_long_it_is_only_what_is_taken_at_once_is_written(full_pipe):
+def test_only_as_much_as_the_pipe_accepts_is_written_at_once(full_pipe):
     reader, stream = full_pipe
     os.read(reader.fileno(), select.PIPE_BUF)  # room for so much, and no more
     said = "–" * 10 * select.PIPE_BUF + "\n"
@@ -29,14 +29,14 @@ def test_however_long_it_is_only_what_is_taken_at_once_is_written(full_pipe):
     late.join()
 
 
-def test_a_reader_that_has_gone_raises_nothing_and_nothing_is_kept_for_it(left_pipe):
+def test_a_closed_reader_raises_no_error_and_its_output_is_dropped(left_pipe):
     writer = NonBlockingWriter(left_pipe)
     writer.write("is there somebody?\n")
     writer.flush(None)
     assert not writer._pending
 
 
-def test_of_more_than_he_can_be_told_the_last_is_kept(full_pipe):
+def test_when_the_queue_overflows_the_last_output_is_kept(full_pipe):
     reader, stream = full_pipe
     writer = NonBlockingWriter(stream, most=2)
     for number in range(5):

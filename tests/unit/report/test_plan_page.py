@@ -35,14 +35,14 @@ def test_steps_are_numbered_in_the_order_of_the_run():
     ]
 
 
-def test_circuits_and_the_cross_connects_they_add_are_spelt_out():
+def test_circuits_are_listed_with_the_cross_connects_they_add():
     lines = page(plan())
     assert "    circuits: h0.p1–h1.p0, h1.p1–h2.p0, h2.p1–h3.p0, h0.p0–h3.p1" in lines
     assert "    + ocs.2→19  h0.p1 to h1.p0" in lines
     assert "    + ocs.3→18  h1.p0 to h0.p1" in lines
 
 
-def test_who_is_which_rank_and_who_is_spare_is_told():
+def test_ranks_and_spares_are_listed_by_host():
     lines = page(plan())
     assert "    ranks: 0 on h0, 1 on h1, 2 on h2, 3 on h3" in lines
     assert "    spares: h4" in lines
@@ -56,13 +56,13 @@ def test_every_trial_has_its_fault_victim_and_moment():
     ]
 
 
-def test_the_last_line_names_seed_and_digest_and_says_that_nothing_happened():
+def test_the_last_line_states_seed_and_digest_and_that_nothing_was_changed():
     shown = plan()
     last = f"Seed 7, plan {shown.digest()}. Nothing was opened or touched."
     assert page(shown)[-1] == last
 
 
-def test_whether_circuits_stay_is_told():
+def test_the_page_states_whether_circuits_are_kept():
     assert any("circuits go back to what was found" in line for line in page(plan()))
     kept = page(plan(keep=True))
     assert any("circuits stay as the last trial leaves them" in line for line in kept)
@@ -72,7 +72,7 @@ def test_a_narrow_terminal_folds_the_plan():
     assert max(map(len, page(plan(), width=40))) <= 40
 
 
-def test_what_a_run_on_a_twin_would_rest_on_is_said_with_what_others_would_take():
+def test_a_plan_for_a_twin_states_settings_and_predictions_for_other_switches():
     out = io.StringIO()
     settings = {"warm": {"settle": 0.025, "heartbeat": 0.2}, "slow": {"settle": 0.2}}
     print_planned(settings, [Profile("box", 0.2, 3.0, True, "a book", {"": 3.202})], out, 100)

@@ -50,7 +50,7 @@ def test_trials_without_a_value_stand_beside_the_median_of_the_others(table):
     assert found[2][:4] == ["warm", "3", "2", "501 ms"]
 
 
-def test_an_arm_without_any_value_is_a_row_all_the_same():
+def test_an_arm_without_any_value_still_has_a_row():
     (recovered, _) = arm_tables(summary(*several("warm", 2), lost(2, "cold")))
     assert [(row.arm, row.n, row.without) for row in recovered.rows] == [
         ("cold", 0, 1),
@@ -58,18 +58,18 @@ def test_an_arm_without_any_value_is_a_row_all_the_same():
     ]
 
 
-def test_what_the_checks_are_about_is_shown_beside_the_headlines():
+def test_metrics_of_the_checks_are_shown_beside_the_headline_metrics():
     values = {"loss": 2.0, "steps": 9, "busbw_4kib": 1e6, "busbw_16mib": 4e8, "algbw_4kib": 1e6}
     check = CheckResult("warm.loss max", "< 3", 2.0, "passed")
     tables = arm_tables(summary(trial(0, values=values), checks=(check,)))
     assert [table.name for table in tables] == ["loss", "busbw_16mib"]
 
 
-def test_where_neither_is_there_all_is_shown():
+def test_without_headline_or_checked_metrics_all_are_shown():
     assert [t.name for t in arm_tables(summary(trial(0, values={"steps": 9})))] == ["steps"]
 
 
-def test_it_comes_before_everything_else_on_the_last_page(text, tmp_path):
+def test_the_table_of_arms_comes_first_on_the_last_page(text, tmp_path):
     check = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed")
     found = summary(*several("warm", 2), checks=(check,))
     page = text(lambda console: print_page(found, tmp_path, console))
@@ -81,21 +81,21 @@ def test_a_narrow_terminal_keeps_the_medians(table):
     assert table(summary(*several("warm", 8)), 60)[1] == ["recovery_time", "warm", "8", "503.5 ms"]
 
 
-def test_a_dotted_key_is_told_by_its_end():
+def test_a_dotted_key_is_shortened_to_its_last_part():
     assert short_names(SETTLE) == {SETTLE[0]: "settle=1 ms", SETTLE[1]: "settle=10 ms"}
     assert short_names(["splice/jobs.main.ranks=4,lab.twin.rate=1 Gbit/s"]) == {
         "splice/jobs.main.ranks=4,lab.twin.rate=1 Gbit/s": "splice/ranks=4,rate=1 Gbit/s"
     }
 
 
-def test_two_keys_with_one_end_are_told_apart():
+def test_two_keys_with_the_same_last_part_stay_distinct():
     keys = ["jobs.a.ranks", "jobs.b.ranks"]
     assert short_keys(f"{key}=4" for key in keys) == {keys[0]: "a.ranks", keys[1]: "b.ranks"}
     assert short_names([",".join(f"{key}=4" for key in keys)]).popitem()[1] == "a.ranks=4,b.ranks=4"
 
 
 @pytest.mark.parametrize("name", ["only", "splice-warm", "n=16", "a/b=1", "v1.5=2"[:4], "x=[1,2]"])
-def test_a_name_that_nobody_shortens_is_its_own(name):
+def test_a_name_without_dots_is_not_shortened(name):
     assert short_names([name]) == {name: name}
 
 
@@ -104,7 +104,7 @@ def test_a_short_name_that_an_arm_has_already_is_not_taken():
     assert short_names(arms) == {arm: arm for arm in arms}
 
 
-def test_the_page_says_which_key_a_short_name_stands_for(text, tmp_path):
+def test_the_page_explains_each_short_name(text, tmp_path):
     trials = [recovery(n, arm) for n, arm in enumerate(SETTLE)]
     check = CheckResult(f"{SETTLE[1]}.recovery_time every", "< 1 s", 0.5, "passed")
     found = summary(*trials, checks=(check,), reason=f"{SETTLE[1]}.recovery_time is not < 1 s")

@@ -45,7 +45,7 @@ def pipe():
     return Stream(terminal=False)
 
 
-def test_on_a_terminal_it_is_said_at_once_counted_and_gone_when_it_is_over(terminal):
+def test_on_a_terminal_the_message_is_shown_at_once_with_a_counter_and_removed_at_the_end(terminal):
     with waiting("computing", terminal):
         assert terminal.getvalue() == "computing…"
         terminal.wait_for("computing… 1 s")
@@ -53,7 +53,7 @@ def test_on_a_terminal_it_is_said_at_once_counted_and_gone_when_it_is_over(termi
 
 
 @pytest.mark.parametrize("name", ["terminal", "pipe"])
-def test_what_stays_is_said_at_once_and_with_its_duration(name, request):
+def test_a_permanent_message_is_shown_at_once_and_gets_its_duration(name, request):
     stream = request.getfixturevalue(name)
     with waiting("building the twin of rack", stream, stays=True):
         assert "building the twin of rack…" in stream.getvalue()
@@ -61,14 +61,14 @@ def test_what_stays_is_said_at_once_and_with_its_duration(name, request):
 
 
 @pytest.mark.parametrize("name", ["terminal", "pipe"])
-def test_what_was_cut_short_does_not_say_how_long_it_took(name, request):
+def test_an_interrupted_wait_shows_no_duration(name, request):
     stream = request.getfixturevalue(name)
     with pytest.raises(SystemExit), waiting("building", stream, stays=True):
         raise SystemExit(130)
     assert stream.getvalue().endswith("building: not finished\n")
 
 
-def test_elsewhere_what_is_soon_over_is_not_worth_a_line(pipe, monkeypatch):
+def test_without_a_terminal_a_short_wait_prints_nothing(pipe, monkeypatch):
     with waiting("computing", pipe):
         pass
     assert pipe.getvalue() == ""

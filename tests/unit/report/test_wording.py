@@ -35,7 +35,7 @@ from testbed.report.wording import (
         (0.0, "bit/s", "0 bit/s"),
     ],
 )
-def test_a_value_is_shown_with_the_unit_that_people_read(value, unit, shown):
+def test_a_value_is_shown_in_a_readable_unit(value, unit, shown):
     assert quantity(value, unit) == shown
 
 
@@ -55,7 +55,7 @@ def test_a_supported_share_is_never_rounded_up(value):
     assert float(share(value).removesuffix(" %")) <= value * 100
 
 
-def test_what_a_check_supports_is_said_only_where_it_is_about_every_trial():
+def test_the_supported_share_is_stated_only_for_checks_of_every_trial():
     ten_of_ten = CheckResult("warm.recovery_time every", "< 1 s", 0.5, "passed", "", 0.7411)
     assert supports(ten_of_ten) == "supports ≥ 74 % at 95 % confidence"
     assert supports(CheckResult("warm.recovery_time median", "< 1 s", 0.5, "passed")) == ""
@@ -101,7 +101,7 @@ def test_names_with_numbers_are_in_order_of_size():
     assert in_order({"n=16", "n=2", "n=4"}) == ["n=2", "n=4", "n=16"]
 
 
-def test_metrics_go_by_arm_and_then_as_they_are_told():
+def test_metrics_are_ordered_by_arm_and_then_by_definition():
     names = ["b.detection", "a.busbw_4mib", "a.busbw_64kib", "a.loss", "b.recovery_time"]
     assert by_arm(names) == [
         "a.loss", "a.busbw_64kib", "a.busbw_4mib", "b.recovery_time", "b.detection",
