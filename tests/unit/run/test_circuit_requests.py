@@ -44,7 +44,7 @@ def asks(number, of, circuits=1):
     }
 
 
-def test_a_request_counts_when_all_concerned_have_made_it(bench, log):
+def test_a_request_is_carried_out_once_all_its_ranks_made_it(bench, log):
     requests = CircuitRequests(bench, log, (), lambda rank, message: None)
     assert not requests.add(0, asks(1, [0, 1]))
     assert not requests.add(0, asks(2, [0, 2]))
@@ -53,7 +53,7 @@ def test_a_request_counts_when_all_concerned_have_made_it(bench, log):
     assert requests.add(3, asks(3, [3]))
 
 
-def test_a_request_that_cannot_be_met_breaks_the_job(job, log):
+def test_an_impossible_circuit_request_fails_the_job(job, log):
     """Here no switch is open."""
     job.requests = CircuitRequests(job.bench, log, (frozenset(),), job.tell)
     job.inbox.handler = job.handle
@@ -65,7 +65,7 @@ def test_a_request_that_cannot_be_met_breaks_the_job(job, log):
     assert "fabric" in job.failure
 
 
-def test_the_ring_comes_first_and_all_that_is_asked_for_can_be_made(tmp_path):
+def test_the_first_circuits_are_the_ring_and_all_requested_ones_can_be_made(tmp_path):
     found = placed(tmp_path, "rack.yaml")
     assert found.asked[0] == found.circuits
     assert len(found.asked) == 2

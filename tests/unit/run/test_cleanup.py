@@ -76,7 +76,7 @@ def test_steps_are_done_last_first_each_with_its_limit(house):
     assert house.cleanup.failures == []
 
 
-def test_the_record_says_what_began_what_ended_and_how_long_it_may_take(house):
+def test_the_record_holds_begin_end_and_limit_of_each_step(house):
     house.promise("agents", limit=2.0)
     house.promise("circuits", limit=3.0)
     house.cleanup.run()
@@ -120,7 +120,7 @@ def test_a_signal_from_before_the_clean_up_cuts_no_step_short(house):
     assert house.cleanup.failures == []
 
 
-def test_after_a_second_signal_each_step_gets_two_seconds_even_one_that_never_ends(house):
+def test_after_a_second_signal_each_step_is_limited_to_two_seconds(house):
     limits = []
     house.cleanup.push("instruments", lambda deadline: limits.append(deadline.left), LONG)
     house.cleanup.push("journal", lambda deadline: limits.append(deadline.left), 0.5)
@@ -136,7 +136,7 @@ def test_after_a_second_signal_each_step_gets_two_seconds_even_one_that_never_en
     assert note.data["text"] == "hurrying: at most 2 s for each step that is left"
 
 
-def test_a_third_signal_leaves_at_once_and_says_what_is_left(house):
+def test_a_third_signal_ends_the_clean_up_and_reports_the_open_steps(house):
     house.promise("instruments")
     house.promise("agents")
     house.stuck("circuits", signals=[signal.SIGINT] * 3)
@@ -152,7 +152,7 @@ def test_a_third_signal_leaves_at_once_and_says_what_is_left(house):
     ]
 
 
-def test_three_signals_from_before_leave_after_the_step_that_began(house):
+def test_after_three_earlier_signals_the_clean_up_ends_with_its_first_step(house):
     for _ in range(3):
         house.inbox.interrupt(signal.SIGTERM)
     house.promise("instruments")
@@ -181,7 +181,7 @@ def test_an_early_step_that_fails_is_unsafe_and_stays_listed(house):
     assert house.cleanup.failures == ["power-cut of h1: outlet pdu.2 is still off"]
 
 
-def test_a_signal_during_an_early_step_counts_once_it_is_done(house):
+def test_a_signal_during_an_early_step_is_handled_after_it(house):
     fault = house.promise("rank-freeze of h1", signals=[signal.SIGINT])
     with pytest.raises(Interrupted, match="SIGINT"):
         house.cleanup.run_now(fault)
@@ -270,7 +270,7 @@ def test_an_empty_clean_up_does_nothing(house):
     assert house.ended() == []
 
 
-def test_the_first_signal_notes_the_limit_and_what_more_signals_do(house):
+def test_the_first_signal_notes_the_limit_and_the_effect_of_further_signals(house):
     house.inbox.interrupt(signal.SIGTERM)
     house.promise("agents", limit=2.0)
     house.promise("circuits", limit=3.0)
@@ -331,7 +331,7 @@ def test_an_action_that_never_ends_costs_its_limit_and_is_noted(house, monkeypat
     assert note.data["text"].startswith("what was under way did not end in time")
 
 
-def test_two_signals_from_before_hurry_from_the_first_step_on(house):
+def test_after_two_earlier_signals_every_step_is_limited(house):
     limits = []
     house.cleanup.push("instruments", lambda deadline: limits.append(deadline.left), LONG)
     house.inbox.interrupt(signal.SIGINT)

@@ -85,7 +85,7 @@ def test_keeping_the_ring_is_recorded_once(watched):
     assert chosen.data["because"] == "no rank comes last persistently"
 
 
-def test_a_straggler_is_found_across_clocks_and_the_ranks_are_told_once(watched):
+def test_a_straggler_is_found_across_clocks_and_the_ranks_are_notified_once(watched):
     watched.steps(5)
     watched.steps(6, {3: 0.6})
     (told,) = watched.told
@@ -96,7 +96,7 @@ def test_a_straggler_is_found_across_clocks_and_the_ranks_are_told_once(watched)
     assert chosen.data["expected"]["stragglar"] < chosen.data["present"]
 
 
-def test_what_the_choice_should_bring_is_written_before_the_ranks_are_told(watched):
+def test_the_predicted_gain_is_recorded_before_the_ranks_are_notified(watched):
     watched.steps(5, {3: 0.6})
     (prediction,) = watched.written("prediction")
     values, chosen = prediction.data["values"], watched.written("collective.chosen")[-1].data
@@ -114,7 +114,7 @@ def test_only_steps_after_a_change_count_for_the_next_one(watched):
     assert [(number, one.straggler) for number, one in watched.told] == [(1, 3), (2, 5)]
 
 
-def test_when_the_straggler_has_recovered_nothing_waits_for_it_any_longer(watched):
+def test_after_the_straggler_recovered_a_schedule_without_one_is_chosen(watched):
     watched.steps(5, {3: 0.6})
     watched.steps(5, choice=1)
     assert watched.told[-1][1].straggler is None

@@ -33,7 +33,7 @@ def owing(results, leased=()):
     return {run.id for run in runs_to_recover(results, leased)}
 
 
-def test_a_run_with_open_promises_is_to_be_recovered(tmp_path):
+def test_a_run_with_open_journal_entries_is_to_be_recovered(tmp_path):
     directory(tmp_path)
     RunDirectory.create(tmp_path, "killed-before-its-journal")
     assert owing(tmp_path) == set()
@@ -212,7 +212,7 @@ def test_a_run_of_a_twin_that_is_gone_is_settled_without_touching_anything(kille
 
 
 @pytest.mark.parametrize("node", ["elsewhere", socket.gethostname()])
-def test_a_run_of_an_unlisted_twin_is_not_written_off(killed, node, capsys):
+def test_a_run_of_an_unlisted_twin_that_is_alive_is_still_to_be_recovered(killed, node, capsys):
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     on_a_twin(killed, f"{node}/{boot}/pid:[1]/12/345")
     code, out, _ = command(capsys)
@@ -270,7 +270,7 @@ def test_a_moved_run_directory_is_reported_until_it_is_found(killed, tmp_path, c
     assert killed.shown() == {}
 
 
-def test_a_run_killed_before_its_first_promise_gets_an_end_in_its_record(killed, capsys):
+def test_a_run_killed_before_its_first_journal_entry_gets_an_end_in_its_record(killed, capsys):
     run = directory(killed.directory.path.parent, facts={"label": "measured-hw", "lab": "small"})
     run.write_text("lab.yaml", killed.lab.source.text)
     EventLog(run.events).close()

@@ -65,7 +65,9 @@ def test_no_far_end_fault_begins_without_its_lease(context, bench, leases):
     assert context.cleanup.failures == []
 
 
-def test_without_its_lease_no_far_end_fault_is_ended_and_the_promise_stays(context, bench, leases):
+def test_without_its_lease_a_far_end_fault_is_not_cleared_and_its_undo_stays_open(
+    context, bench, leases
+):
     FarEndFaults(context).begin(FAULT, FarEndOptions())
     take_a_port(bench, leases)
     context.cleanup.run()

@@ -30,13 +30,13 @@ def planned(tmp_path):
     return plan
 
 
-def test_it_is_planned_beside_the_fault_of_the_job(planned):
+def test_a_far_end_fault_is_planned_beside_the_fault_of_the_job(planned):
     trial = planned(POWER_CUT, "{kind: switch-late-reply, target: ocs, at: {step: 6}, count: 1}")
     assert trial.fault.kind == "power-cut"
     assert trial.far_end_faults == (FarEndFault("switch-late-reply", "ocs", 6, entry=1),)
 
 
-def test_several_come_in_the_order_of_their_steps(planned):
+def test_several_far_end_faults_are_planned_in_the_order_of_their_steps(planned):
     trial = planned(
         POWER_CUT,
         "{kind: switch-busy, target: ocs, at: {step: 7}, delay: 1 s}",
@@ -48,12 +48,12 @@ def test_several_come_in_the_order_of_their_steps(planned):
     ]
 
 
-def test_it_may_begin_in_the_very_step_of_the_other_fault(planned):
+def test_a_far_end_fault_may_begin_in_the_step_of_the_other_fault(planned):
     trial = planned(POWER_CUT, "{kind: switch-busy, target: ocs, at: {step: 8}}")
     assert [fault.step for fault in trial.far_end_faults] == [8]
 
 
-def test_a_trial_may_have_no_other_fault(planned):
+def test_a_trial_may_have_a_far_end_fault_alone(planned):
     trial = planned("{kind: switch-restart, target: ocs, at: {step: 3}}")
     assert trial.fault is None
     assert [fault.kind for fault in trial.far_end_faults] == ["switch-restart"]
@@ -72,12 +72,12 @@ def test_a_trial_may_have_no_other_fault(planned):
         ([POWER_CUT, POWER_CUT], "a second fault of a job"),
     ],
 )
-def test_what_cannot_be_is_refused_where_it_is_written(planned, faults, words):
+def test_an_invalid_far_end_fault_is_refused_at_its_place(planned, faults, words):
     with pytest.raises(FileError, match=words) as caught:
         planned(*faults)
     assert "made.yaml:" in caught.value.where
 
 
-def test_no_two_faults_are_the_same_at_the_far_end():
+def test_two_equal_far_end_faults_in_one_trial_are_refused():
     named = [kind.far_end for kind in kinds("faults").values() if kind.role == "far-end"]
     assert named and len(named) == len(set(named))

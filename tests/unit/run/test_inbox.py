@@ -87,7 +87,7 @@ def test_a_signal_does_not_queue_behind_a_flood(inbox):
     ("number", "name"),
     [(signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")],
 )
-def test_a_signal_ends_a_wait_and_names_itself_and_its_exit_code(inbox, number, name):
+def test_a_signal_ends_a_wait_with_its_name_and_exit_code(inbox, number, name):
     before = signal.signal(number, lambda received, _: inbox.interrupt(received))
     try:
         threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
@@ -131,7 +131,7 @@ def test_a_workers_error_is_raised_where_its_result_is_wanted(inbox):
         inbox.result(inbox.submit(refuse), soon(), "asking")
 
 
-def test_a_worker_past_its_deadline_is_given_a_second_and_then_named(inbox):
+def test_a_worker_past_its_deadline_gets_another_second_and_is_then_named(inbox):
     began = now()
     with (
         a_worker_that_waits(inbox) as future,
@@ -150,7 +150,7 @@ def test_a_signal_ends_the_wait_for_a_worker_and_the_worker_goes_on(inbox):
     assert inbox.result(future, soon(), "giving power back")
 
 
-def test_a_wait_that_is_over_before_it_begins_does_not_last_for_ever(inbox):
+def test_a_wait_with_a_passed_deadline_ends_at_once(inbox):
     """With the timeout of CPython's SimpleQueue, one of some thousands never ended."""
 
     def wait_often():
@@ -175,7 +175,7 @@ def test_an_error_of_the_handler_ends_the_wait(inbox):
         inbox.wait(lambda: False, soon())
 
 
-def test_what_stops_a_run_waits_until_an_undo_is_done(inbox):
+def test_stopping_a_run_is_delayed_until_an_undo_is_done(inbox):
     inbox.stop(LabError("over"))
     with inbox.unstoppable():
         assert inbox.result(inbox.submit(lambda: 7), Deadline.after(10), "an undo") == 7
@@ -184,13 +184,13 @@ def test_what_stops_a_run_waits_until_an_undo_is_done(inbox):
     inbox.check()
 
 
-def test_a_run_whose_time_is_over_stops_waiting(inbox):
+def test_the_time_limit_of_a_run_ends_its_waits(inbox):
     time_limit(0.01, inbox)
     with pytest.raises(LabError, match=r"longer than its limit of 0\.01 s"):
         inbox.pause(Deadline.after(10))
 
 
-def test_a_time_limit_that_is_called_off_stops_nothing(inbox):
+def test_a_cancelled_time_limit_stops_nothing(inbox):
     timer = time_limit(0.05, inbox)
     timer.cancel()
     timer.join()

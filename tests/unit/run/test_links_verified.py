@@ -61,14 +61,14 @@ def short_limit(monkeypatch):
     monkeypatch.setattr(circuits, "_LIGHT_LIMIT", LIMIT)
 
 
-def test_light_that_comes_after_a_long_change_is_good(log, tmp_path):
+def test_a_link_that_comes_up_after_a_long_change_is_good(log, tmp_path):
     ends = Ends()
     verdicts = verify_links(ends, frozenset([CIRCUIT]), log, ends.change(2 * LIMIT, LIMIT / 4))
     assert [verdict.good for verdict in verdicts] == [True, True]
     assert [event.kind for event in read_events(tmp_path / "log.jsonl")] == ["link.good"] * 2
 
 
-def test_questions_that_a_change_leaves_time_for_are_asked_once(log):
+def test_each_end_of_a_circuit_is_probed_once_during_a_short_change(log):
     ends = Ends()
     verify_links(ends, frozenset([CIRCUIT]), log, ends.change(0.01))
     assert ends.asked == 2

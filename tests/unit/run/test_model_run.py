@@ -75,7 +75,7 @@ def test_a_model_that_misses_its_check_fails(tmp_path, lab):
     assert run_wiring_check(tmp_path, wanted, lab).outcome == "failed"
 
 
-def test_every_repetition_of_a_model_says_the_same(tmp_path, lab):
+def test_every_repetition_of_a_model_gives_the_same_result(tmp_path, lab):
     summary = run_wiring_check(tmp_path, experiment(tmp_path), lab, repeat=3)
     assert len(summary.trials) == 6
     assert len(set(summary.metrics["late.total_time"].values)) == 1
@@ -113,7 +113,7 @@ def test_an_algorithm_without_a_straggler_has_no_critical_delay(tmp_path, lab):
         ("variants:", "policy: {kind: splice}\nvariants:", 6, "no hosts for policy to act on"),
     ],
 )
-def test_what_only_a_job_that_runs_can_be_given_is_refused(
+def test_options_of_running_jobs_are_refused_for_a_model(
     tmp_path, lab, found, instead, line, words
 ):
     assert MODEL.count(found) == 1

@@ -61,7 +61,7 @@ def lab(tmp_path, ssh_host):
         ("program.begin", {"agent", "circuits"}),
     ],
 )
-def test_an_unexpected_error_is_a_bug_and_everything_is_still_taken_back(
+def test_an_unexpected_error_is_reported_as_a_bug_and_the_clean_up_is_done(
     moment, promises, lab, inbox, tmp_path
 ):
     run = RunDirectory.create(tmp_path / "results", "small")

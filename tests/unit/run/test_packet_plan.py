@@ -36,7 +36,7 @@ def plan(tmp_path):
     return plan
 
 
-def test_nothing_is_made_on_a_packet_switch_and_every_path_is_verified(plan):
+def test_no_circuit_is_planned_on_a_packet_switch_and_every_path_is_verified(plan):
     steps = plan().steps
     (paths,) = [step for step in steps if isinstance(step, VerifyPaths)]
     assert paths.ports == tuple(HostPort(f"h{i}", "p0") for i in range(4))
@@ -45,7 +45,7 @@ def test_nothing_is_made_on_a_packet_switch_and_every_path_is_verified(plan):
 
 
 @pytest.mark.parametrize("fabric", ["packet", "any"])
-def test_the_fabric_may_be_asked_for_by_name_or_left_open(plan, fabric):
+def test_the_fabric_can_be_required_by_name_or_left_open(plan, fabric):
     found = plan([("fabric: any", f"fabric: {fabric}")])
     assert any(isinstance(step, VerifyPaths) for step in found.steps)
 
@@ -81,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("why", REFUSED)
-def test_what_a_packet_switch_cannot_do_is_refused(plan, why):
+def test_an_experiment_that_needs_circuits_is_refused_on_a_packet_switch(plan, why):
     experiment, lab, error = REFUSED[why]
     with pytest.raises(FileError) as refused:
         plan(experiment, lab)

@@ -295,13 +295,13 @@ def play_all(lab, seeds):
     return told
 
 
-def test_nothing_is_done_that_the_lab_does_not_permit_and_no_needed_fence_is_left_out(lab):
+def test_random_courses_use_only_permitted_fences_and_omit_no_needed_one(lab):
     told = play_all(lab, FEW)
     assert told.pop(()) == 0
 
 
 @pytest.mark.soak
-def test_two_thousand_courses_respect_permissions(lab):
+def test_two_thousand_random_courses_use_only_permitted_fences(lab):
     told = play_all(lab, range(ALL))
     assert told.pop(()) == 0
     assert min(told.values()) > ALL / 4, told

@@ -41,7 +41,7 @@ def step(plan, kind):
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in (ROOT / "experiments").glob("*.yaml")))
-def test_the_plan_of_every_experiment_is_the_one_that_was_read_and_approved(name):
+def test_the_plan_of_every_shipped_experiment_equals_its_golden_plan(name):
     """Each is what `testbed plan experiments/NAME.yaml --seed 7` prints, on a rack where it can be.
 
     Only its last line, which holds the digest, is left out.
@@ -78,7 +78,7 @@ def test_the_main_experiment_can_be_planned_in_every_lab_with_circuits_and_hosts
     assert len(plan.trials) == 20
 
 
-def test_a_plan_opens_prepares_plays_and_restores_in_this_order():
+def test_a_plan_opens_prepares_runs_trials_and_restores_in_this_order():
     plan = make_plan(shipped("lumion"), RACK, seed=7, repeat=2)
     assert [type(step) for step in plan.steps] == [
         OpenInstruments,
@@ -91,7 +91,7 @@ def test_a_plan_opens_prepares_plays_and_restores_in_this_order():
     assert [trial.number for trial in plan.trials] == [0, 1, 2, 3]
 
 
-def test_instruments_are_only_those_that_the_used_hosts_hang_on(desk):
+def test_only_instruments_of_the_used_hosts_are_planned(desk):
     desk.change("lab", "power: pdu.3", "power: other.1")
     desk.change(
         "lab", "\nallow", '\n  other: {driver: redfish, resource: "https://192.0.2.12"}\nallow'
@@ -111,7 +111,7 @@ def test_hosts_are_taken_in_the_order_of_the_lab_or_of_the_job(desk):
     assert (job.hosts, job.spares) == (("h2", "h0"), ("h1",))
 
 
-def test_a_host_in_quarantine_is_avoided_and_the_plan_says_why(desk):
+def test_a_host_in_quarantine_is_avoided_and_the_plan_states_the_reason(desk):
     assert desk.plan().avoided == () and "avoided" not in desk.plan().to_json()
     desk.change("experiment", "{hosts: 3, fabric: circuit}", "{hosts: 2, fabric: circuit}")
     desk.change("experiment", "spares: 1", "spares: 0")
@@ -140,7 +140,7 @@ def test_too_few_hosts_are_left_beside_those_in_quarantine(desk):
     assert "needs 3 hosts and lab bench has 3, of which h1 must be avoided" in desk.refusal()
 
 
-def test_light_goes_both_ways_through_every_circuit(desk):
+def test_every_circuit_has_cross_connects_for_both_directions(desk):
     program = step(desk.plan(), ProgramCircuits)
     assert list(map(str, program.circuits)) == ["h0.p0–h1.p1", "h0.p1–h1.p0"]
     assert [light.cross for light in program.adds] == [
@@ -154,7 +154,7 @@ def test_light_goes_both_ways_through_every_circuit(desk):
         assert (back.source, back.sink) in {(a.source, a.sink) for a in program.adds}
 
 
-def test_circuits_stay_only_where_the_experiment_wants_them_to(desk):
+def test_circuits_are_kept_only_where_the_experiment_says_so(desk):
     assert not step(desk.plan(), Restore).keep_circuits
     desk.experiment += "keep: true\n"
     assert step(desk.plan(), Restore).keep_circuits
@@ -190,13 +190,13 @@ def test_more_trials_go_on_from_the_same_ones():
     assert many.trials[: len(few.trials)] == few.trials
 
 
-def test_blocks_come_in_every_order():
+def test_the_order_of_variants_within_a_block_is_random():
     plan = make_plan(shipped("lumion"), RACK, seed=1, repeat=400)
     first = Counter(trial.arm for trial in plan.trials[::2])
     assert 160 <= first["splice-warm"] <= 240  # 4 standard deviations around one half
 
 
-def test_victims_are_drawn_alike_for_every_rank_and_every_variant():
+def test_victims_are_drawn_uniformly_from_ranks_in_every_variant():
     trials = make_plan(shipped("lumion"), RACK, seed=1, repeat=1000).trials
     drawn = Counter((trial.arm, trial.fault.rank) for trial in trials)
     assert drawn.keys() == {(a, r) for a in ("splice-warm", "splice-cold") for r in range(4)}
@@ -204,7 +204,7 @@ def test_victims_are_drawn_alike_for_every_rank_and_every_variant():
     assert sum((count - 250) ** 2 / 250 for count in drawn.values()) < 24.3
 
 
-def test_the_moment_within_the_step_is_drawn_from_the_whole_step():
+def test_the_moment_of_a_fault_is_drawn_uniformly_within_its_step():
     phases = [t.fault.phase for t in make_plan(shipped("lumion"), RACK, seed=1, repeat=500).trials]
     assert all(0 <= phase < 1 for phase in phases)
     tenths = Counter(int(phase * 10) for phase in phases)
@@ -212,7 +212,7 @@ def test_the_moment_within_the_step_is_drawn_from_the_whole_step():
     assert sum((tenths[n] - 100) ** 2 / 100 for n in range(10)) < 27.9
 
 
-def test_a_rank_or_a_host_that_is_named_is_the_victim(desk):
+def test_a_named_rank_or_host_is_the_victim(desk):
     desk.change("experiment", "target: random", "target: rank 1")
     assert {trial.fault.rank for trial in desk.plan().trials} == {1}
     desk.change("experiment", "topology: ring", "hosts: [h2, h0, h1]")
@@ -243,7 +243,7 @@ def test_repeat_replaces_the_number_of_trials_of_every_variant(desk):
     assert len(desk.plan(repeat=1).trials) == 2
 
 
-def test_the_seed_given_wins_over_the_files_and_a_missing_one_is_drawn():
+def test_the_seed_option_overrides_the_file_and_a_missing_seed_is_drawn():
     experiment = shipped("lumion", "seed=5")
     assert draw_seed(experiment, 9) == 9
     assert draw_seed(experiment, 0) == 0
@@ -438,14 +438,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_is_refused_at_its_place(desk, what):
+def test_an_impossible_plan_is_refused_at_its_place_in_the_file(desk, what):
     changes, said = REFUSED[what]
     for change in changes:
         desk.change(*change)
     assert desk.refusal().startswith(said)
 
 
-def test_a_lab_without_a_switch_has_no_circuit_fabric(desk):
+def test_a_lab_without_a_switch_offers_no_circuit_fabric(desk):
     hosts = ("h0", "h1", "h2")
     desk.lab = "lab: bench\nhosts:\n" + "".join(f"  {host}: {{ssh: {host}}}\n" for host in hosts)
     refused = desk.refusal()
@@ -480,12 +480,12 @@ def test_an_arm_of_a_matrix_is_found_in_the_matrix(desk):
     assert desk.refusal().startswith("experiment.yaml:10:3: jobs.main.spares=1 uses host h2")
 
 
-def test_an_override_of_the_command_line_is_refused_as_itself(desk):
+def test_an_invalid_override_is_refused_at_its_place_in_the_option(desk):
     refused = desk.refusal(overrides=["faults.0.target=rank 5"])
     assert refused.startswith("-S faults.0.target")
     assert refused.endswith(":1:17: rank 5 is not one of the 2 ranks")
 
 
-def test_a_variant_may_say_again_what_the_lab_says(desk):
+def test_a_variant_may_repeat_a_setting_of_the_lab(desk):
     desk.change("experiment", "{policy.standby: cold}", "{lab.twin.rate: 0.5 Gbit/s}")
     assert len(desk.plan().trials) == 6

@@ -83,14 +83,14 @@ def repair(bench, job, inbox, log, tmp_path):
     lease.release()
 
 
-def test_good_links_are_good_for_the_newcomer_that_they_were_made_for(repair):
+def test_verified_links_are_reported_with_the_spare_they_were_made_for(repair):
     repair.do(SetCircuits(NOTHING, NOTHING, "h2"))
     assert repair.outcome() == LinksGood("h2")
     repair.do(SetCircuits(NOTHING, NOTHING))
     assert repair.outcome() == LinksGood("")
 
 
-def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
+def test_a_warm_spare_is_ready_at_once(repair, job):
     job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(Fence(0, "h0", "network"))
     assert repair.outcome() == Fenced()
@@ -100,19 +100,19 @@ def test_a_spare_whose_process_waits_already_is_ready_at_once(repair, job):
     assert repair.outcome() == SpareReady("h2")
 
 
-def test_the_rank_of_a_spare_that_failed_is_not_forgotten(repair, job):
+def test_the_process_of_a_failed_spare_stays_registered(repair, job):
     """Nobody has ended it; a second one on its host would be refused."""
     job.processes |= {"h0": RankProcess(port=1), "h2": RankProcess(port=2)}
     repair.do(PrepareSpare(0, "h2"))
     assert set(job.processes) == {"h0", "h2"}
 
 
-def test_a_bug_in_a_worker_ends_the_recovery_instead_of_leaving_it_waiting(repair):
+def test_an_exception_in_a_worker_fails_the_recovery(repair):
     repair.do(Fence(9, "h9", "process"))
     assert repair.outcome() == CommandFailed("KeyError: 'h9'")
 
 
-def test_a_host_that_was_given_up_while_a_probe_waited_does_not_answer_it(repair):
+def test_a_probe_of_a_dropped_host_counts_as_unanswered(repair):
     repair.do(ProbeHost("h9", 0.01))
     assert repair.outcome() == HostSilent("h9")
 
@@ -142,7 +142,7 @@ def ring_of(*hosts):
     return frozenset([Circuit.between(HostPort(hosts[0], "p1"), HostPort(hosts[1], "p0"))])
 
 
-def test_a_change_that_failed_is_not_tried_again_once_the_next_spare_is_brought_in(repair, slow):
+def test_a_failed_circuit_change_is_not_repeated_for_a_replaced_spare(repair, slow):
     repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, "h1"))
     repair.inbox.wait(lambda: bool(slow.made), Deadline.after(0.5))
     repair.do(SetCircuits(ring_of("h0", "h2"), NOTHING, "h2"))
@@ -153,7 +153,7 @@ def test_a_change_that_failed_is_not_tried_again_once_the_next_spare_is_brought_
     assert CommandFailed("ocs: it was busy") not in repair.script.observed
 
 
-def test_a_change_that_failed_is_tried_once_more(repair, slow, tmp_path):
+def test_a_failed_circuit_change_is_repeated_once(repair, slow, tmp_path):
     slow.fails.set()
     repair.do(SetCircuits(ring_of("h0", "h1"), NOTHING, "h1"))
     assert repair.outcome() == LinksGood("h1")
@@ -162,14 +162,14 @@ def test_a_change_that_failed_is_tried_once_more(repair, slow, tmp_path):
     assert (event.kind, event.data["why"]) == ("retry", "it was busy")
 
 
-def test_giving_up_is_the_reason_and_is_in_the_record(repair, tmp_path):
+def test_the_reason_for_giving_up_is_recorded(repair, tmp_path):
     repair.do(GiveUp("no spare host is left"))
     assert repair.executor.failure == "no spare host is left"
     (event,) = read_events(tmp_path / "log.jsonl")
     assert (event.kind, event.data["reason"]) == ("recovery.failed", "no spare host is left")
 
 
-def test_a_recovery_is_over_when_one_was_decided_and_none_is_under_way(repair):
+def test_a_recovery_is_complete_once_decided_and_no_longer_under_way(repair):
     assert not repair.executor.is_over
     repair.script.repairs = True
     repair.do(DECIDED)
@@ -187,7 +187,7 @@ def test_a_false_alarm_before_the_fault_is_not_the_recovery_from_it(repair):
     assert repair.executor.is_over
 
 
-def test_outcomes_are_observed_by_the_thread_that_waits(repair):
+def test_outcomes_of_workers_are_handled_by_the_waiting_thread(repair):
     repair.do(SetCircuits(NOTHING, NOTHING, "h2"))
     assert repair.script.observed == [Fenced()]
     repair.inbox.observe(HostAnswered("h1"))

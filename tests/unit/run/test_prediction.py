@@ -12,7 +12,7 @@ SAME = {"heartbeat": 0.2, "state_bytes": 2_100_000, "link": LINK, "step": 0.05}
 """2 000 000 bytes beyond the credit are 40 ms at 50 MB/s."""
 
 
-def test_a_message_within_the_credit_takes_no_time_and_the_rest_goes_at_the_rate():
+def test_a_message_within_the_burst_takes_no_time_and_the_rest_goes_at_line_rate():
     assert LINK.seconds(100_000) == 0.0
     assert LINK.seconds(10) == 0.0
     assert LINK.seconds(2_100_000) == pytest.approx(0.040)
@@ -46,11 +46,11 @@ def test_a_cold_spare_is_waited_for_only_beyond_the_fabric():
     ("fault", "noticing"),
     [("power-cut", 0.002), ("dark-circuit", 0.002), ("rank-kill", 0.0), ("rank-freeze", 0.2)],
 )
-def test_each_fault_is_noticed_in_its_own_way(fault, noticing):
+def test_the_detection_time_depends_on_the_fault(fault, noticing):
     assert predict(fault, PHYSICS, start=0.0, **SAME)["noticing"] == noticing
 
 
-def test_a_dark_circuit_needs_no_newcomer():
+def test_a_dark_circuit_needs_no_spare():
     terms = predict("dark-circuit", PHYSICS, start=9.0, **SAME)
     assert terms["waiting_for_spare"] == terms["state"] == 0.0
     assert terms["total"] == pytest.approx(0.002 + 0.035 + 0.05)
@@ -62,14 +62,14 @@ seconds = st.floats(0, 100)
 @pytest.mark.parametrize(
     ("hold", "sent_again"), [(0.0, 0.2), (0.15, 0.2), (0.3, 0.6), (0.59, 0.6), (1.0, 1.4)]
 )
-def test_a_job_without_light_goes_on_when_tcp_sends_again(hold, sent_again):
+def test_a_job_after_lost_light_continues_with_the_tcp_retransmission(hold, sent_again):
     terms = predict("attenuate", PHYSICS, start=0.0, hold=hold, **SAME)
     assert terms["total"] == pytest.approx(sent_again + 0.050)
     assert terms["held"] == hold
     assert sum(value for name, value in terms.items() if name != "total") == terms["total"]
 
 
-def test_a_freeze_that_no_policy_notices_is_over_when_it_is_undone():
+def test_a_freeze_below_the_heartbeat_limit_ends_with_its_undo():
     terms = predict("rank-freeze", PHYSICS, start=0.0, hold=0.1, **SAME)
     assert terms == pytest.approx({"held": 0.1, "step": 0.05, "total": 0.15})
     noticed = predict("rank-freeze", PHYSICS, start=0.0, hold=0.3, **SAME)

@@ -33,7 +33,7 @@ def undisturbed(desk, job=COMMAND):
     return desk
 
 
-def test_a_plan_says_what_every_host_runs(desk):
+def test_a_plan_states_the_command_of_every_host(desk):
     plan = undisturbed(desk).plan()
     (start,) = [step for step in plan.steps if isinstance(step, StartJob)]
     assert start.commands == (("run", "me"), ("run", "me"))
@@ -56,18 +56,18 @@ def test_faults_are_refused_in_a_program(desk):
     assert "job main runs a program, which has no steps" in desk.refusal()
 
 
-def test_what_a_lab_cannot_run_is_refused(desk):
+def test_a_program_that_the_lab_cannot_run_is_refused(desk):
     undisturbed(desk, NCCL.replace("agent", "mpirun"))
     assert "nccl-tests cannot run in lab bench: its data would not" in desk.refusal()
 
 
-def test_what_needs_hardware_is_refused_on_a_twin_before_anything_runs(desk):
+def test_a_program_that_needs_hardware_is_refused_on_a_twin(desk):
     undisturbed(desk, NCCL).plan()
     with pytest.raises(FileError, match="nccl-tests cannot run on a twin: it measures GPUs"):
         refuse_a_twin(load_experiment("experiment.yaml"))
 
 
-def test_what_needs_no_hardware_runs_on_a_twin(desk):
+def test_a_program_that_needs_no_hardware_is_accepted_on_a_twin(desk):
     undisturbed(desk).plan()
     refuse_a_twin(load_experiment("experiment.yaml"))
 
@@ -109,7 +109,7 @@ def log_of(bench, host, name):
     return (bench._run.path / "logs" / host / name).read_text()
 
 
-def test_a_rank_is_told_its_program_and_the_way_to_its_neighbours(running):
+def test_a_rank_gets_its_program_and_the_addresses_of_its_neighbours(running):
     told = running._for_rank(1)
     assert told["kind"] == "program"
     assert told["options"]["argv"] == ["run", "me"]
@@ -126,7 +126,7 @@ def test_a_rank_is_told_its_program_and_the_way_to_its_neighbours(running):
     }
 
 
-def test_what_programs_print_is_kept_under_logs_and_read_at_the_end(running, bench):
+def test_output_of_programs_is_kept_under_logs_and_parsed_at_the_end(running, bench):
     output(running, "h0", "rate 4\n")
     output(running, "h0", "rate 6\n")
     output(running, "h1", "rate 8\n")
@@ -140,7 +140,7 @@ def test_what_programs_print_is_kept_under_logs_and_read_at_the_end(running, ben
     assert (reading.metric, reading.value, reading.count) == ("rate", 6e6, 3)
 
 
-def test_secrets_are_masked_before_anything_keeps_them(running, bench):
+def test_secrets_in_program_output_are_masked_before_it_is_stored(running, bench):
     output(running, "h0", "HF_TOKEN=abc123\n")
     output(running, "h0", '{"env":["HOME=/x","A_SE', "report")
     output(running, "h0", 'CRET=abc123"]}', "report")
@@ -165,7 +165,7 @@ def test_a_failed_program_is_reported_with_its_last_line_of_stderr(running, how,
     assert running.programs.failure == words
 
 
-def test_a_program_that_is_not_there_fails_the_job(running):
+def test_a_missing_program_fails_the_job(running):
     running.processes["h0"] = process()
     say(running, "h0", "program.end", failed="No such file or directory", left_out=0)
     assert running.programs.failure == (
@@ -185,7 +185,7 @@ def test_the_first_failure_is_reported(running):
     assert running.programs.failure == "the program 'run' on h0 failed: it ended with code 1"
 
 
-def test_what_cannot_be_read_is_an_error_of_the_trial(running):
+def test_unparsable_program_output_is_an_error_of_the_trial(running):
     output(running, "h0", "rate fast\n")
     end(running, "h0")
     with pytest.raises(LabError, match="caught 'fast', which is not a number"):

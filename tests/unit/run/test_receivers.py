@@ -55,7 +55,7 @@ def lit(lab, now):
     return Light(lab.wiring(), {}, None, Clock(), loss_of_signal=0.0, link_up=0.0)
 
 
-def test_a_receiver_that_was_destroyed_is_written_down_once_and_ends_the_run(around, tmp_path):
+def test_a_destroyed_receiver_is_recorded_once_and_ends_the_run(around, tmp_path):
     lab, log = around
     light = lit(lab, log.started + 2.5)
     receivers = Receivers(lab, Door(light), log)
@@ -85,7 +85,7 @@ def test_a_run_that_needs_a_destroyed_receiver_is_refused(around, tmp_path):
     assert light.destroyed[0].port == HostPort("h1", "p0")
 
 
-def test_a_twin_is_not_asked_for_receivers_without_a_limit(around):
+def test_the_twin_is_not_queried_for_receivers_without_a_limit(around):
     lab, log = around
     without = lab.model_copy(update={"hosts": {"h0": lab.hosts["h0"]}})
     door = Door(lit(lab, 0.0))

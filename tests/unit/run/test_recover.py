@@ -49,7 +49,7 @@ def is_gone(pid, limit=5.0):
     return False
 
 
-def test_circuits_are_as_they_were_found(run):
+def test_recover_restores_the_original_circuits(run):
     run.somebody_else("ADD (@1,2),(@6,5)")
     killed(run, lambda: run.change(OTHER))
     assert run.shown() == OTHER_CROSSED
@@ -58,7 +58,7 @@ def test_circuits_are_as_they_were_found(run):
     assert run.promised() == [] and run.left() == []
 
 
-def test_circuits_that_a_run_made_one_after_the_other_all_go(run):
+def test_recover_removes_all_circuits_of_successive_changes(run):
     """Ports that they share are named once, although both were made."""
     other = Circuit.parse("h0.p0", "h2.p0")
     killed(run, lambda: run.change(other), lambda: run.change(ONE))
@@ -68,7 +68,7 @@ def test_circuits_that_a_run_made_one_after_the_other_all_go(run):
     assert run.promised() == []
 
 
-def test_power_is_given_back_and_the_host_is_known_to_be_empty(run):
+def test_recover_restores_power_and_counts_the_host_as_clean(run):
     killed(run, lambda: run.start_agent("h1"), lambda: run.cut("h1"))
     assert run.recover() == 0
     assert run.powered["2"] and run.promised() == []
@@ -76,7 +76,7 @@ def test_power_is_given_back_and_the_host_is_known_to_be_empty(run):
     assert "what ran there ended with its power" in run.notes()
 
 
-def test_an_outlet_that_was_never_turned_off_empties_no_host(run):
+def test_a_host_whose_outlet_was_never_off_is_not_counted_as_clean(run):
     def promise_only():
         run.journal.promise("outlet", unit="pdu", outlet="2", on=True)
 
@@ -87,7 +87,7 @@ def test_an_outlet_that_was_never_turned_off_empties_no_host(run):
     assert all(is_gone(pid) for pid in agent)
 
 
-def test_a_fibre_takes_what_it_took_before(run):
+def test_recover_restores_the_original_attenuation(run):
     killed(run, run.attenuate)
     assert run.taken[1] == pytest.approx(7.0)
     assert run.recover() == 0
@@ -95,14 +95,14 @@ def test_a_fibre_takes_what_it_took_before(run):
     assert run.promised() == []
 
 
-def test_a_far_end_behaves_again(run):
+def test_recover_clears_far_end_faults(run):
     run.faults["ocs"] = {"late"}
     killed(run, lambda: run.journal.promise("far-end-fault", switch="ocs", fault="late"))
     assert run.recover() == 0
     assert run.faults == {"ocs": set()} and run.promised() == []
 
 
-def test_agents_and_ranks_are_gone_and_proved_so(run):
+def test_recover_ends_agents_and_ranks_and_verifies_it(run):
     processes = []
     killed(run, lambda: processes.extend(run.start_agent("h0")))
     assert run.recover() == 0
@@ -110,7 +110,7 @@ def test_agents_and_ranks_are_gone_and_proved_so(run):
     assert run.promised() == []
 
 
-def test_what_a_killed_agent_left_is_taken_back_too(run):
+def test_recover_undoes_what_a_killed_agent_left(run):
     processes = []
     run.begin()
     processes.extend(run.start_agent("h0"))
@@ -131,7 +131,7 @@ def test_a_stopped_agent_is_ended_by_the_next(run):
     assert all(is_gone(pid) for pid in processes)
 
 
-def test_promises_are_kept_last_first_and_hosts_at_the_end(run):
+def test_journal_entries_are_undone_last_first_and_hosts_at_the_end(run):
     killed(
         run,
         lambda: run.start_agent("h0"),
@@ -203,7 +203,7 @@ def test_a_start_state_that_cannot_be_restored_is_reported(run):
     )
 
 
-def test_where_the_start_is_out_of_reach_light_rests_where_the_lab_says_so(tmp_path, ssh_host):
+def test_where_the_start_state_is_unreachable_idle_circuits_of_the_lab_are_made(tmp_path, ssh_host):
     with ssh_host.at_home():
         run = KilledRun(tmp_path, ssh_host.port, more=", safe: {2: 8}")
         run.somebody_else("ADD (@1,2),(@6,5)")
@@ -215,7 +215,7 @@ def test_where_the_start_is_out_of_reach_light_rests_where_the_lab_says_so(tmp_p
         run.close()
 
 
-def test_a_port_that_is_to_be_kept_alight_keeps_the_light_of_the_run(tmp_path, ssh_host):
+def test_a_keep_alive_port_keeps_the_circuit_of_the_run(tmp_path, ssh_host):
     crossed = Circuit.parse("h1.p0", "h2.p0")
     with ssh_host.at_home():
         run = KilledRun(tmp_path, ssh_host.port, more=", keep_alive: [6]")
@@ -228,7 +228,7 @@ def test_a_port_that_is_to_be_kept_alight_keeps_the_light_of_the_run(tmp_path, s
         run.close()
 
 
-def test_what_cannot_be_restored_is_reported_and_stays_promised(run):
+def test_a_failed_restoration_is_reported_and_stays_in_the_journal(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6
@@ -239,7 +239,7 @@ def test_what_cannot_be_restored_is_reported_and_stays_promised(run):
     assert run.shown() == {}
 
 
-def test_a_switch_that_does_not_answer_costs_no_other_step(run):
+def test_a_switch_that_does_not_answer_stops_no_other_step(run):
     killed(run, lambda: run.change(ONE), lambda: run.cut("h1"), run.attenuate)
     run.wires["ocs"].close()
     assert run.recover() == 4
@@ -261,7 +261,7 @@ def test_a_host_that_does_not_answer_does_not_delay_others(run):
 # --- whose it is -----------------------------------------------------------------------------
 
 
-def test_a_run_that_is_alive_is_refused(run):
+def test_a_running_run_is_refused(run):
     run.begin()
     run.change(ONE)
     with pytest.raises(BusyError, match="still going"):
@@ -271,7 +271,7 @@ def test_a_run_that_is_alive_is_refused(run):
     assert run.recover() == 0
 
 
-def test_what_the_run_had_leased_is_free_once_all_is_taken_back(run):
+def test_leases_of_the_run_are_released_once_everything_is_restored(run):
     killed(run, lambda: run.change(ONE))
     ports = run.lease.resources
     with pytest.raises(RecoveryRequired, match="testbed recover"):
@@ -292,7 +292,7 @@ def test_resources_leased_by_another_run_are_not_touched(run):
     assert run.shown() == {}
 
 
-def test_what_is_still_changed_stays_leased(run):
+def test_resources_not_restored_stay_leased(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6
@@ -316,7 +316,7 @@ def test_what_is_still_changed_stays_leased(run):
         ("attenuation", {"attenuator": "voa", "channel": 3, "decibels": 1.0}, "no fibre"),
     ],
 )
-def test_a_promise_that_cannot_be_kept_is_left_and_told(run, undo, arguments, said):
+def test_an_unknown_journal_entry_is_kept_and_reported(run, undo, arguments, said):
     killed(run, lambda: run.change(ONE), lambda: run.journal.promise(undo, **arguments))
     assert run.recover() == 6
     assert run.shown() == {}
@@ -324,7 +324,7 @@ def test_a_promise_that_cannot_be_kept_is_left_and_told(run, undo, arguments, sa
     assert said in run.left()[0]
 
 
-def test_a_signal_ends_the_wait_for_a_store_that_is_frozen_and_nothing_is_held_then(run):
+def test_a_signal_ends_the_wait_for_a_frozen_lease_store_without_holding_leases(run):
     killed(run, lambda: run.change(OTHER))
     run.inbox.interrupt(2)
     with run.store.frozen():

@@ -85,7 +85,7 @@ def test_steps_before_the_undo_do_not_end_the_trial(job, inbox):
     assert course.wait(0.1) == "not recovered within 60 s"
 
 
-def test_a_fault_that_stays_is_given_time_to_show(job, inbox):
+def test_a_permanent_fault_is_given_time_to_show(job, inbox):
     course = Course(job, inbox, None, kind="attenuate", hold=None)
     course.steps(1.0, range(25))
     course.fault(3.45)
@@ -102,7 +102,7 @@ def test_a_stall_without_repair_is_a_recovery_also_with_a_policy(job, inbox, spl
     assert course.recovery_wait.response == "recovered"
 
 
-def test_a_repair_that_was_begun_is_waited_for(job, inbox, spliced):
+def test_a_recovery_under_way_is_waited_for(job, inbox, spliced):
     course = Course(job, inbox, spliced)
     course.steps(1.0, range(25))
     course.fault(3.45)

@@ -60,7 +60,7 @@ def soon():
     return Deadline.after(LONG)
 
 
-def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(house):
+def test_a_run_leases_all_it_needs_and_may_change_nothing_else(house):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0", "h1"])
     (taken,) = house.events("lease.taken")
@@ -77,7 +77,7 @@ def test_a_run_has_all_it_needs_and_its_bench_may_move_that_and_nothing_else(hou
     assert house.leases.find() == []
 
 
-def test_without_patience_the_holder_is_named_at_once(house):
+def test_without_waiting_the_holder_is_named_at_once(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"h1.*: held by .*: theirs"):
         house.run_leases().take(house.bench, ["h0", "h1"])
@@ -98,7 +98,7 @@ def test_a_waiting_run_names_the_holder_and_goes_on_when_it_is_free(house):
     run_leases.give_back(soon())
 
 
-def test_patience_ends(house):
+def test_waiting_for_a_lease_ends_at_the_limit(house):
     others = house.others("h1")
     with pytest.raises(BusyError, match=r"theirs.* in vain"):
         house.run_leases(patience=1e-9).take(house.bench, ["h1"])
@@ -128,7 +128,7 @@ def test_no_run_waits_for_a_dead_holder(house):
     house.leases.take_over(run, "recover").release()
 
 
-def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_restore(house):
+def test_a_lost_lease_ends_the_wait_and_free_resources_are_leased_again_to_restore(house):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0"])
     fibres = next(f for port, f in house.bench.lab.wiring().items() if port.host == "h0")
@@ -143,7 +143,7 @@ def test_a_lost_lease_ends_the_wait_under_way_and_what_is_free_is_had_again_to_r
     assert house.leases.find() == []
 
 
-def test_a_loss_that_comes_with_the_end_ends_nothing_any_more(house):
+def test_a_lease_lost_at_the_end_of_a_run_has_no_effect(house):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
@@ -177,7 +177,7 @@ def test_a_loss_that_cannot_be_recorded_does_not_stop_the_clean_up(house, full_d
     theirs.release()
 
 
-def test_a_store_that_is_frozen_does_not_keep_the_clean_up_from_beginning(house):
+def test_a_frozen_lease_store_does_not_delay_the_clean_up(house):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0"])
     cleanup = Cleanup(house.inbox, house.log)
@@ -192,7 +192,7 @@ def test_a_store_that_is_frozen_does_not_keep_the_clean_up_from_beginning(house)
     run_leases.give_back(soon())
 
 
-def test_signals_end_the_wait_for_what_was_lost(house):
+def test_signals_end_the_wait_for_lost_leases(house):
     run_leases = house.run_leases()
     run_leases.take(house.bench, ["h0"])
     house.leases.unlock(needs(house.bench.lab, ["h0"]), forced=True)
@@ -232,7 +232,7 @@ def test_a_run_waits_for_an_instrument_leased_under_another_name(house):
     run_leases.give_back(soon())
 
 
-def test_without_patience_an_instrument_leased_under_another_name_is_refused(house):
+def test_without_waiting_an_instrument_leased_under_another_name_is_refused(house):
     theirs = Named(house, "h1", "0c:42:a1:00:00:01").bench
     others = house.others("h1")
     others.widen(theirs.guard.answered.resources(others.resources))

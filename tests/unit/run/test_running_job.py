@@ -40,7 +40,7 @@ def test_a_process_is_ready_once_it_reports_its_address(seated):
     assert seated.state_bytes == 1000
 
 
-def test_a_process_that_says_why_it_cannot_start_is_not_waited_for(seated):
+def test_a_process_that_reports_a_start_failure_is_not_waited_for(seated):
     tell(seated, says("h2", event="failed", why="MemoryError: 3 GiB"), ends("h2"))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: MemoryError: 3 GiB; see logs/"):
@@ -70,7 +70,7 @@ def test_a_spare_that_cannot_start_does_not_break_the_job(seated):
 
 
 @pytest.mark.parametrize("word", ["corrupt", "refused"])
-def test_a_rank_that_cannot_go_on_breaks_the_job_and_is_named(seated, word):
+def test_a_failed_rank_fails_the_job_and_is_named(seated, word):
     seated.handle(says("h1", event=word, why="the sum is wrong"))
     assert seated.failure == f"rank 1 on h1 {word}: the sum is wrong"
 
@@ -100,12 +100,12 @@ def test_a_spare_does_not_hold_the_job_back(seated):
     assert seated.completed == 5
 
 
-def test_a_rank_that_left_is_as_far_as_it_says(seated):
+def test_a_rank_that_left_has_reached_the_step_it_reports(seated):
     seated.handle(says("h0", event="left", committed=7, generation=1))
     assert seated.processes["h0"].committed == 7
 
 
-def test_the_job_has_ended_when_every_rank_says_so(seated):
+def test_the_job_has_ended_when_every_rank_reports_it(seated):
     seated.handle(says("h0", event="done", digest="abc"))
     seated.handle(says("h2", event="done", digest="abc"))
     assert not seated.has_ended

@@ -20,7 +20,7 @@ def at(instants, generation=1, first=0, pace=None):
     return pace
 
 
-def test_a_step_ends_when_its_last_rank_says_so():
+def test_a_step_ends_with_the_report_of_its_last_rank():
     pace = StepPace(3)
     for rank, received in ((2, 1.0), (0, 1.1), (1, 1.4)):
         assert pace.steps(1) == 0

@@ -131,7 +131,7 @@ def states(findings):
     return {str(finding.port): finding.state for finding in findings}
 
 
-def test_one_circuit_at_a_time_is_lit_and_none_is_left(rack):
+def test_one_circuit_at_a_time_is_made_and_none_is_left(rack):
     found = rack.open().run()
     assert states(found) == {f"h{n}.p0": "found" for n in range(COUNT)}
     assert found == rack.told
@@ -160,7 +160,7 @@ def test_fibres_that_changed_places_are_named(rack):
     assert rack.light() == {}
 
 
-def test_frames_that_are_lost_are_a_share_of_those_that_were_asked(rack):
+def test_lost_frames_are_reported_as_a_share_of_those_sent(rack):
     check = rack.open()
     rack.bench.hosts["h3"].lost = FRAMES // 8
     found = {str(finding.port): finding for finding in check.run()}
@@ -168,7 +168,7 @@ def test_frames_that_are_lost_are_a_share_of_those_that_were_asked(rack):
     assert (found["h2.p0"].state, found["h2.p0"].lost) == ("found", 0.0)
 
 
-def test_a_switch_that_does_not_move_a_port_leaves_it_dark_and_says_why(rack):
+def test_a_port_that_the_switch_does_not_move_is_reported_dark_with_the_reason(rack):
     check = rack.open()
     rack.far_end.fault("stuck", port=4)
     found = check.run()
@@ -177,7 +177,7 @@ def test_a_switch_that_does_not_move_a_port_leaves_it_dark_and_says_why(rack):
     assert rack.light() == {}
 
 
-def test_what_a_line_garbled_says_nothing_of_a_fibre_and_is_tried_again(rack):
+def test_a_garbled_reply_is_retried_and_proves_nothing_about_a_fibre(rack):
     check = rack.open()
     rack.far_end.fault("stuck", port=1, count=1)
     rack.far_end.fault("garbled", command="ADD", count=1)
@@ -196,7 +196,7 @@ def test_a_switch_whose_answers_stay_garbled_ends_the_check(rack):
     assert rack.light() == {}
 
 
-def test_light_of_others_on_a_port_ends_the_check_and_is_not_touched(rack):
+def test_a_foreign_circuit_on_a_port_ends_the_check_and_is_kept(rack):
     check = rack.open()
     rack.far_end.execute(":OXC:SWIT:CONN:ADD (@3),(@8)")
     with pytest.raises(BusyError, match="3→8"):
@@ -205,7 +205,7 @@ def test_light_of_others_on_a_port_ends_the_check_and_is_not_touched(rack):
     assert open_entries(rack.run.journal) == []
 
 
-def test_an_agent_that_is_lost_ends_the_check_and_the_light_is_taken_down(rack):
+def test_a_lost_agent_ends_the_check_and_its_circuits_are_removed(rack):
     def lose():
         raise HostError("h1", "its agent's link ended")
 
@@ -235,7 +235,7 @@ def under_way(rack, inbox):
     go_on.set()
 
 
-def test_a_check_that_is_ended_takes_its_light_down_and_lights_no_more(rack, under_way):
+def test_an_interrupted_check_removes_its_circuits_and_makes_no_more(rack, under_way):
     check, running, go_on = under_way
     assert len(rack.light()) == 2
     threading.Timer(0.05, go_on.set).start()
@@ -246,13 +246,13 @@ def test_a_check_that_is_ended_takes_its_light_down_and_lights_no_more(rack, und
     assert rack.told == []
 
 
-def test_a_check_that_does_not_end_is_not_called_safe(under_way):
+def test_a_check_that_does_not_end_is_reported_unsafe(under_way):
     check, running, _ = under_way
     with pytest.raises(UnsafeError, match="the circuit that was lit is not down yet"):
         check.end(running, Deadline.after(0.02))
 
 
-def test_a_check_ended_by_a_signal_reports_light_that_stays(rack, under_way):
+def test_a_check_ended_by_a_signal_reports_circuits_that_stay(rack, under_way):
     check, running, go_on = under_way
     rack.far_end.fault("stuck")
     go_on.set()
@@ -264,7 +264,7 @@ def test_a_check_ended_by_a_signal_reports_light_that_stays(rack, under_way):
 # --- as a whole
 
 
-def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, inbox, tmp_path):
+def test_unreachable_hosts_end_the_check_with_a_record_and_nothing_left(rack, inbox, tmp_path):
     lab = (tmp_path / "lab.yaml").read_text().replace("ssh: 192.0.2.", "ssh: 127.0.0.1:1")
     (tmp_path / "lab.yaml").write_text(lab)
     with pytest.raises(HostError):
@@ -280,7 +280,7 @@ def test_hosts_that_do_not_answer_end_it_with_nothing_left_and_a_record(rack, in
     assert (end.data["exit_code"], end.data["cleanup"], end.data["left"]) == (4, "verified", [])
 
 
-def test_a_signal_ends_it_as_a_signal(rack, inbox):
+def test_a_signal_ends_the_check_with_the_exit_code_of_the_signal(rack, inbox):
     inbox.interrupt(2)
     with pytest.raises(Interrupted, match="ended by SIGINT"):
         run_wiring_check(
