@@ -20,7 +20,7 @@ FIRST = "10.0.0.1/24, tx: ocs.1"
         ("250.0.0.1/24", "'250.0.0.1/24' is a reserved address"),
     ],
 )
-def test_an_address_that_no_host_has_is_refused(refused_lab, address, words):
+def test_an_address_that_no_host_can_have_is_refused(refused_lab, address, words):
     (said,) = refused_lab("10.0.0.1/24", address)
     assert said == f"f:9:38: hosts.h0.ports.p0.address: {words}; a port needs an address of a host"
 

@@ -76,7 +76,7 @@ def test_a_check_names_a_point_of_the_matrix(read):
     assert (check.arm, check.metric) == ("jobs.main.ranks=4", "busbw")
 
 
-def test_the_arm_knows_where_its_values_were_written(experiment):
+def test_values_of_an_arm_keep_their_places_in_the_file(experiment):
     _, cold = experiment.arms()
     source = cold.experiment.source
     assert source.where("policy", "standby").endswith("experiment.yaml:13:26")
@@ -109,7 +109,7 @@ def test_the_arm_knows_where_its_values_were_written(experiment):
         ),
     ],
 )
-def test_a_wrong_arm_is_refused_where_it_is_written(read, compared, error):
+def test_an_invalid_arm_is_refused_at_its_place_in_the_file(read, compared, error):
     with pytest.raises(FileError) as refusal:
         read(f"{compared}\n")
     assert str(refusal.value).startswith(f"f:{error}")
@@ -124,7 +124,7 @@ def test_the_same_mistake_in_many_arms_is_reported_once(read):
     ]
 
 
-def test_a_switch_that_the_lab_does_not_have_is_refused_where_the_arm_names_it(read, lab):
+def test_an_unknown_switch_is_refused_at_the_arm_that_names_it(read, lab):
     (arm,) = read("variants: {a: {lab.switches.osc.settle: 1 ms}}\n").arms()
     words = r"f:11:16: .*the lab has no switch 'osc'; did you mean 'ocs'\?"
     with pytest.raises(FileError, match=words):
@@ -139,7 +139,7 @@ def test_a_check_may_call_an_arm_by_the_short_name_that_pages_print(read):
     assert check.condition == "policy.standby=cold,jobs.main.ranks=2.loss"
 
 
-def test_a_name_that_leaves_out_too_much_names_no_arm(read):
+def test_an_ambiguous_short_name_of_an_arm_is_refused(read):
     keys = "matrix: {faults.0.hold: [1 s, 2 s], faults.1.hold: [1 s]}\n"
     (check,) = read(f"{keys}checks: {{'0.hold=2 s,1.hold=1 s.loss': {{max: < 2}}}}\n").all_checks()
     assert check.arm == "faults.0.hold=2 s,faults.1.hold=1 s"

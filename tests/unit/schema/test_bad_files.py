@@ -104,7 +104,7 @@ def read_many(seed, count, good, read):
     return came
 
 
-def test_any_bad_file_is_refused_at_its_place_or_taken(good, read):
+def test_any_mutated_file_is_refused_with_a_place_or_accepted(good, read):
     came = read_many(1, 150, good, read)
     refused = sum(count for (_, end), count in came.items() if end == "refused")
     assert refused > 75
@@ -112,7 +112,7 @@ def test_any_bad_file_is_refused_at_its_place_or_taken(good, read):
 
 
 @pytest.mark.soak
-def test_ten_thousand_bad_files_are_refused_at_their_place_or_taken(good, read):
+def test_ten_thousand_mutated_files_are_refused_with_a_place_or_accepted(good, read):
     started = time.monotonic()
     came = read_many(2, 10_000, good, read)
     print(f"\n{dict(came)} in {time.monotonic() - started:.0f} s")
@@ -143,7 +143,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("case", ONCE)
-def test_what_once_hung_or_broke_is_refused_in_words(read, case):
+def test_files_that_once_hung_or_crashed_are_refused_with_a_message(read, case):
     more, words = ONCE[case]
     bad = BadFile(case, f"{BARE}{more}\n".encode())
     error = read(bad)
@@ -186,7 +186,9 @@ PLACED = re.compile(r"testbed: .+:\d+:\d+: .+")
 @pytest.mark.parametrize(
     ("validated", "planned"), [(10, 2), pytest.param(50, 50, marks=pytest.mark.soak)]
 )
-def test_the_command_line_says_where_and_exits_with_two(good, read, tmp_path, validated, planned):
+def test_the_command_line_prints_the_place_and_exits_with_2(
+    good, read, tmp_path, validated, planned
+):
     refused = (bad for bad in bad_files(3, good) if read(bad) is not None)
     paths = []
     for number, bad in enumerate(islice(refused, validated + planned)):

@@ -91,7 +91,7 @@ def test_loading_refuses_a_bogus_key_in_every_mapping_of_the_schema(file, tmp_pa
         assert places & {error.where for error in errors}, (steps, [str(one) for one in errors])
 
 
-def test_what_an_arm_sets_is_as_closed_as_the_field(refused_experiment):
+def test_unknown_keys_set_by_an_arm_are_refused(refused_experiment):
     for old, new in (
         ("policy.standby: warm", f"policy: {{kind: toy-splice, {BOGUS}: 1}}"),
         ("policy.standby: warm", f"policy.{BOGUS}: 1"),

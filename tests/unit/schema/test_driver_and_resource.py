@@ -38,7 +38,7 @@ def read(tmp_path):
         ("polatis", "https://192.0.2.10", "TCPIP::192.0.2.10::5025::SOCKET"),
     ],
 )
-def test_a_resource_that_the_driver_cannot_reach_is_told_with_one_that_it_can(
+def test_a_resource_unsuitable_for_the_driver_is_refused_with_a_suitable_example(
     read, driver, resource, example
 ):
     with pytest.raises(FileError) as caught:
@@ -50,20 +50,20 @@ def test_a_resource_that_the_driver_cannot_reach_is_told_with_one_that_it_can(
 
 
 @pytest.mark.parametrize("driver", ["calient", "polatis-tl1"])
-def test_a_login_that_the_language_cannot_do_without_must_be_given(read, driver):
+def test_a_login_required_by_the_protocol_must_be_given(read, driver):
     with pytest.raises(FileError, match=f"user: the driver {driver} needs the key 'user'"):
         read(driver, SOCKET)
     assert read(driver, SOCKET, ", user: lab").switches["ocs"].options.user == "lab"
 
 
 @pytest.mark.parametrize("driver", ["agiltron", "thorlabs"])
-def test_a_serial_number_that_no_box_can_tell_is_not_asked_for(read, driver):
+def test_a_serial_number_is_refused_for_a_device_that_reports_none(read, driver):
     with pytest.raises(FileError, match=r"identity: .* does not tell its serial number"):
         read(driver, "/dev/ttyUSB0", ", identity: S1")
     assert read(driver, "/dev/ttyUSB0").switches["ocs"].identity is None
 
 
-def test_every_driver_says_by_which_ways_it_reaches_its_boxes():
+def test_every_driver_states_its_transports():
     known = {"tcp", "http", "ssh", "serial", "visa"}
     ours = {n: k for n, k in kinds("drivers").items() if k.implementation.startswith("testbed_")}
     assert all(kind.ways and set(kind.ways) <= known for kind in ours.values()), ours

@@ -24,7 +24,7 @@ values = st.recursive(
 
 
 @given(st.dictionaries(keys, values, min_size=1))
-def test_any_data_is_read_as_it_was_written(data):
+def test_any_data_survives_writing_and_reading(data):
     assert parse("file", written(data))[0] == data
 
 
@@ -37,6 +37,6 @@ def test_overrides_change_nothing_that_they_have_set_already(file, tmp_path):
     assert load_lab(again).twin == load_lab(file, [RATE]).twin
 
 
-def test_without_an_override_the_text_is_that_of_the_person():
+def test_without_an_override_the_text_is_that_of_the_file():
     file = ROOT / "configs" / "rack.yaml"
     assert effective_text(lab_source(file), []) == file.read_text()

@@ -11,7 +11,7 @@ from testbed.schema import Condition, Target, load_experiment
 from testbed.units import RATE, SHARE, TIME
 
 
-def test_an_experiment_holds_what_its_file_says(experiment):
+def test_an_experiment_is_read_from_its_file(experiment):
     job = experiment.jobs["main"]
     assert (job.kind, job.hosts) == ("toy-train", ("h0", "h1"))
     assert type(job.options).__name__ == "TrainOptions"
@@ -152,9 +152,7 @@ def test_a_fault_must_name_its_job_where_there_are_several(refused_experiment):
     ]
 
 
-def test_a_plug_in_may_not_take_a_key_that_all_of_its_sort_have(
-    tmp_path, experiment_text, clashing_policy
-):
+def test_a_plug_in_may_not_redefine_a_common_key(tmp_path, experiment_text, clashing_policy):
     (tmp_path / "f").write_text(experiment_text.replace("toy-splice", clashing_policy))
     with pytest.raises(TestbedError, match=r"'toy-clash' has an option 'kind', which every Policy"):
         load_experiment(tmp_path / "f")

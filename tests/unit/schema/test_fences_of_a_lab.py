@@ -33,7 +33,7 @@ def fences(lab):
     return {host: set(lab.fences(host)) for host in lab.hosts}
 
 
-def test_a_lab_that_says_nothing_permits_its_own_processes_to_be_ended_and_nothing_else(read):
+def test_a_lab_without_a_fence_key_permits_only_process_fences(read):
     lab = read(LAB)
     assert fences(lab) == {
         **{host: {"process"} for host in ("h0", "h1", "h2")},
@@ -41,7 +41,7 @@ def test_a_lab_that_says_nothing_permits_its_own_processes_to_be_ended_and_nothi
     }
 
 
-def test_a_host_permits_what_the_lab_does_unless_it_says_less_or_has_no_outlet(read):
+def test_a_host_inherits_the_fences_of_the_lab_unless_it_limits_them_or_has_no_outlet(read):
     assert fences(read(LAB + "fence: [power, network, process]\n")) == {
         "h0": {"power", "network", "process"},
         "h1": {"network", "process"},
@@ -57,12 +57,12 @@ def test_a_host_permits_what_the_lab_does_unless_it_says_less_or_has_no_outlet(r
         ("fence: [process, outlet]\n", r"lab.yaml:9:18: .*'outlet'"),
     ],
 )
-def test_what_cannot_be_permitted_is_an_error_at_its_place(read, text, said):
+def test_an_impossible_fence_is_refused_at_its_place(read, text, said):
     with pytest.raises(FileError, match=said):
         read(LAB + text)
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_lab_that_is_shipped_says_which_fences_it_permits(path):
+def test_every_shipped_lab_states_its_fences(path):
     assert load_lab(path).fence
     assert "\nfence: [" in path.read_text()

@@ -61,7 +61,7 @@ def test_a_group_is_one_host_for_each_number(lab):
     assert (str(port.address), str(port.tx), str(port.rx)) == ("10.0.0.6/24", "ocs.3", "ocs.19")
 
 
-def test_what_a_host_says_itself_wins_over_its_group_and_the_defaults(lab):
+def test_settings_of_a_host_override_its_group_and_the_defaults(lab):
     second = lab().hosts["gpu-2"]
     assert second.env == {"NCCL_DEBUG": "WARN", "NCCL_SOCKET_IFNAME": "mgmt0"}
     assert (second.ports["p0"].max_dbm, str(second.ports["p0"].tx)) == (-3.0, "ocs.2")
@@ -80,7 +80,7 @@ def test_an_override_reaches_one_host_of_a_group(lab):
     assert str(hosts["gpu-3"].ports["p0"].tx) == "ocs.3"
 
 
-def test_a_mistake_is_told_where_it_was_written(lab):
+def test_a_mistake_in_a_group_is_reported_at_its_place(lab):
     assert refused(lab, ("rx: ocs.<n+16>", "rx: ocs.<n+99>"))[0] == (
         "7:71: hosts.gpu-1.ports.p0.rx: ocs.100 is not one of the switch's ports; add it to "
         "switches.ocs.ports"
@@ -107,11 +107,11 @@ def test_a_mistake_is_told_where_it_was_written(lab):
         (("  gpu-2:", "  gpu-7:"), "8:3: hosts.gpu-7: the key 'ssh' is missing"),
     ],
 )
-def test_what_cannot_be_is_refused_once_and_in_place(lab, change, words):
+def test_an_invalid_group_is_refused_once_at_its_place(lab, change, words):
     assert any(one.startswith(words) for one in refused(lab, change)), refused(lab, change)
 
 
-def test_writing_out_what_is_written_out_changes_nothing(tmp_path):
+def test_expanding_expanded_hosts_changes_nothing(tmp_path):
     (tmp_path / "lab.yaml").write_text(LAB)
     once = expanded(read_source(tmp_path / "lab.yaml"))
     assert expanded(once) == once

@@ -13,7 +13,7 @@ from testbed.schema.text_types import ServerUrl
 from testbed.secret import Secret
 
 
-def test_a_lab_holds_what_its_file_says(lab):
+def test_a_lab_is_read_from_its_file(lab):
     host = lab.hosts["h0"]
     assert (host.ssh, host.python, host.privilege, host.network) == (
         "me@h0:2222",
@@ -33,7 +33,7 @@ def test_a_lab_holds_what_its_file_says(lab):
     assert (lab.twin.settle, lab.twin.rate, lab.twin.link_up) == (0.02, 400e6, 0.01)
 
 
-def test_the_wiring_gives_every_port_its_fibres_and_a_bidirectional_one_both_ways(lab):
+def test_the_wiring_holds_the_fibres_of_every_port_and_both_directions_of_bidirectional_ones(lab):
     assert lab.wiring() == {
         HostPort("h0", "p0"): Fibres(SwitchPort("ocs", 1), SwitchPort("ocs", 17)),
         HostPort("h0", "p1"): Fibres(SwitchPort("ocs", 2), SwitchPort("ocs", 2)),
@@ -52,7 +52,7 @@ def test_a_fault_is_permitted_where_lab_and_host_both_allow_it(lab):
     assert not lab.permits("toy-other", "h1")
 
 
-def test_a_lab_is_frozen_and_remembers_its_places(lab):
+def test_a_lab_is_immutable_and_keeps_places_in_its_file(lab):
     with pytest.raises(ValueError, match="frozen"):
         lab.lab = "other"
     assert lab.source.where("hosts", "h0", "ports", "p1", "bidi").endswith("lab.yaml:10:57")
@@ -60,7 +60,7 @@ def test_a_lab_is_frozen_and_remembers_its_places(lab):
     assert lab.source.where("hosts", "h1", "privilege").endswith("lab.yaml:12:5")
 
 
-def test_no_secret_is_in_anything_printed(lab, monkeypatch):
+def test_no_secret_of_a_lab_is_printed(lab, monkeypatch):
     monkeypatch.setenv("OCS_PASSWORD", "hunter2")
     assert lab.switches["ocs"].options.login.password.reveal() == "hunter2"
     assert "hunter2" not in repr(lab) + str(lab) + lab.model_dump_json()
@@ -202,7 +202,9 @@ IN_CLEAR = "env: {NCCL_SOCKET_IFNAME: mgmt0}"
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "hf_token", "MYSQL_PWD", "PGPASSWORD", "API_KEY"])
-def test_a_variable_whose_name_says_secret_is_refused_in_clear_and_not_repeated(refused_lab, name):
+def test_a_clear_text_variable_with_a_secret_sounding_name_is_refused_without_repeating_it(
+    refused_lab, name
+):
     (message,) = refused_lab(IN_CLEAR, f"env: {{A: b, {name}: hunter2}}")
     assert message == (
         f"f:6:{19 + len(name)}: hosts.h0.env.{name}: its name says that it is secret; "
@@ -210,7 +212,7 @@ def test_a_variable_whose_name_says_secret_is_refused_in_clear_and_not_repeated(
     )
 
 
-def test_a_variable_is_given_in_clear_or_by_where_its_value_is_kept(tmp_path, lab, monkeypatch):
+def test_a_variable_is_given_in_clear_text_or_by_reference(tmp_path, lab, monkeypatch):
     env = "env: {NCCL_IB_PKEY: '1', HF_TOKEN: {env: MY_TOKEN}, WANDB_API_KEY: {file: /absent}}"
     (tmp_path / "kept.yaml").write_text(lab.source.text.replace(IN_CLEAR, env))
     host = load_lab(tmp_path / "kept.yaml").hosts["h0"]
@@ -266,7 +268,7 @@ def with_leases(url):
         ("{file: ~/.leases}", ServerUrl(kept=Secret(file="~/.leases"))),
     ],
 )
-def test_leases_are_kept_on_a_server_named_in_the_open_or_by_reference(tmp_path, lab, url, kept):
+def test_the_url_of_a_lease_server_is_given_in_clear_text_or_by_reference(tmp_path, lab, url, kept):
     old, new = with_leases(url)
     (tmp_path / "shared.yaml").write_text(lab.source.text.replace(old, new))
     assert load_lab(tmp_path / "shared.yaml").leases.url == kept
@@ -282,7 +284,7 @@ def test_leases_are_kept_on_a_server_named_in_the_open_or_by_reference(tmp_path,
         "[hunter2]",
     ],
 )
-def test_a_server_whose_url_may_not_stand_there_is_refused_and_not_repeated(refused_lab, url):
+def test_an_invalid_lease_server_url_is_refused_without_repeating_it(refused_lab, url):
     (message,) = refused_lab(*with_leases(url))
     assert message.startswith("f:26:15: leases.url: expected a ")
     assert "hunter2" not in message

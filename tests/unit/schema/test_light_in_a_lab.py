@@ -39,7 +39,7 @@ def read(tmp_path, monkeypatch):
     return read
 
 
-def test_a_lab_holds_what_its_file_says_of_light(read):
+def test_optical_settings_of_a_lab_are_read_from_its_file(read):
     lab = read(LAB)
     assert lab.hosts["h0"].ports["p0"].launch == -2.0
     assert lab.hosts["h1"].ports["p0"].launch is None, "nobody has said it"
@@ -76,7 +76,7 @@ def test_a_lab_holds_what_its_file_says_of_light(read):
         ("-20 dBm", "-20 dB", "twin.sensitivity: '-20 dB' is not a power level"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_is(read, old, new, error):
+def test_wrong_optical_settings_are_reported_at_their_place(read, old, new, error):
     assert LAB.count(old) >= 1
     with pytest.raises(FileError) as caught:
         read(LAB.replace(old, new, 1))

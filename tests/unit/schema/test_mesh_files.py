@@ -31,7 +31,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", "{}", "[" * 5000, '{"mesh_switch": NaN}'])
-def test_what_is_no_such_file_is_named(tmp_path, text):
+def test_another_kind_of_file_is_refused_by_name(tmp_path, text):
     path = tmp_path / "switch.json"
     path.write_text(text)
     for load in (load_mesh_switch, load_cell_map):

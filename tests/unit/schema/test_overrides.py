@@ -90,7 +90,7 @@ def test_a_key_of_the_experiment_is_refused_for_the_lab(tmp_path, lab_text):
         ("lab.meters.opm.identity=x", "the lab has no power meter 'opm'; known: none"),
     ],
 )
-def test_an_override_makes_no_host_and_no_instrument(tmp_path, lab_text, override, words):
+def test_an_override_cannot_add_a_host_or_an_instrument(tmp_path, lab_text, override, words):
     (tmp_path / "lab").write_text(lab_text)
     with pytest.raises(FileError) as refusal:
         load_lab(tmp_path / "lab", [override])
@@ -98,7 +98,7 @@ def test_an_override_makes_no_host_and_no_instrument(tmp_path, lab_text, overrid
     assert str(refusal.value).startswith(f"-S {key}:1:1: {key}: {words}")
 
 
-def test_an_override_adds_to_what_is_free_to_name(tmp_path, lab_text):
+def test_an_override_can_add_entries_with_free_names(tmp_path, lab_text):
     (tmp_path / "lab").write_text(lab_text)
     given = ["lab.hosts.h1.env.NCCL_DEBUG=INFO", "lab.hosts.h1.env={A: b}"]
     lab = load_lab(tmp_path / "lab", given)

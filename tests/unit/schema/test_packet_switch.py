@@ -29,7 +29,7 @@ def lab(tmp_path):
     return lab
 
 
-def test_a_plugged_port_has_a_place_and_no_fibre(lab):
+def test_a_port_on_a_packet_switch_has_a_switch_port_and_no_fibres(lab):
     found = lab()
     assert found.plugged() == {
         HostPort("h0", "p0"): SwitchPort("tor", 1),
@@ -64,7 +64,7 @@ def test_a_plugged_port_has_a_place_and_no_fibre(lab):
         ),
     ],
 )
-def test_a_wrong_plug_is_refused_at_its_place(lab, old, new, error):
+def test_an_invalid_packet_switch_port_is_refused_at_its_place(lab, old, new, error):
     with pytest.raises(FileError) as refused:
         lab(old, new)
     assert error in str(refused.value)

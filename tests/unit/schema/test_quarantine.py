@@ -33,7 +33,7 @@ def lab(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["h1", "h1.p0", "ocs.2", "ocs.18"])
-def test_a_host_is_avoided_with_any_of_its_ports_and_of_what_they_lead_to(lab, what):
+def test_a_host_is_avoided_when_any_of_its_ports_or_instruments_is_quarantined(lab, what):
     (host,) = avoided(lab(what))
     assert host == "h1"
     assert str(avoided(lab(what))["h1"]) == (
@@ -41,7 +41,7 @@ def test_a_host_is_avoided_with_any_of_its_ports_and_of_what_they_lead_to(lab, w
     )
 
 
-def test_a_port_that_leads_nowhere_is_nobodys_host(lab):
+def test_an_unwired_port_quarantines_no_host(lab):
     assert avoided(lab("ocs.32")) == {}
 
 
@@ -71,7 +71,7 @@ def test_the_record_of_a_run_is_read_on_any_day(lab):
         (["h1", "h1"], "h1 is in quarantine twice"),
     ],
 )
-def test_what_does_not_exist_cannot_be_set_aside(lab, entries, words):
+def test_an_unknown_resource_cannot_be_quarantined(lab, entries, words):
     with pytest.raises(FileError, match=words):
         lab(*entries)
 

@@ -26,7 +26,7 @@ def file(tmp_path, monkeypatch):
         (b"# " + b"x" * MAX_BYTES, "1:1", "larger than 1 MiB"),
     ],
 )
-def test_a_file_that_is_none_of_ours_is_refused(file, raw, where, words):
+def test_a_file_of_another_kind_is_refused(file, raw, where, words):
     file.write_bytes(raw)
     with pytest.raises(FileError) as refusal:
         load_lab("f")
@@ -49,7 +49,7 @@ def test_a_byte_order_mark_is_not_part_of_the_text(file, lab_text):
     assert lab.source.where("lab") == "f:1:6"
 
 
-def test_a_file_is_an_experiment_when_it_says_so(file, lab_text, experiment_text):
+def test_a_file_with_an_experiment_key_is_an_experiment(file, lab_text, experiment_text):
     file.write_text(lab_text)
     assert isinstance(load(file), Lab)
     file.write_text(experiment_text)

@@ -30,7 +30,7 @@ def test_a_variable_that_is_not_set_or_empty_is_a_usage_error_with_the_remedy(mo
         Secret(env="OCS_PASSWORD").reveal()
 
 
-def test_a_file_that_cannot_be_read_is_a_usage_error_that_shows_nothing_of_it(tmp_path):
+def test_an_unreadable_secret_file_is_a_usage_error_without_its_content(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
         Secret(file=str(tmp_path / "absent")).reveal()
     (tmp_path / "binary").write_bytes(b"hunter2\xff")
@@ -40,7 +40,7 @@ def test_a_file_that_cannot_be_read_is_a_usage_error_that_shows_nothing_of_it(tm
     assert refusal.value.__suppress_context__
 
 
-def test_what_was_revealed_is_masked_in_text_and_in_all_data_that_is_not_spared(monkeypatch):
+def test_a_revealed_secret_is_masked_in_text_and_data_except_exempt_keys(monkeypatch):
     monkeypatch.setenv("OCS_PASSWORD", "hünter2-word")
     word = Secret(env="OCS_PASSWORD").reveal()
     assert masked(f"ACT-USER::lab:1::{word};") == "ACT-USER::lab:1::***;"
@@ -56,7 +56,7 @@ def test_what_was_revealed_is_masked_in_text_and_in_all_data_that_is_not_spared(
     assert spared == data | {"said": {"host": word, "why": "denied ***"}}
 
 
-def test_a_short_word_is_part_of_too_many_others_to_be_masked():
+def test_a_very_short_secret_is_not_masked():
     conceal("admin")
     assert masked("ssh://admin@192.0.2.10") == "ssh://admin@192.0.2.10"
 
@@ -71,9 +71,7 @@ def test_a_short_word_is_part_of_too_many_others_to_be_masked():
         "lab.hosts.h0.ssh=me:hunter2@h0",
     ],
 )
-def test_no_message_repeats_what_was_written_where_a_reference_belongs(
-    tmp_path, lab_text, override
-):
+def test_no_message_repeats_a_value_given_instead_of_a_reference(tmp_path, lab_text, override):
     (tmp_path / "lab.yaml").write_text(lab_text)
     with pytest.raises(FileError) as refusal:
         load_lab(tmp_path / "lab.yaml", [override])

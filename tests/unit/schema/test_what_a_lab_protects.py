@@ -41,7 +41,7 @@ def read(tmp_path, monkeypatch):
     return read
 
 
-def test_the_limits_of_light_are_those_of_the_ports_that_it_leaves_by(read):
+def test_power_limits_are_those_of_the_output_ports(read):
     limits = read(LAB).light_limits()
     assert limits["ocs"] == LightLimits({5: -3.0, 2: 1.0}, frozenset({2, 5, 8}), {}, {2: -2.0})
     assert not limits["other"]
@@ -65,13 +65,13 @@ def test_a_protected_port_is_not_usable_even_if_it_is_listed(read):
         ("-3 dBm", "-3 dB", "h0.ports.p0.max_dbm: '-3 dB' is not a power level"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_is(read, old, new, error):
+def test_wrong_protections_are_reported_at_their_place(read, old, new, error):
     with pytest.raises(FileError) as caught:
         read(LAB.replace(old, new, 1))
     assert error in "\n".join(map(str, (caught.value, *getattr(caught.value, "others", ()))))
 
 
-def test_light_that_nobody_uses_rests_where_the_lab_says(read):
+def test_unused_light_gets_the_idle_circuit_of_the_lab(read):
     text = LAB.replace("keep_alive: [2, 5, 8]", "safe: {1: 6, 4: 8}")
     assert read(text).light_limits()["ocs"].safe == {1: 6, 4: 8}
 
@@ -90,6 +90,6 @@ def test_light_that_nobody_uses_rests_where_the_lab_says(read):
         ("{2: 5}", "ocs.safe.2: ocs.5 bears -3 dBm, and the source of 2 sends -2 dBm; write `lau"),
     ],
 )
-def test_a_resting_place_that_cannot_be_is_told_where_it_stands(read, safe, error):
+def test_an_impossible_idle_circuit_is_reported_at_its_place(read, safe, error):
     with pytest.raises(FileError, match=re.escape(error)):
         read(LAB.replace("keep_alive: [2, 5, 8]", f"safe: {safe}"))

@@ -71,7 +71,7 @@ def test_tx_and_rx_swapped_are_refused_where_the_size_is_known(tmp_path):
     assert tx.endswith("the inputs of ocs are 1-320; are tx and rx swapped?")
 
 
-def test_tx_and_rx_swapped_are_refused_where_only_the_box_knows_its_size(tmp_path):
+def test_tx_and_rx_swapped_are_refused_where_the_size_is_unknown(tmp_path):
     (said,) = problems(tmp_path, POLATIS, one="tx: ocs.17, rx: ocs.1")
     assert said == (
         "5:61: hosts.h0.ports.p0.tx: light enters the switch at ocs.17 and leaves it at ocs.1, a "
@@ -85,7 +85,7 @@ def test_a_fibre_that_enters_beyond_where_another_leaves_is_refused(tmp_path):
     assert said.endswith("see hosts.h1.ports.p0.rx")
 
 
-def test_a_place_to_rest_that_no_light_reaches_is_refused(tmp_path):
+def test_an_unreachable_idle_port_is_refused(tmp_path):
     (said,) = problems(tmp_path, CALIENT.format(more="") + ", safe: {3: 4}", **ON_CALIENT)
     assert said.endswith(
         "switches.ocs.safe.3: no light goes from 3 to 4; the inputs of ocs are 1-320"
@@ -100,22 +100,18 @@ def test_a_place_to_rest_that_no_light_reaches_is_refused(tmp_path):
         ("{1: 2}", "no light goes from 1 to 2"),
     ],
 )
-def test_a_reversed_place_to_rest_is_refused_where_only_the_box_knows_its_size(
-    tmp_path, safe, reason
-):
+def test_a_reversed_idle_circuit_is_refused_where_the_size_is_unknown(tmp_path, safe, reason):
     (said,) = problems(tmp_path, f"{POLATIS}, safe: {safe}")
     assert said.startswith("10:")
     assert f"switches.ocs.safe.{safe[1:].partition(':')[0]}: {reason}; inputs come before" in said
 
 
-def test_a_place_to_rest_between_the_sides_is_taken_where_only_the_box_knows_its_size(tmp_path):
+def test_an_idle_circuit_between_the_sides_is_accepted_where_the_size_is_unknown(tmp_path):
     assert load_lab(written(tmp_path, f"{POLATIS}, safe: {{3: 19, 16: 20}}")).lab == "bench"
 
 
 @pytest.mark.parametrize("switch", ["driver: sonic-ocs, ports: [1-32]", CALIENT.format(more="")])
-def test_one_port_for_both_directions_is_refused_of_a_driver_that_connects_one_way(
-    tmp_path, switch
-):
+def test_a_bidirectional_port_is_refused_for_a_unidirectional_switch(tmp_path, switch):
     driver = switch.split()[1].rstrip(",")
     said = problems(tmp_path, switch, one="bidi: ocs.1", other="packet: tor.1")
     assert (
@@ -124,7 +120,7 @@ def test_one_port_for_both_directions_is_refused_of_a_driver_that_connects_one_w
     ) in said
 
 
-def test_one_port_for_both_directions_is_refused_where_nobody_knows_its_side(tmp_path):
+def test_a_bidirectional_port_is_refused_where_its_side_is_unknown(tmp_path):
     said = problems(tmp_path, POLATIS, one="bidi: ocs.1", other="tx: ocs.2, rx: ocs.17")
     assert said == [
         "5:63: hosts.h0.ports.p0.bidi: only ocs itself knows which of its sides ocs.1 is on; "
@@ -132,7 +128,7 @@ def test_one_port_for_both_directions_is_refused_where_nobody_knows_its_side(tmp
     ]
 
 
-def test_ports_for_both_directions_know_the_side_that_they_are_on(tmp_path):
+def test_bidirectional_ports_have_a_side(tmp_path):
     file = written(tmp_path, f"{POLATIS}, size: [16, 16]", one="bidi: ocs.16", other="bidi: ocs.17")
     assert [f.side for f in load_lab(file).wiring().values()] == [Side.INPUT, Side.OUTPUT]
 
@@ -166,7 +162,7 @@ def test_a_number_that_no_port_has_is_refused_without_a_hint_that_is_refused_too
     )
 
 
-def test_a_port_beyond_a_known_size_is_not_told_to_be_listed(tmp_path):
+def test_a_port_beyond_a_known_size_gets_no_hint_to_list_it(tmp_path):
     sized = "driver: polatis, size: [16, 16], ports: [1-32]"
     said = problems(tmp_path, sized, one="tx: ocs.1, rx: ocs.40")
     assert said == [
@@ -176,16 +172,16 @@ def test_a_port_beyond_a_known_size_is_not_told_to_be_listed(tmp_path):
 
 
 @pytest.mark.parametrize("ssh", ["h0", "you@H0", "h0:22"])
-def test_two_hosts_at_one_place_are_refused(tmp_path, ssh):
+def test_two_hosts_with_one_address_are_refused(tmp_path, ssh):
     (said,) = problems(tmp_path, POLATIS, ssh=ssh)
     assert said.startswith("7:10: hosts.h1.ssh: h0:22 is where two hosts answer; first at ")
 
 
-def test_two_hosts_behind_one_address_with_ports_of_their_own_are_taken(tmp_path):
+def test_two_hosts_behind_one_address_with_different_ports_are_accepted(tmp_path):
     assert load_lab(written(tmp_path, POLATIS, ssh="h0:2222")).lab == "bench"
 
 
-def test_every_driver_of_a_switch_says_what_its_numbers_mean():
+def test_every_switch_driver_defines_its_port_numbers():
     for name, kind in kinds("drivers").items():
         if kind.role == "switch" and kind.implementation.startswith("testbed_drivers."):
             assert kind.sides is not None, name
@@ -193,7 +189,7 @@ def test_every_driver_of_a_switch_says_what_its_numbers_mean():
             assert inputs >= 0 and outputs >= 0
 
 
-def test_arms_that_differ_in_what_no_running_twin_can_change_are_refused_without_a_lab(tmp_path):
+def test_a_matrix_over_a_twin_setting_that_cannot_change_is_refused(tmp_path):
     file = tmp_path / "rates.yaml"
     file.write_text(
         "experiment: rates\nquestion: Is it faster?\nneeds: {hosts: 2}\n"
