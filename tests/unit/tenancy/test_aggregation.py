@@ -277,7 +277,7 @@ def test_parameters_are_fetched_once_and_again_after_five_minutes():
     assert leaves.fill(newer, 1, b"old", 21.0) is newer
 
 
-def test_a_push_of_a_round_that_nobody_told_of_changes_nothing():
+def test_a_push_of_an_unannounced_round_changes_nothing():
     _, leaf = leaves.push(filled(), update("x"), 0.0)
     answer, after = leaves.push(leaf, update("liar", round=10**9), 0.0)
     assert (answer.code, after) == (Code.MISS, leaf)
@@ -356,7 +356,7 @@ def test_a_round_begins_once_and_rounds_only_go_on():
     assert roots.close(second, 1)[0].code is Code.STALE
 
 
-def test_a_client_counted_twice_is_an_error_of_ours():
+def test_a_client_counted_twice_is_an_internal_error():
     one = Sum.of("x", np.ones(5), 1)
     with pytest.raises(ValueError, match="counted twice"):
         one.plus(one)

@@ -76,7 +76,7 @@ def test_every_interleaving_of_three_clients_and_a_job_that_goes_on():
     assert {Reply.OK, Reply.OVER_ASSIGN, Reply.STALE_ROUND} <= set(seen)
 
 
-def test_what_is_read_and_written_in_two_acts_exceeds_the_demand():
+def test_non_atomic_binding_exceeds_the_demand():
     """The rules hold only where the records are read and written as one act."""
     plane = Plane()
     plane.request("c", 1)
@@ -132,7 +132,7 @@ def test_the_last_client_of_a_round_starts_its_execution():
         (Reply.BOUND, job(), accept(job(), client(), 1, 11.0)[2], 2),
     ],
 )
-def test_what_cannot_be_bound_is_answered_with_the_reason_and_changes_no_job(
+def test_a_refused_binding_states_the_reason_and_changes_no_job(
     answer, given_job, given_client, round
 ):
     reply, after, known = accept(given_job, given_client, round, 11.0)
@@ -150,7 +150,7 @@ def test_an_acceptance_that_is_repeated_is_answered_the_same_and_counted_once():
     assert (same.job, same.round) == ("j", 1)
 
 
-def test_a_job_that_was_silent_too_long_binds_nobody():
+def test_a_job_that_was_silent_too_long_binds_no_client():
     late = 10.0 + jobs.SILENCE
     reply, after, _ = accept(job(), client(now=late), 1, late)
     assert (reply, after.phase) == (Reply.NOT_OPEN, jobs.Phase.PRUNED)

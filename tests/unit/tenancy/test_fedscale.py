@@ -60,7 +60,7 @@ class Hostile:
 
 @pytest.mark.parametrize("made", [Hostile(), OrderedDict(a=1), {1: {2, 3}}, (1, 2), b"bytes"])
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_a_pickle_of_more_than_plain_data_is_refused_and_nothing_of_it_run(made, protocol):
+def test_a_pickle_with_code_is_refused_without_running_it(made, protocol):
     with pytest.raises(ValueError, match="was not followed"):
         plain_data(pickle.dumps({"a": made}, protocol))
 
@@ -85,7 +85,7 @@ def changed(client, **row):
         (CAPACITY, changed(2, finish_time=0.1), "less than a 1000th"),
     ],
 )
-def test_what_is_not_of_the_form_is_refused_with_the_reason(capacity, availability, why):
+def test_an_invalid_trace_file_is_refused_with_the_reason(capacity, availability, why):
     with pytest.raises(ValueError, match=why):
         read(pickle.dumps(capacity), pickle.dumps(availability))
 

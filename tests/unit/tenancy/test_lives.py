@@ -62,7 +62,7 @@ def client(name="x", now=10.0, speed=2.0):
     return clients.check_in(None, name, {}, speed, now)[1]
 
 
-def test_a_round_tells_the_next_how_long_it_took_and_how_slow_its_slowest_client_was():
+def test_a_round_passes_its_duration_and_slowest_response_to_the_next():
     job = opened(demand=2, now=10.0)
     for name, speed, now in (("x", 2.0, 12.0), ("y", 0.5, 15.0)):
         _, job, _ = accept(job, client(name, speed=speed), 1, now)
@@ -95,7 +95,7 @@ def test_a_job_that_is_silent_for_half_an_hour_is_pruned_and_stays_so():
     assert jobs.finish(over, 12.0)[0] is Reply.OK
 
 
-def test_every_word_of_a_job_keeps_it_alive_and_its_record_for_a_week():
+def test_every_request_of_a_job_keeps_it_alive_and_its_record_for_a_week():
     job = opened(now=10.0)
     for _, later in (
         jobs.hear(job, 1000.0),

@@ -122,7 +122,7 @@ def test_clients_that_lack_what_is_demanded_are_never_bound():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_every_method_must_hold(method):
+def test_every_scheduling_method_satisfies_the_invariants(method):
     trace = generate(Population(clients=300), 11)
     jobs = draw_jobs(Mix(5, 200.0, (2, 3), demand=(10, 30)), 11)
     outcome = run(trace.clients, jobs, method, period=trace.period, horizon=3e5)
@@ -162,7 +162,7 @@ class Exhaustive(_Simulation):
 
 
 @pytest.mark.parametrize("method", ["fifo", "random", "srsf"])
-def test_not_asking_in_vain_changes_nothing(method):
+def test_skipping_requests_that_cannot_be_served_changes_no_result(method):
     trace = generate(Population(clients=60, session=900.0, gap=900.0), 13)
     jobs = draw_jobs(Mix(4, 200.0, (2, 3), demand=(4, 8)), 13)
     kind = kinds("scheduling_policies")[method]

@@ -33,7 +33,7 @@ def tensors(fill=None):
     return made
 
 
-def test_what_was_encoded_comes_back_in_the_order_of_the_model():
+def test_encoded_tensors_are_decoded_in_the_order_of_the_model():
     data = encode(tensors(), MODEL)
     assert len(data) == size(MODEL) == len(header(MODEL)) + 6 * 4 + 3 * 8 + 2
     assert elements(MODEL) == 10
@@ -66,7 +66,7 @@ def changed(**changes):
         (b"\x80\x04cos\nsystem\n.", Refusal.MALFORMED),
     ],
 )
-def test_what_is_no_update_of_the_model_is_refused_with_the_reason(data, reason):
+def test_an_update_of_another_model_is_refused_with_the_reason(data, reason):
     with pytest.raises(Refused) as refusal:
         decode(data, MODEL)
     assert refusal.value.reason is reason

@@ -39,7 +39,7 @@ INPUTS = {
 @pytest.mark.parametrize(
     ("name", "study"), [("utilisation", UTILISATION), ("completion", COMPLETION)]
 )
-def test_the_comparisons_start_from_what_was_written_down(name, study, seed):
+def test_traces_equal_their_recorded_digests(name, study, seed):
     assert study.digest(seed) == INPUTS[name][seed]
 
 
@@ -100,7 +100,7 @@ def test_sessions_and_gaps_have_the_distributions_that_are_stated():
     assert median(gaps) == pytest.approx(population.gap * math.log(2), rel=0.05)
 
 
-def test_clients_are_there_more_often_at_their_hour():
+def test_clients_are_available_more_often_at_their_preferred_hour():
     clients = generate(Population(clients=1500, days=1, peak_spread=0.0), 4).clients
     starts = [start / 3.6e6 for client in clients for start, _ in client.available if start > 0]
     near = sum(min(abs(hour - 2), 24 - abs(hour - 2)) < 6 for hour in starts)
