@@ -32,7 +32,7 @@ def test_a_client_that_hangs_up_ends_only_its_own_request(path, said):
     assert ask({"do": "it"}) == "it"
 
 
-def test_a_client_that_says_nothing_holds_nobody_up(path):
+def test_a_silent_client_does_not_block_others(path):
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
         assert ask({"do": "it"}) == "it"

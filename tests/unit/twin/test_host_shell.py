@@ -29,7 +29,7 @@ async def serve(directory, shell):
 
 
 @pytest.mark.parametrize("is_early", [True, False], ids=["before-its-start", "while-it-runs"])
-def test_a_command_hears_that_its_client_is_gone(tmp_path, monkeypatch, is_early):
+def test_a_command_gets_sighup_when_its_client_disconnects(tmp_path, monkeypatch, is_early):
     ended = tmp_path / "ended"
     start = asyncio.create_subprocess_exec
 

@@ -20,13 +20,13 @@ def mode(path):
     return oct(stat.S_IMODE(path.stat().st_mode))
 
 
-def test_private_keys_are_their_owners_alone(tmp_path, generous_umask):
+def test_private_keys_are_readable_by_their_owner_only(tmp_path, generous_umask):
     write_ssh_key(tmp_path / "key")
     _, private = write_certificate(tmp_path, ["192.0.2.11", "pdu"])
     assert (mode(tmp_path / "key"), mode(private)) == ("0o600", "0o600")
 
 
-def test_a_file_that_is_there_already_is_not_taken_for_ours(tmp_path):
+def test_an_existing_key_file_is_not_reused(tmp_path):
     (tmp_path / "key").write_text("somebody else reads along")
     with pytest.raises(FileExistsError):
         write_ssh_key(tmp_path / "key")

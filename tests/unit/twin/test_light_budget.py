@@ -60,7 +60,7 @@ def room(tmp_path):
     return Room(load_lab(tmp_path / "lab.yaml"))
 
 
-def test_what_is_launched_arrives_less_what_the_fibre_and_the_switch_take(room):
+def test_received_power_is_launch_power_less_fibre_and_switch_loss(room):
     assert room.budget.tapped(H0) == 3.0
     assert room.budget.tapped(H1) == 0.0
     assert 1.4 <= room.budget.tapped(AT_H1) <= 2.4
@@ -87,7 +87,7 @@ def test_an_attenuator_at_the_receiver_counts_as_one_at_the_source(room):
     assert room.budget.tapped(H0) == 3.0
 
 
-def test_both_ends_of_a_path_add_up(room):
+def test_losses_at_both_ends_of_a_path_are_added(room):
     room.budget.take(H0, 8.0)
     room.budget.take(AT_H1, 8.0)
     assert room.lit == {1: 6, 2: 5}
@@ -112,7 +112,7 @@ def test_a_host_that_comes_back_behind_an_attenuator_stays_dark(room):
     assert room.lit == {2: 5}
 
 
-def test_a_receiver_that_needs_more_light_gets_none(room):
+def test_a_circuit_below_the_sensitivity_of_its_receiver_is_dark(room):
     room.site.sensitivity = 0.0
     room.budget.look_again()
     assert room.lit == {1: 6}

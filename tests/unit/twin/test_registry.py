@@ -38,7 +38,7 @@ def test_a_twin_is_listed_until_it_dies(place):
 
 
 @pytest.mark.parametrize("text", ['{"name": "ra', "[]", "", "\xff"])
-def test_a_file_that_tells_of_no_twin_hides_no_other(place, text):
+def test_an_invalid_registry_file_hides_no_other_twin(place, text):
     (place / "half.json").write_text(text, encoding="latin-1")
     assert names() == ["rack"]
 
@@ -50,19 +50,19 @@ def expect_refusal():
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770])
-def test_a_directory_that_others_may_write_to_is_not_believed(place, mode):
+def test_a_world_writable_registry_directory_is_refused(place, mode):
     place.chmod(mode)
     expect_refusal()
 
 
-def test_a_link_to_a_directory_is_not_believed(place, tmp_path):
+def test_a_symbolic_link_as_registry_directory_is_refused(place, tmp_path):
     place.rename(tmp_path / "elsewhere")
     place.symlink_to(tmp_path / "elsewhere")
     expect_refusal()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
-def test_a_directory_of_somebody_else_is_not_believed(place):
+def test_a_registry_directory_of_another_user_is_refused(place):
     os.chown(place, NOBODY, NOBODY)
     expect_refusal()
 
@@ -72,5 +72,5 @@ def test_a_directory_of_somebody_else_is_not_believed(place):
     [(0, "0 1001 1\n", 1001), (7, "0 0 4294967295\n", 7), (5, "0 100 1\n1 2000 9\n", 2004)],
     ids=["in the twin of a user", "outside of any twin", "in the second range"],
 )
-def test_a_user_in_a_twin_is_known_by_the_id_outside(uid, uid_map, parent):
+def test_a_user_inside_a_twin_is_identified_by_the_outer_user_id(uid, uid_map, parent):
     assert registry.outside(uid, uid_map) == parent

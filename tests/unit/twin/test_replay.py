@@ -48,7 +48,7 @@ def transcript(lab, tmp_path):
     return path
 
 
-def test_a_twin_agrees_with_itself_on_every_exchange(lab, transcript):
+def test_a_transcript_of_a_twin_replays_without_differences(lab, transcript):
     agreement = replay_to_far_end(lab, "ocs", list(read_transcript(transcript)))
     assert agreement.whole
     assert sum(map(len, agreement.exchanges.values())) == len(LINES)
@@ -68,7 +68,7 @@ def test_the_first_exchange_that_differs_is_shown(lab, transcript):
     assert "4 of 6 exchanges agree" in list(agreement.lines())
 
 
-def test_where_long_answers_part_is_shown_and_not_how_they_begin():
+def test_the_first_difference_of_long_replies_is_shown():
     same = "the same words " * 40
     box, twin = Divergence("ALL?", f"{same}one{same}", f"{same}two{same}").where_they_part()
     assert ("one" in box, "two" in twin) == (True, True)
@@ -88,7 +88,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("driver", ROWS)
-def test_what_a_driver_said_to_its_far_end_gets_the_same_answers_again(driver, tmp_path):
+def test_a_replayed_driver_conversation_gets_the_same_replies(driver, tmp_path):
     word, path, file = tmp_path / "word", tmp_path / "ocs.jsonl", tmp_path / "lab.yaml"
     word.write_text("correct-horse")
 
@@ -129,7 +129,7 @@ def test_every_byte_survives_the_transcript(tmp_path):
     assert row.data == bytes(range(256))
 
 
-def test_a_far_end_that_cannot_be_as_the_lab_file_has_it_is_told_by_its_name(tmp_path):
+def test_an_impossible_far_end_is_reported_by_its_name(tmp_path):
     text = RACK.read_text()
     row = next(line for line in text.splitlines() if "driver: polatis" in line)
     mesh = '  ocs: {driver: photonic-mesh, resource: "tcp://192.0.2.10:5050", ports: [1-32]}'
