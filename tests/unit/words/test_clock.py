@@ -82,7 +82,7 @@ def test_a_signal_that_ends_the_wait_discards_the_result():
     assert discarded.wait(10)
 
 
-def test_an_error_that_comes_too_late_is_nobodys():
+def test_a_late_error_of_a_bounded_call_is_discarded():
     go_on, over = threading.Event(), threading.Event()
 
     def call():

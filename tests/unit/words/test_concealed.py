@@ -3,13 +3,13 @@
 from testbed.concealed import conceal, excerpt, excerpt_of, masked
 
 
-def test_a_secret_is_masked_however_it_is_quoted():
+def test_a_secret_is_masked_in_any_quoting():
     conceal('sesame"\\Grüße')
     for text in ('sesame"\\Grüße', repr('sesame"\\Grüße'), '"sesame\\"\\\\Gr\\u00fc\\u00dfe"'):
         assert "***" in masked(text) and "sesame" not in masked(text)
 
 
-def test_no_half_of_a_secret_stays_where_text_is_cut():
+def test_no_part_of_a_secret_remains_where_text_is_cut():
     conceal("correct-horse-battery")
     for before in range(50, 90):
         text = "x" * before + "correct-horse-battery" + "y" * 500

@@ -53,7 +53,7 @@ def test_a_message_ends_with_what_to_do_next():
     assert str(LabError("it broke", hint="mend it")) == "it broke; mend it"
 
 
-def test_a_message_begins_with_where_or_whom_it_is_about():
+def test_a_message_begins_with_its_place_or_subject():
     assert str(FileError("lab.yaml:3:7", "no", hint="yes")) == "lab.yaml:3:7: no; yes"
     assert str(HostError("h0", "gone", hint="look")) == "h0: gone; look"
     refused = Rejected("ocs", "said no", reply="-221", hint="ask again")
@@ -61,13 +61,13 @@ def test_a_message_begins_with_where_or_whom_it_is_about():
     assert (refused.instrument, refused.reply) == ("ocs", "-221")
 
 
-def test_timeouts_and_broken_lines_are_what_python_calls_them_too():
+def test_timeouts_and_lost_links_are_python_timeout_and_connection_errors():
     assert isinstance(NoReply("ocs", "x"), TimeoutError)
     assert isinstance(HostTimeout("h0", "x"), TimeoutError)
     assert isinstance(LinkLost("ocs", "x"), ConnectionError)
 
 
-def test_what_an_instrument_says_is_repeated_in_short_without_secrets_or_control_characters():
+def test_a_reply_is_quoted_shortened_without_secrets_and_control_characters():
     conceal("sesame-open")
     said = "x" * 990 + "sesame-open" + "\x1b]0;title\x07" + "y" * 10_000_000
     error = Garbled("ocs", f"answered {said}", reply=said, hint=said)
@@ -77,6 +77,6 @@ def test_what_an_instrument_says_is_repeated_in_short_without_secrets_or_control
         assert "sesame" not in text and "same-open" not in text
 
 
-def test_the_end_of_a_long_message_stays():
+def test_the_end_of_a_long_message_is_kept():
     error = NoReply("ocs", "x" * 5000 + "; the change was rolled back")
     assert str(error).endswith("; the change was rolled back")

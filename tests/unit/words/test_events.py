@@ -77,10 +77,10 @@ def test_a_loss_beyond_all_numbers_is_written_as_none():
 
 
 @pytest.mark.parametrize("line", ["null", "5", '"step"', "[]", "{}", '{"seq": 1, "t": 0.0}'])
-def test_other_json_is_no_event(line):
+def test_other_json_is_not_read_as_an_event(line):
     with pytest.raises(ValueError, match="not an event"):
         Event.from_json(line)
 
 
-def test_every_kind_says_what_it_means():
+def test_every_event_kind_has_a_description():
     assert all(what and what[0].islower() for what in KINDS.values())

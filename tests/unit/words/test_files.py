@@ -43,7 +43,7 @@ def listening(path):
     ids=["fifo", "socket", "directory", "link", "loop", "nothing"],
 )
 @pytest.mark.parametrize("follow", [False, True])
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path, monkeypatch, plant, follow):
+def test_a_special_file_is_refused_without_blocking(tmp_path, monkeypatch, plant, follow):
     monkeypatch.chdir(tmp_path)
     plant(tmp_path / "planted")
     for mode in ("rb", "r+b", "ab"):
@@ -71,7 +71,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path, size):
             read(tmp_path / "file", LIMIT)
 
 
-def test_what_lies_about_its_size_is_read_no_further_than_its_limit():
+def test_a_file_larger_than_its_stated_size_is_read_up_to_the_limit():
     """The kernel says that files of /proc have no bytes."""
     from pathlib import Path
 
@@ -88,13 +88,13 @@ def test_no_line_is_longer_than_a_line_may_be(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "a\0b", "\udc80", ""])
-def test_a_name_that_no_file_can_have_names_none(tmp_path, name):
+def test_an_impossible_file_name_names_no_file(tmp_path, name):
     assert not is_file(name) and not is_directory(name)
     with pytest.raises(OSError):
         open_file(tmp_path / name, LIMIT)
 
 
-def test_writing_replaces_a_planted_link_and_leaves_what_it_leads_to(tmp_path):
+def test_writing_replaces_a_planted_link_and_keeps_its_target(tmp_path):
     for planted in ("summary.json", ".summary.json.tmp"):
         (tmp_path / f"victim of {planted}").write_bytes(b"precious")
         (tmp_path / planted).symlink_to(f"victim of {planted}")
@@ -105,7 +105,7 @@ def test_writing_replaces_a_planted_link_and_leaves_what_it_leads_to(tmp_path):
         assert (tmp_path / f"victim of {planted}").read_bytes() == b"precious"
 
 
-def test_a_file_that_cannot_be_put_in_place_leaves_no_draft(tmp_path):
+def test_a_failed_write_leaves_no_temporary_file(tmp_path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(OSError):
         replace_file(tmp_path / "report.html", b"new")
@@ -126,7 +126,7 @@ def test_json_is_nested_no_deeper_than_it_may_be(depth, shape):
         parse_json(nested(depth, *shape))
 
 
-def test_brackets_in_text_and_beside_each_other_are_no_depth():
+def test_brackets_in_strings_and_side_by_side_do_not_count_as_nesting():
     text = "[" * 500
     assert parse_json(f'{{"a": "{text}", "b": [{"[]," * 500} []]}}')["a"] == text
 
@@ -134,7 +134,7 @@ def test_brackets_in_text_and_beside_each_other_are_no_depth():
 @pytest.mark.parametrize(
     "text", ["NaN", "[-Infinity]", "", "{", "\ufeff{}", "1" * (sys.get_int_max_str_digits() + 1)]
 )
-def test_what_is_no_json_is_a_value_error(text):
+def test_invalid_json_raises_value_error(text):
     with pytest.raises(ValueError):
         parse_json(text)
     with pytest.raises(ValueError):

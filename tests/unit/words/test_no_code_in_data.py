@@ -84,7 +84,7 @@ def _called(function, names):
     return ".".join(reversed(parts))
 
 
-def test_nothing_that_runs_data_is_in_any_module():
+def test_no_module_executes_data():
     assert len(MODULES) > 150
     found = {
         (str(path.relative_to(ROOT)), what, line)
@@ -114,18 +114,18 @@ def test_nothing_that_runs_data_is_in_any_module():
         "run(['sh', '-c', x])",
     ],
 )
-def test_what_runs_data_is_found_under_any_name(code):
+def test_execution_of_data_is_found_under_any_name(code):
     assert list(findings(Path("f"), ast.parse(code)))
 
 
-def test_what_only_looks_like_it_is_not_found():
+def test_similar_but_harmless_calls_are_not_reported():
     code = (
         "import re, json\nre.compile(x)\njson.load(f)\nmodel.eval()\nrun(x, shell=False)\n'eval(x)'"
     )
     assert list(findings(Path("f"), ast.parse(code))) == []
 
 
-def test_only_its_owner_may_read_a_key(tmp_path):
+def test_a_key_is_readable_by_its_owner_only(tmp_path):
     write_ssh_key(tmp_path / "id")
     _, key = write_certificate(tmp_path, ["127.0.0.1"])
     for path in (tmp_path / "id", key):

@@ -55,7 +55,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_known_one(group):
     assert all(known in str(refusal.value) for known in kinds(group))
 
 
-def test_a_group_without_plug_ins_says_so():
+def test_a_group_without_plug_ins_is_reported():
     with pytest.raises(UsageError, match="known: none"):
         kind("emptiness", "anything")
     assert nearest("a", []) == "known: none"

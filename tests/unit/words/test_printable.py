@@ -23,17 +23,17 @@ from testbed.printable import printable
         ("\U000e0041", r"\udb40\udc41"),
     ],
 )
-def test_what_a_terminal_could_obey_is_spelled_out(text, shown):
+def test_control_sequences_are_escaped(text, shown):
     assert printable(text) == shown
 
 
-def test_no_control_character_of_any_kind_is_left():
+def test_no_control_character_of_any_category_is_left():
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     left = set(map(unicodedata.category, printable(everything)))
     assert not left & {"Cc", "Cs", "Zl", "Zp"}
     assert set(printable(everything, kept="\n\t")) - set(printable(everything)) == set("\n\t")
 
 
-def test_json_means_the_same_afterwards():
+def test_escaped_json_has_the_same_meaning():
     value = {"reason": "\x1b[2J\x9b\u202e\U000e0041 é"}
     assert json.loads(printable(json.dumps(value, ensure_ascii=False))) == value

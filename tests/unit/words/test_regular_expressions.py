@@ -59,5 +59,5 @@ def test_no_pattern_has_possessive_quantifiers_or_atomic_groups() -> None:
 @pytest.mark.parametrize(
     "pattern", [r'(?:"[^"]*+"|[^;"]++)++', r"\(@((?:[0-9]++)?+)\)", "(?>a)", "(a|b(?:c{2}+))"]
 )
-def test_the_search_finds_them(pattern: str) -> None:
+def test_possessive_quantifiers_and_atomic_groups_are_found(pattern: str) -> None:
     assert found(f"import re\nX = re.compile({pattern!r})")

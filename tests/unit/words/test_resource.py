@@ -25,14 +25,14 @@ from testbed.resource import OtherVisa, Ssh, Tcp, Tty, is_visa, place, way
         ("ssh://admin@[2001:db8::1]:2222", Ssh("2001:db8::1", 2222, user="admin")),
     ],
 )
-def test_a_resource_names_the_place_where_an_instrument_answers(resource, where):
+def test_a_resource_names_the_address_of_an_instrument(resource, where):
     assert place(resource) == where
 
 
 @pytest.mark.parametrize(
     "resource", ["", "192.0.2.10", "ocs:5025", "ftp://192.0.2.10", "https://", "ttyUSB0"]
 )
-def test_anything_else_is_refused_with_the_forms_there_are(resource):
+def test_an_invalid_resource_is_refused_with_the_known_forms(resource):
     with pytest.raises(ValueError, match="write 'TCPIP::"):
         place(resource)
 
@@ -41,7 +41,7 @@ def test_anything_else_is_refused_with_the_forms_there_are(resource):
     "resource",
     ["TCPIP::h::0::SOCKET", "TCPIP::h::65536::SOCKET", "http://h:0", "http://h:65536"],
 )
-def test_a_port_that_tcp_does_not_have_is_refused(resource):
+def test_an_invalid_tcp_port_is_refused(resource):
     with pytest.raises(ValueError, match=r"[Pp]ort"):
         place(resource)
 
@@ -73,5 +73,5 @@ def test_only_visa_names_need_a_visa_library():
         ("GPIB0::5::INSTR", "visa"),
     ],
 )
-def test_a_resource_tells_by_which_way_it_is_reached(resource, found):
+def test_a_resource_states_its_transport(resource, found):
     assert way(resource) == found

@@ -69,7 +69,7 @@ def test_every_unit_is_read_into_the_base_unit(dimension, text, value):
     assert dimension.parse(text) == pytest.approx(value, rel=1e-12)
 
 
-def test_every_unit_there_is_is_tested_above():
+def test_these_tests_cover_every_unit():
     (cases,) = test_every_unit_is_read_into_the_base_unit.pytestmark
     read = {
         (dimension, unit)
@@ -148,7 +148,7 @@ def test_a_number_without_a_unit_of_its_kind_is_refused_with_an_example(dimensio
         (TIME, "inf s", "not a time"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused(dimension, text, complaint):
+def test_an_impossible_value_is_refused(dimension, text, complaint):
     with pytest.raises(ValueError, match=complaint):
         dimension.parse(text)
 
@@ -171,7 +171,7 @@ def test_any_text_is_read_or_refused_and_never_anything_else(dimension, text):
     assert math.isfinite(value)
 
 
-def test_one_of_something_is_no_plural():
+def test_a_count_of_one_is_singular():
     said = [counted(n, noun) for noun in ("cross-connect", "switch") for n in (0, 1, 2)]
     assert said[:3] == ["0 cross-connects", "1 cross-connect", "2 cross-connects"]
     assert said[3:] == ["0 switches", "1 switch", "2 switches"]
@@ -188,5 +188,5 @@ def test_one_of_something_is_no_plural():
         (5, "7 furlongs", 5),
     ],
 )
-def test_a_bound_is_written_as_what_it_bounds(bound, text, shown):
+def test_a_bound_is_printed_in_the_form_of_the_value_it_limits(bound, text, shown):
     assert written_alike(bound, text) == shown
