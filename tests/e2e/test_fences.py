@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commandline import ROOT, SMALL_MODEL, CommandLine, Started
-from tests.e2e.standing import StandingTwin
+from tests.e2e.running_twin import RunningTwin
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
 
@@ -50,7 +50,7 @@ def _alive(process: tuple[int, str]) -> bool:
 class PowerWatch:
     """Sees from the kernel which host loses power."""
 
-    def __init__(self, twin: StandingTwin) -> None:
+    def __init__(self, twin: RunningTwin) -> None:
         self._twin = twin
         self.lost: list[str] = []
         self._over = threading.Event()
@@ -84,12 +84,12 @@ class PowerWatch:
 
 
 @pytest.fixture
-def twin(rack: str) -> StandingTwin:
-    return StandingTwin(rack)
+def twin(rack: str) -> RunningTwin:
+    return RunningTwin(rack)
 
 
 @contextmanager
-def watching(twin: StandingTwin) -> Iterator[PowerWatch]:
+def watching(twin: RunningTwin) -> Iterator[PowerWatch]:
     watch = PowerWatch(twin)
     try:
         yield watch
@@ -100,7 +100,7 @@ def watching(twin: StandingTwin) -> Iterator[PowerWatch]:
 class Course:
     """One trial in which something fails, on a lab that permits some fences."""
 
-    def __init__(self, testbed: CommandLine, twin: StandingTwin, seed: int) -> None:
+    def __init__(self, testbed: CommandLine, twin: RunningTwin, seed: int) -> None:
         self.testbed, self.twin = testbed, twin
         self.chance = random.Random(seed)
         self.fence = PERMITTED[seed % len(PERMITTED)]
@@ -147,7 +147,7 @@ class Course:
 
 @pytest.mark.parametrize("seed", range(COURSES))
 def test_no_fence_that_the_lab_forbids_is_used(
-    testbed: CommandLine, twin: StandingTwin, seed: int
+    testbed: CommandLine, twin: RunningTwin, seed: int
 ) -> None:
     course = Course(testbed, twin, seed)
     with watching(twin) as watch:

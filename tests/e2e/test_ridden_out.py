@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Started
-from tests.e2e.standing import StandingTwin
+from tests.e2e.running_twin import RunningTwin
 
 HERE = Path(__file__).parent
 LAB = str(HERE / "attenuation" / "lab.yaml")
@@ -44,15 +44,15 @@ class Heard:
 
 
 @pytest.fixture
-def twin() -> Iterator[StandingTwin]:
+def twin() -> Iterator[RunningTwin]:
     name = f"lost-light-{os.getpid()}"
     subprocess.run([*COMMAND, "twin", "up", LAB, "--name", name], cwd=ROOT, check=True)
-    yield StandingTwin(name)
+    yield RunningTwin(name)
     subprocess.run([*COMMAND, "twin", "down", name], cwd=ROOT, check=True)
 
 
 @contextmanager
-def captured(twin: StandingTwin, host: str, interface: str) -> Iterator[Heard]:
+def captured(twin: RunningTwin, host: str, interface: str) -> Iterator[Heard]:
     """Listen on a port of a host; what arrived is known once the block is left."""
     program = [sys.executable, str(HERE / "inside" / "capture.py"), interface]
     listener = twin.start_on(host, *program)
@@ -126,7 +126,7 @@ def silence(segments: list[Segment], until: float) -> float:
 
 @pytest.mark.parametrize("hold", ["1 s", pytest.param("3 s", marks=pytest.mark.soak)])
 def test_marks_of_lost_light_agree_with_packets_captured_on_the_link(
-    testbed: CommandLine, twin: StandingTwin, hold: str
+    testbed: CommandLine, twin: RunningTwin, hold: str
 ) -> None:
     with captured(twin, "h1", "eth1") as heard:
         where = ["--lab", LAB, "--twin", twin.name, "--seed", "1", "-S", f"faults.0.hold={hold}"]

@@ -18,7 +18,7 @@ from testbed.twin import machine, registry
 
 
 @dataclass(frozen=True, slots=True)
-class StandingTwin:
+class RunningTwin:
     """A twin by its name, seen from the machine that it is on."""
 
     name: str

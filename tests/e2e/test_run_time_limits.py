@@ -15,8 +15,8 @@ import pytest
 
 from tests.contract.private_spaces import can_be_private
 from tests.e2e.commandline import COMMAND, ROOT, CommandLine, Finished, Started
-from tests.e2e.standing import StandingTwin
-from tests.e2e.test_killed_elsewhere import ONE, recover
+from tests.e2e.running_twin import RunningTwin
+from tests.e2e.test_failures_during_a_run import ONE, recover
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -26,7 +26,7 @@ START = 30.0
 """Seconds in which the command itself is loaded, and its report written."""
 
 
-def start(testbed: CommandLine, twin: StandingTwin, *arguments: str) -> Started:
+def start(testbed: CommandLine, twin: RunningTwin, *arguments: str) -> Started:
     return testbed.start("run", "experiments/lumion.yaml", "--twin", twin.name, *arguments)
 
 
@@ -46,12 +46,12 @@ def finish(run: Started) -> Finished:
 
 
 @pytest.fixture
-def twin(rack: str) -> StandingTwin:
-    return StandingTwin(rack)
+def twin(rack: str) -> RunningTwin:
+    return RunningTwin(rack)
 
 
 def test_a_run_ends_in_time_although_a_host_is_unreachable(
-    testbed: CommandLine, twin: StandingTwin
+    testbed: CommandLine, twin: RunningTwin
 ) -> None:
     """One of six: the others are opened meanwhile, and taken back."""
     with twin.black_hole("h5"):
@@ -65,7 +65,7 @@ def test_a_run_ends_in_time_although_a_host_is_unreachable(
 
 
 def test_a_run_ends_in_time_although_its_switch_never_answers(
-    testbed: CommandLine, twin: StandingTwin
+    testbed: CommandLine, twin: RunningTwin
 ) -> None:
     with twin.silent("ocs"):
         run = start(testbed, twin, *LIMITED)
@@ -77,7 +77,7 @@ def test_a_run_ends_in_time_although_its_switch_never_answers(
 
 @pytest.mark.soak
 def test_a_run_ends_in_time_although_its_switch_stops_answering(
-    testbed: CommandLine, twin: StandingTwin
+    testbed: CommandLine, twin: RunningTwin
 ) -> None:
     """Then the circuits stay, which is said, and `recover` brings them back later."""
     run = start(testbed, twin, *ENDLESS)
@@ -94,7 +94,7 @@ def test_a_run_ends_in_time_although_its_switch_stops_answering(
 
 @pytest.mark.soak
 def test_an_endless_job_is_ended_by_the_time_limit_of_the_run(
-    testbed: CommandLine, twin: StandingTwin
+    testbed: CommandLine, twin: RunningTwin
 ) -> None:
     run = start(testbed, twin, *ENDLESS)
     done = finish(run)

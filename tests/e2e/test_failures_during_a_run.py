@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.commandline import SMALL_MODEL, CommandLine, Finished, Started
-from tests.e2e.standing import StandingTwin
+from tests.e2e.running_twin import RunningTwin
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -43,7 +43,7 @@ PHASES: dict[str, Happening] = {
 class Declared:
     """What the twin is before anything runs, and must be again."""
 
-    def __init__(self, line: CommandLine, twin: StandingTwin) -> None:
+    def __init__(self, line: CommandLine, twin: RunningTwin) -> None:
         self._line = line
         self._twin = twin
         self._networks = {host: twin.network(host) for host in HOSTS}
@@ -62,22 +62,22 @@ class Declared:
 
 
 @pytest.fixture
-def twin(rack: str) -> StandingTwin:
-    return StandingTwin(rack)
+def twin(rack: str) -> RunningTwin:
+    return RunningTwin(rack)
 
 
 @pytest.fixture
-def declared(testbed: CommandLine, twin: StandingTwin) -> Iterator[Declared]:
+def declared(testbed: CommandLine, twin: RunningTwin) -> Iterator[Declared]:
     before = Declared(testbed, twin)
     yield before
     before.assert_again()
 
 
-def start(testbed: CommandLine, twin: StandingTwin, *arguments: str) -> Started:
+def start(testbed: CommandLine, twin: RunningTwin, *arguments: str) -> Started:
     return testbed.start("run", "experiments/lumion.yaml", "--twin", twin.name, *ONE, *arguments)
 
 
-def recover(testbed: CommandLine, twin: StandingTwin) -> Finished:
+def recover(testbed: CommandLine, twin: RunningTwin) -> Finished:
     results = ["--results", str(testbed.results)]
     return testbed("recover", "latest", *results, "--twin", twin.name)
 
@@ -103,7 +103,7 @@ def sampled(cases: list[Any], daily: list[Any]) -> list[Any]:
 
 @pytest.mark.parametrize(("phase", "host"), sampled(KILLS, DAILY))
 def test_a_killed_agent_leaves_no_changes_on_its_host(
-    testbed: CommandLine, twin: StandingTwin, declared: Declared, phase: str, host: str
+    testbed: CommandLine, twin: RunningTwin, declared: Declared, phase: str, host: str
 ) -> None:
     run = start(testbed, twin)
     run.await_event(PHASES[phase])
@@ -114,7 +114,7 @@ def test_a_killed_agent_leaves_no_changes_on_its_host(
 
 
 def test_a_killed_agent_of_an_unused_spare_is_detected_and_its_changes_undone(
-    testbed: CommandLine, twin: StandingTwin, declared: Declared
+    testbed: CommandLine, twin: RunningTwin, declared: Declared
 ) -> None:
     run = start(testbed, twin)
     run.await_event(PHASES["trial"])
@@ -133,7 +133,7 @@ HOLES = [(phase, host) for phase in ("prepare", "trial", "recovery") for host in
 @pytest.mark.soak
 @pytest.mark.parametrize(("phase", "host"), HOLES)
 def test_a_host_cut_off_from_the_network_costs_only_its_own_deadlines(
-    testbed: CommandLine, twin: StandingTwin, declared: Declared, phase: str, host: str
+    testbed: CommandLine, twin: RunningTwin, declared: Declared, phase: str, host: str
 ) -> None:
     run = start(testbed, twin)
     run.await_event(PHASES[phase])
@@ -154,7 +154,7 @@ def test_a_host_cut_off_from_the_network_costs_only_its_own_deadlines(
 @pytest.mark.soak
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_run_with_hanging_instruments_ends_and_is_recovered(
-    testbed: CommandLine, twin: StandingTwin, declared: Declared, phase: str
+    testbed: CommandLine, twin: RunningTwin, declared: Declared, phase: str
 ) -> None:
     run = start(testbed, twin)
     run.await_event(PHASES[phase])
@@ -169,7 +169,7 @@ def test_a_run_with_hanging_instruments_ends_and_is_recovered(
 
 
 @pytest.fixture
-def disk(testbed: CommandLine, twin: StandingTwin) -> Iterator[Path]:
+def disk(testbed: CommandLine, twin: RunningTwin) -> Iterator[Path]:
     """A small disk for the results, inside the twin where the orchestrator runs; its path."""
     testbed.results.mkdir()
     twin.inside("mount", "-t", "tmpfs", "-o", "size=4m,mode=0777", "tmpfs", str(testbed.results))
@@ -185,7 +185,7 @@ def fill(disk: Path) -> None:
 
 @pytest.mark.parametrize(("phase",), sampled([(p,) for p in PHASES], [("decision",)]))
 def test_a_full_disk_ends_the_run_and_all_changes_are_undone(
-    testbed: CommandLine, twin: StandingTwin, declared: Declared, disk: Path, phase: str
+    testbed: CommandLine, twin: RunningTwin, declared: Declared, disk: Path, phase: str
 ) -> None:
     run = start(testbed, twin)
     seen = Started(run.process, disk)
@@ -198,7 +198,7 @@ def test_a_full_disk_ends_the_run_and_all_changes_are_undone(
 
 
 def test_a_read_only_disk_prevents_the_start_of_a_run(
-    testbed: CommandLine, twin: StandingTwin, declared: Declared, disk: Path
+    testbed: CommandLine, twin: RunningTwin, declared: Declared, disk: Path
 ) -> None:
     twin.inside("mount", "-o", "remount,ro", str(testbed.results))
     done = start(testbed, twin).finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.commandline import SMALL_MODEL, CommandLine, Finished
-from tests.e2e.standing import StandingTwin
+from tests.e2e.running_twin import RunningTwin
 
 ONE = ["--repeat", "1", *SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}"]
 QUICK = ["-S", "limits.trial=20 s"]
@@ -33,7 +33,7 @@ def test_a_recovery_fails_with_a_reason_when_the_only_spare_is_dead(
         "-S", "jobs.main.spares=1", "-S", "faults.0.at.step=100",
     )  # fmt: skip
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    StandingTwin(rack).ask(do="power", host="h4", on=False)
+    RunningTwin(rack).ask(do="power", host="h4", on=False)
     done = run.finish()
     assert "no spare host is left" in _one(run.events(), "recovery.failed")["data"]["reason"]
     # Nobody can say what still runs on a host that does not answer and was not switched off by us.
@@ -62,7 +62,7 @@ def test_a_switch_fault_during_the_recovery_fails_it_with_a_reason(
     late = ["-S", "faults.0.at.step=100"]
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
-    StandingTwin(rack).ask(do="fault", instrument="ocs", fault=fault, scope=scope)
+    RunningTwin(rack).ask(do="fault", instrument="ocs", fault=fault, scope=scope)
     try:
         run.await_event(lambda event: event["kind"] == "recovery.failed")
     finally:
@@ -83,7 +83,7 @@ def test_a_switch_that_executed_a_command_without_a_reply_is_read_back(
     run = testbed.start("run", "experiments/lumion.yaml", "--twin", rack, *ONE, *QUICK, *late)
     run.await_event(lambda event: event["kind"] == "trial.begin")
     once = {"command": "ADD", "count": 1}
-    StandingTwin(rack).ask(do="fault", instrument="ocs", fault="silent", scope=once)
+    RunningTwin(rack).ask(do="fault", instrument="ocs", fault="silent", scope=once)
     done = run.finish()
     assert testbed("twin", "clear", rack, "ocs").code == 0
     assert done.code == 0, done.err
