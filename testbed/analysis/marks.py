@@ -220,7 +220,10 @@ class MarkFinder:
 
 
 def _throughput_back(before: Sequence[Step], after: Sequence[Step]) -> Instant | None:
-    """Return the end of the first of WINDOW consecutive steps that are fast again in the mean."""
+    """Return the end of the first of WINDOW consecutive steps that are fast again in the mean.
+
+    Which step that is, the best guesses of the clocks decide; the bounds are those of its end.
+    """
     usual = usual_intervals(before)
     found = [
         (other.end.middle - one.end.middle, usual.get(kind_of_interval(one, other), 0.0))

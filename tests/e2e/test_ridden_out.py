@@ -143,7 +143,7 @@ def test_marks_of_lost_light_agree_with_packets_captured_on_the_link(
     steps = [e for e in run.events() if e["kind"] == "step" and e["subject"] == "rank 1"]
     ends = step_ends(segments, size, [zero + step["t"] for step in steps])
     usual = statistics.median(later - one for one, later in pairwise(ends))
-    back = next(end for end in ends if end >= lit)
+    back, after_it, *_ = (end for end in ends if end >= lit)
     carrier = next(at for at in heard.dark if at >= dark)
     t0_late = zero + sent + trial["mark_errors"]["t0"]
     t10 = zero + sent + trial["marks"]["t10"]
@@ -152,10 +152,12 @@ def test_marks_of_lost_light_agree_with_packets_captured_on_the_link(
     usually = f"silent for {1e3 * silence(segments, dark):.1f} ms at most before, steps of"
     lost = f"carrier {1e3 * (carrier - dark):+.1f} ms"
     print(f"{said}, {lost} from the packets; {usually} {1e3 * usual:.1f} ms")
-    allowed = 0.020 if hold == "3 s" else 0.020 + usual  # daily tests run on busy machines
     assert usual == pytest.approx(trial["values"]["step_time"], rel=0.25)
-    assert dark < lit <= back
-    assert max(abs(by) for by in away.values()) < allowed
+    # However busy the machine is: no rank commits the next step before all have committed this one.
+    assert dark <= t0_late <= lit <= back <= t10 + trial["mark_errors"]["t10"]
+    assert t10 - trial["mark_errors"]["t10"] <= after_it
+    if hold == "3 s":
+        assert max(abs(by) for by in away.values()) < 0.020
     assert trial["values"]["recovery_time"] == pytest.approx(t10 - zero - sent, abs=1e-4)
 
 
