@@ -1,0 +1,63 @@
+"""Links between ranks: what a topology asks for, before hosts and fibres are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from testbed.fabric.matchings import Pair
+
+End = tuple[int, int]
+"""A rank, and the number of one of its ports, from 0."""
+
+Link = tuple[End, End]
+"""Two ends that a circuit joins, the lower one first; `link` puts them in order."""
+
+Links = frozenset[Link]
+
+
+def link(one: End, other: End) -> Link:
+    """Return the link between two ends; raise ValueError when both are of one rank."""
+    if one[0] == other[0]:
+        raise ValueError(f"a link from rank {one[0]} to itself")
+    return (one, other) if one < other else (other, one)
+
+
+def bundle(one: End, other: End, fibres: int) -> list[Link]:
+    """Return links over `fibres` ports in a row, from the given ends on."""
+    (a, p), (b, q) = one, other
+    return [link((a, p + n), (b, q + n)) for n in range(fibres)]
+
+
+def links_between(pairs: Iterable[Pair], ranks: int, ports: int) -> Links:
+    """Return a link for each pair of ranks, over the lowest port that each of them has left.
+
+    A pair that comes twice has two links. Raise ValueError for a rank that does not exist, and for
+    one with more pairs than ports.
+    """
+    used = [0] * ranks
+    found = []
+    for a, b in pairs:
+        for rank in (a, b):
+            if not 0 <= rank < ranks:
+                raise ValueError(f"rank {rank} is not one of the {ranks} ranks")
+            if used[rank] == ports:
+                raise ValueError(f"rank {rank} has no port left for the link of {a} and {b}")
+        found.append(link((a, used[a]), (b, used[b])))
+        used[a] += 1
+        used[b] += 1
+    return frozenset(found)
+
+
+def renumbered(links: Iterable[Link], ranks: Sequence[int]) -> Links:
+    """Return links with rank number i replaced by `ranks[i]`."""
+    return frozenset(link((ranks[a], p), (ranks[b], q)) for (a, p), (b, q) in links)
+
+
+def side_by_side(parts: Iterable[Sequence[Links]]) -> tuple[Links, ...]:
+    """Return the matchings of disjoint sets of ranks as matchings of all, the n-th of each in one.
+
+    A part that has fewer matchings than others has no links in the later ones.
+    """
+    columns = zip_longest(*parts, fillvalue=frozenset[Link]())
+    return tuple(frozenset[Link]().union(*column) for column in columns)
