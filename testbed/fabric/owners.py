@@ -1,0 +1,56 @@
+"""Owners of circuits: each changes its own, and those of all others stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from testbed.fabric.circuits import Circuit, HostPort, Matching
+
+Owned = Mapping[str, Matching]
+"""The circuits of each owner; no port is in two of them."""
+
+
+class CircuitOfAnother(ValueError):
+    """A change would remove a circuit that its owner does not have, or needs a port in use."""
+
+
+def change_own(owned: Owned, owner: str, remove: Matching, add: Matching) -> dict[str, Matching]:
+    """Return the circuits of every owner after one of them has removed some and added others.
+
+    Removes come before adds, so a port may go from one circuit to another. Raise CircuitOfAnother
+    when a circuit to be removed is not the owner's, or an added one needs a port of another
+    circuit; nothing is to be changed then.
+    """
+    mine = owned.get(owner, frozenset())
+    if unowned := sorted(remove - mine):
+        raise CircuitOfAnother(f"{owner} has no circuit {unowned[0]}{_held_by(owned, unowned[0])}")
+    used = _users({**owned, owner: mine - remove})
+    for circuit in sorted(add - (mine - remove)):
+        for end in circuit.ends:
+            if end in used:
+                who, present = used[end]
+                raise CircuitOfAnother(
+                    f"{owner} asked for {circuit}, and {end} is in {present} of {who}"
+                )
+            used[end] = owner, circuit
+    return {**owned, owner: (mine - remove) | add}
+
+
+def merged(owned: Owned) -> Matching:
+    """Return the circuits of all owners as one matching."""
+    return frozenset[Circuit]().union(*owned.values())
+
+
+def _users(owned: Owned) -> dict[HostPort, tuple[str, Circuit]]:
+    """Return who has each port that is in a circuit, and in which."""
+    return {
+        end: (owner, circuit)
+        for owner, circuits in owned.items()
+        for circuit in circuits
+        for end in circuit.ends
+    }
+
+
+def _held_by(owned: Owned, circuit: Circuit) -> str:
+    holder = next((name for name, circuits in owned.items() if circuit in circuits), None)
+    return "" if holder is None else f": it is a circuit of {holder}"
