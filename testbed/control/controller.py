@@ -1,0 +1,200 @@
+"""What every controller is: a pure step from an observation to commands, with a time to wake at.
+
+Recovery policies, schedules of circuits and whatever else reacts while jobs run are controllers.
+Each owns scopes, in which no other controller of the same experiment acts, and has at most the
+circuits that it made itself. One executor brings observations, in the order in which their sources
+sent them, and carries commands out; every command that has an outcome gets exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal, Protocol
+
+from testbed.control import protocol
+from testbed.fabric.circuits import HostPort, Matching
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a controller acts on: who is which rank of a job, or which circuits a job has.
+
+    `part` names a rail or a slice of the job; empty, it is all of the job.
+    """
+
+    of: Literal["membership", "circuits"]
+    job: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        part = f" on {self.part}" if self.part else ""
+        return f"the {self.of} of job {self.job}{part}"
+
+    def overlaps(self, other: Scope) -> bool:
+        """Tell whether two controllers with these scopes could contradict each other."""
+        parts = self.part == other.part or not (self.part and other.part)
+        return self.of == other.of and self.job == other.job and parts
+
+
+# --- what a controller begins with -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A running job: the host and the fabric ports of each rank, as topologies number them.
+
+    `step` is the last one that every rank has finished.
+    """
+
+    hosts: tuple[str, ...]
+    ports: tuple[tuple[HostPort, ...], ...]
+    generation: int = 1
+    step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a controller begins with.
+
+    `spares` are the hosts that could replace one, `ports` the fabric ports of every host, `fences`
+    those that the lab permits of each host, `circuits` those that this controller owns and finds
+    lit. `now` is in seconds, as all times that a controller gets or returns.
+    """
+
+    now: float
+    jobs: Mapping[str, JobView]
+    spares: tuple[str, ...] = ()
+    ports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fences: Mapping[str, Collection[protocol.Means]] = field(default_factory=dict)
+    circuits: Matching = frozenset()
+
+
+# --- observations ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimerExpired:
+    """The time that `wake_at` returned has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobObserved:
+    """Something was observed of a job: a report of an agent, or the outcome of a job's command."""
+
+    job: str
+    what: protocol.Observation
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChanged:
+    """Other hosts are the ranks of a job from now on."""
+
+    job: str
+    view: JobView
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitsChanged:
+    """The controller's change was made: the circuits read back, and all others are as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFailed:
+    """The controller's change was refused, or failed and was rolled back: nothing has changed."""
+
+    reason: str
+
+
+Observation = TimerExpired | JobObserved | MembershipChanged | CircuitsChanged | ChangeFailed
+
+# --- commands --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCircuits:
+    """Remove circuits of the controller's own, then add others; all of it or nothing.
+
+    Its outcome is CircuitsChanged or ChangeFailed.
+    """
+
+    remove: Matching
+    add: Matching
+
+
+@dataclass(frozen=True, slots=True)
+class CommandJob:
+    """Do something with a job; its outcomes, if any, are observations of that job."""
+
+    job: str
+    what: protocol.Command
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """End the trial as failed: the controller cannot go on, for this reason."""
+
+    reason: str
+
+
+Command = ChangeCircuits | CommandJob | Fail
+
+
+class Controller(Protocol):
+    """A controller, made from its options; states are its own frozen data."""
+
+    @property
+    def scopes(self) -> Sequence[Scope]:
+        """Return what it acts on."""
+
+    def begin(self, view: View) -> Any:
+        """Return the first state; raise ValueError where its options do not fit the view."""
+
+    def step(
+        self, state: Any, now: float, observation: Observation
+    ) -> tuple[Any, tuple[Command, ...]]:
+        """Return the next state and what to do."""
+
+    def wake_at(self, state: Any) -> float | None:
+        """Return when it wants a TimerExpired unless something is observed before, or None."""
+
+
+def overlapping(scopes: Mapping[str, Collection[Scope]]) -> str | None:
+    """Return which two controllers, given by name, act on the same thing, or None."""
+    for (one, mine), (other, theirs) in combinations(scopes.items(), 2):
+        for scope in mine:
+            if any(scope.overlaps(their) for their in theirs):
+                return f"{one} and {other} both act on {scope}"
+    return None
+
+
+class PolicyController:
+    """A recovery policy as the controller of one job's membership and circuits."""
+
+    def __init__(self, policy: protocol.Policy, job: str) -> None:
+        self._policy = policy
+        self._job = job
+        self.scopes = (Scope("membership", job), Scope("circuits", job))
+
+    def begin(self, view: View) -> Any:
+        """Return the policy's state for a job that runs without failures."""
+        job = view.jobs[self._job]
+        situation = protocol.Situation(
+            job.hosts, view.spares, view.ports, job.generation, view.fences
+        )
+        return self._policy.begin(situation)
+
+    def step(
+        self, state: Any, now: float, observation: Observation
+    ) -> tuple[Any, tuple[Command, ...]]:
+        """Return the policy's next state, and its commands as those of the job."""
+        match observation:
+            case JobObserved(job, what) if job == self._job:
+                state, commands = self._policy.step(state, what)
+                return state, tuple(CommandJob(job, command) for command in commands)
+        return state, ()
+
+    def wake_at(self, state: Any) -> float | None:
+        """Return None: policies wait for observations alone."""
+        return None
