@@ -1,0 +1,177 @@
+"""Rotation of circuits: a table of time slots, gone through again and again while the job goes on.
+
+A slot lasts so many steps of the job, or so many seconds. By steps, the circuits move when the last
+rank has finished the last step of a slot, as rails do between phases of an iteration (Opus, arXiv
+2507.08119); by seconds they move whatever the job does, as those of RotorNet (SIGCOMM 2017). Slots
+that pass while a change is under way are left out, so a table by seconds never lags behind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from testbed.control import protocol
+from testbed.control.controller import (
+    ChangeCircuits,
+    ChangeFailed,
+    CircuitsChanged,
+    Command,
+    Fail,
+    JobObserved,
+    MembershipChanged,
+    Observation,
+    Scope,
+    TimerExpired,
+    View,
+)
+from testbed.fabric.circuits import HostPort, Matching
+from testbed.fabric.fibre_plant import circuits_of_links
+from testbed.fabric.links import Links
+
+ATTEMPTS = 3
+"""Changes in a row that may fail before the rotation does."""
+
+Unit = Literal["steps", "seconds"]
+
+_LEAST: dict[Unit, tuple[float, str]] = {"steps": (1.0, "1 step"), "seconds": (1e-6, "1 µs")}
+"""The shortest slots; sums of much shorter ones are lost in the rounding of a clock's seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSlot:
+    """Links between ranks, and for how many steps or seconds they are held."""
+
+    links: Links
+    hold: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Which slot is due, until when, and what is known of the circuits."""
+
+    ports: tuple[tuple[HostPort, ...], ...]
+    """Of each rank, as in the view of the job."""
+    steps: tuple[int, ...]
+    """The last step that each rank has finished."""
+    lit: Matching
+    origin: float
+    """When the table begins: a time, or the last step before it."""
+    end: float
+    """When the slot ends: a time, or the last step that is done in it."""
+    slot: int = 0
+    starts_at: float | None = None
+    """When the controller is to be woken first, until it is: the first slot may be dark."""
+    changing_to: Matching | None = None
+    failures: int = 0
+    """Changes that have failed since the last one that was made."""
+    has_failed: bool = False
+
+
+class Rotate:
+    """The controller `rotate` of one job's circuits; see the module."""
+
+    def __init__(self, job: str, slots: Sequence[TimeSlot], unit: Unit = "steps") -> None:
+        """Take the table; raise ValueError when it is empty or a slot is held for too short."""
+        if not slots:
+            raise ValueError("a rotation takes at least one time slot")
+        least, text = _LEAST[unit]
+        for slot in slots:
+            if not least <= slot.hold < math.inf:
+                found = f"{slot.hold:g} {unit}"
+                raise ValueError(f"a time slot is held for at least {text}, not {found}")
+        self._job = job
+        self._slots = tuple(slots)
+        self._unit = unit
+        self.scopes = (Scope("circuits", job),)
+
+    def begin(self, view: View) -> State:
+        """Return the state at the beginning of the first slot, whatever is lit already.
+
+        Raise ValueError where a slot names a rank or a port that the job does not have.
+        """
+        job = view.jobs[self._job]
+        for slot in self._slots:
+            circuits_of_links(slot.links, job.ports)
+        origin = job.step if self._unit == "steps" else view.now
+        steps, end = (job.step,) * len(job.ports), origin + self._slots[0].hold
+        return State(job.ports, steps, view.circuits, origin, end, starts_at=view.now)
+
+    def wake_at(self, state: State) -> float | None:
+        """Return the beginning, then the end of each slot that is held for seconds.
+
+        Return None while a change is under way: its outcome is observed.
+        """
+        if state.starts_at is not None:
+            return state.starts_at
+        idle = state.changing_to is None and not state.has_failed
+        return state.end if self._unit == "seconds" and idle and len(self._slots) > 1 else None
+
+    def step(
+        self, state: State, now: float, observation: Observation
+    ) -> tuple[State, tuple[Command, ...]]:
+        """Return the next state, and the change to the circuits of the slot that is due."""
+        if state.has_failed:
+            return state, ()
+        state = replace(state, starts_at=None)
+        match observation:
+            case JobObserved(job, protocol.StepDone(rank, step)) if job == self._job:
+                state = _with_step(state, rank, step)
+            case MembershipChanged(job, view) if job == self._job:
+                steps = (view.step,) * len(view.ports)
+                state = self._rewound(replace(state, ports=view.ports, steps=steps))
+            case CircuitsChanged() if state.changing_to is not None:
+                state = replace(state, lit=state.changing_to, changing_to=None, failures=0)
+            case ChangeFailed(reason) if state.changing_to is not None:
+                state = replace(state, changing_to=None, failures=state.failures + 1)
+                if state.failures == ATTEMPTS:
+                    return _failed(state, f"{ATTEMPTS} changes in a row failed: {reason}")
+            case TimerExpired():
+                pass
+        progress = now if self._unit == "seconds" else min(state.steps)
+        return self._pointed(self._advanced(state, progress))
+
+    def _rewound(self, state: State) -> State:
+        """Return the state in the first slot: a job may go back to a checkpoint."""
+        return replace(state, slot=0, end=state.origin + self._slots[0].hold)
+
+    def _advanced(self, state: State, progress: float) -> State:
+        """Return the state in the slot that is due at a time or after a step."""
+        if len(self._slots) == 1 or progress < state.end:
+            return state
+        cycle = sum(slot.hold for slot in self._slots)
+        slot, end = state.slot, state.end + (progress - state.end) // cycle * cycle
+        while progress >= end:
+            slot = (slot + 1) % len(self._slots)
+            end += self._slots[slot].hold
+        return replace(state, slot=slot, end=end)
+
+    def _pointed(self, state: State) -> tuple[State, tuple[Command, ...]]:
+        """Command the circuits that are due, unless they are lit or another change is under way.
+
+        Links of ranks that the job no longer has are left out.
+        """
+        if state.changing_to is not None:
+            return state, ()
+        ranks = len(state.ports)
+        links = [link for link in self._slots[state.slot].links if link[1][0] < ranks]
+        try:
+            wanted = circuits_of_links(links, state.ports)
+        except ValueError as error:
+            return _failed(state, str(error))
+        if wanted == state.lit:
+            return state, ()
+        change = ChangeCircuits(state.lit - wanted, wanted - state.lit)
+        return replace(state, changing_to=wanted), (change,)
+
+
+def _with_step(state: State, rank: int, step: int) -> State:
+    """Return the state with a step that a rank has finished, if it is still a rank."""
+    steps = (max(step, own) if at == rank else own for at, own in enumerate(state.steps))
+    return replace(state, steps=tuple(steps))
+
+
+def _failed(state: State, reason: str) -> tuple[State, tuple[Command, ...]]:
+    return replace(state, has_failed=True), (Fail(reason),)

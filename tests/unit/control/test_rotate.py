@@ -1,0 +1,228 @@
+"""The controller `rotate`: its slots by steps and by seconds, and what it does about changes."""
+
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.control.controller import (
+    ChangeCircuits,
+    ChangeFailed,
+    CircuitsChanged,
+    Fail,
+    JobObserved,
+    MembershipChanged,
+    Scope,
+    TimerExpired,
+    View,
+)
+from testbed.control.protocol import StepDone
+from testbed.control.rotate import ATTEMPTS, Rotate, TimeSlot
+from testbed.fabric.circuits import Circuit, HostPort
+from testbed.fabric.fibre_plant import circuits_of_links
+from testbed.fabric.topologies import AllToAll
+from tests.unit.control.fabric_model import job_of
+
+JOB = job_of(["h0", "h1", "h2", "h3"])
+MATCHINGS = AllToAll().matchings(4, 1)
+CIRCUITS = [circuits_of_links(links, JOB.ports) for links in MATCHINGS]
+holds = st.lists(st.integers(1, 4), min_size=3, max_size=3)
+
+
+class Fabric:
+    """What a rotation's changes make, each as soon as it is commanded."""
+
+    def __init__(self, holds, unit, now=0.0, job=JOB):
+        slots = [TimeSlot(links, hold) for links, hold in zip(MATCHINGS, holds, strict=True)]
+        self.rotate = Rotate("main", slots, unit)
+        self.state = self.rotate.begin(View(now, {"main": job, "other": JOB}))
+        self.lit = frozenset()
+        self.changes = 0
+        self.failed = ""
+
+    def observe(self, observation, now=0.0, outcome=CircuitsChanged):
+        self.state, commands = self.rotate.step(self.state, now, observation)
+        for command in commands:
+            match command:
+                case ChangeCircuits(remove, add):
+                    assert remove <= self.lit
+                    assert not add & self.lit
+                    made = outcome()
+                    if made == CircuitsChanged():
+                        self.lit = (self.lit - remove) | add
+                        self.changes += 1
+                    self.observe(made, now, outcome)
+                case Fail(reason):
+                    self.failed = reason
+
+    def step_done(self, rank, step, job="main"):
+        self.observe(JobObserved(job, StepDone(rank, step)))
+
+
+def slot_after(progress, holds):
+    """Return the slot that is due by counting through the table."""
+    ends = list(accumulate(holds))
+    return next(slot for slot, end in enumerate(ends) if progress % ends[-1] < end)
+
+
+@settings(max_examples=25)
+@given(holds, st.integers(0, 5), st.data())
+def test_by_steps_the_circuits_move_when_the_last_rank_has_finished_the_slot(holds, began, data):
+    fabric = Fabric(holds, "steps", job=replace(JOB, step=began))
+    assert fabric.rotate.wake_at(fabric.state) == 0.0
+    fabric.observe(TimerExpired())
+    for step in range(began + 1, began + 15):
+        order = data.draw(st.permutations(range(4)))
+        for rank in order:
+            assert fabric.lit == CIRCUITS[slot_after(step - 1 - began, holds)]
+            fabric.step_done(rank, step)
+            assert fabric.rotate.wake_at(fabric.state) is None
+    assert fabric.lit == CIRCUITS[slot_after(14, holds)]
+
+
+@settings(max_examples=25)
+@given(holds, st.integers(0, 100), st.lists(st.integers(0, 40), min_size=1, max_size=10))
+def test_by_seconds_the_slot_is_that_of_the_time_however_late_it_is_woken(holds, began, waits):
+    fabric = Fabric(holds, "seconds", now=began)
+    now = began
+    for wait in [0, *waits]:
+        now += wait
+        fabric.observe(TimerExpired(), now)
+        assert fabric.lit == CIRCUITS[slot_after(now - began, holds)]
+        wake_at = fabric.rotate.wake_at(fabric.state)
+        assert now < wake_at
+        assert slot_after(wake_at - began, holds) == (slot_after(now - began, holds) + 1) % 3
+        assert slot_after(wake_at - began - 0.5, holds) == slot_after(now - began, holds)
+
+
+def test_a_thousand_changes_follow_one_another():
+    fabric = Fabric([1, 1, 1], "seconds")
+    while fabric.changes < 1000:
+        now = fabric.rotate.wake_at(fabric.state)
+        fabric.observe(TimerExpired(), now)
+        assert fabric.lit == CIRCUITS[int(now) % 3]
+    assert now == 999.0
+
+
+def test_while_a_change_is_under_way_no_other_is_commanded():
+    rotate = Rotate("main", [TimeSlot(links, 1) for links in MATCHINGS], "seconds")
+    state = rotate.begin(View(0.0, {"main": JOB}))
+    state, (first,) = rotate.step(state, 0.0, TimerExpired())
+    assert first == ChangeCircuits(frozenset(), CIRCUITS[0])
+    assert rotate.wake_at(state) is None
+    state, none = rotate.step(state, 1.5, JobObserved("main", StepDone(0, 1)))
+    assert none == ()
+    state, (second,) = rotate.step(state, 2.5, CircuitsChanged())  # slot 1 passed meanwhile
+    assert second == ChangeCircuits(CIRCUITS[0], CIRCUITS[2])
+
+
+def test_circuits_that_are_lit_already_are_left():
+    rotate = Rotate("main", [TimeSlot(links, 1) for links in MATCHINGS])
+    state = rotate.begin(View(0.0, {"main": JOB}, circuits=CIRCUITS[0]))
+    assert rotate.step(state, 0.0, TimerExpired())[1] == ()
+
+
+def test_one_slot_never_moves():
+    rotate = Rotate("main", [TimeSlot(MATCHINGS[0], 1)], "seconds")
+    state, _ = rotate.step(rotate.begin(View(5.0, {"main": JOB})), 5.0, TimerExpired())
+    state, none = rotate.step(state, 99.0, CircuitsChanged())
+    assert none == ()
+    assert rotate.wake_at(state) is None
+
+
+def test_other_hosts_get_the_circuits_of_the_ranks_that_they_are():
+    fabric = Fabric([1, 1, 1], "steps")
+    fabric.observe(TimerExpired())
+    spliced = job_of(["h0", "h9", "h2", "h3"])
+    fabric.observe(MembershipChanged("main", spliced))
+    assert fabric.lit == circuits_of_links(MATCHINGS[0], spliced.ports)
+    fabric.observe(MembershipChanged("other", JOB))
+    assert fabric.lit == circuits_of_links(MATCHINGS[0], spliced.ports)
+
+
+@settings(max_examples=25)
+@given(holds, st.integers(0, 20), st.integers(0, 20))
+def test_a_job_that_goes_back_to_a_checkpoint_gets_the_slot_of_that_step(holds, done, restored):
+    fabric = Fabric(holds, "steps")
+    fabric.observe(TimerExpired())
+    for step in range(1, done + 1):
+        for rank in range(4):
+            fabric.step_done(rank, step)
+    fabric.observe(MembershipChanged("main", replace(JOB, step=restored)))
+    assert fabric.lit == CIRCUITS[slot_after(restored, holds)]
+    for rank in range(4):
+        fabric.step_done(rank, restored + 1)
+    assert fabric.lit == CIRCUITS[slot_after(restored + 1, holds)]
+
+
+def test_a_job_with_fewer_ranks_keeps_the_links_of_those_that_are_left():
+    fabric = Fabric([1, 1, 1], "steps")
+    fabric.observe(TimerExpired())
+    fewer = job_of(["h0", "h1", "h2"])
+    fabric.observe(MembershipChanged("main", fewer))
+    assert fabric.lit == {Circuit.parse("h1.p0", "h2.p0")}  # rank 0 had met rank 3
+    fabric.step_done(3, 99)  # a rank that is no more
+    for rank in range(3):
+        fabric.step_done(rank, 1)
+    assert fabric.lit == {Circuit.parse("h0.p0", "h2.p0")}
+
+
+def test_steps_of_other_jobs_move_nothing():
+    fabric = Fabric([1, 1, 1], "steps")
+    fabric.observe(TimerExpired())
+    for rank in range(4):
+        fabric.step_done(rank, 1, job="other")
+    assert fabric.lit == CIRCUITS[0]
+
+
+def test_a_change_that_fails_is_made_again():
+    outcomes = [ChangeFailed("busy")] * (ATTEMPTS - 1) + [CircuitsChanged()]
+    fabric = Fabric([1, 1, 1], "seconds")
+    fabric.observe(TimerExpired(), 0.0, iter(outcomes).__next__)
+    assert (fabric.lit, fabric.failed) == (CIRCUITS[0], "")
+
+
+def test_changes_that_fail_again_and_again_end_the_rotation():
+    fabric = Fabric([1, 1, 1], "seconds")
+    fabric.observe(TimerExpired(), 0.0, lambda: ChangeFailed("the switch is busy"))
+    assert fabric.failed == f"{ATTEMPTS} changes in a row failed: the switch is busy"
+    assert fabric.rotate.wake_at(fabric.state) is None
+    assert fabric.rotate.step(fabric.state, 1.0, TimerExpired()) == (fabric.state, ())
+
+
+def test_a_spare_without_the_port_of_a_link_ends_the_rotation():
+    fabric = Fabric([1, 1, 1], "steps")
+    fabric.observe(TimerExpired())
+    ports = (*JOB.ports[:3], ())
+    fabric.observe(MembershipChanged("main", replace(JOB, ports=ports)))
+    assert fabric.failed == "rank 3 has 0 fabric ports, and no port 0"
+
+
+def test_it_owns_the_circuits_of_its_job():
+    assert Rotate("main", [TimeSlot(MATCHINGS[0], 1)]).scopes == (Scope("circuits", "main"),)
+
+
+@pytest.mark.parametrize(
+    ("slots", "unit", "reason"),
+    [
+        ([], "steps", "at least one time slot"),
+        ([TimeSlot(MATCHINGS[0], 0.5)], "steps", "at least 1 step, not 0.5 steps"),
+        ([TimeSlot(MATCHINGS[0], 1e-9)], "seconds", "at least 1 µs, not 1e-09 seconds"),
+        ([TimeSlot(MATCHINGS[0], float("inf"))], "seconds", "not inf"),
+        ([TimeSlot(MATCHINGS[0], float("nan"))], "seconds", "not nan"),
+    ],
+)
+def test_a_table_that_cannot_be_held_is_refused(slots, unit, reason):
+    with pytest.raises(ValueError, match=reason):
+        Rotate("main", slots, unit)
+
+
+def test_slots_that_do_not_fit_the_job_are_refused():
+    rotate = Rotate("main", [TimeSlot(AllToAll().matchings(6, 1)[0], 1)])
+    with pytest.raises(ValueError, match="there are 4 ranks, and rank"):
+        rotate.begin(View(0.0, {"main": JOB}))
+    no_ports = replace(JOB, ports=((HostPort("h0", "p0"),), (), (), ()))
+    with pytest.raises(ValueError, match="has 0 fabric ports, and no port 0"):
+        Rotate("main", [TimeSlot(MATCHINGS[0], 1)]).begin(View(0.0, {"main": no_ports}))
