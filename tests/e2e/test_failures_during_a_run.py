@@ -43,11 +43,12 @@ PHASES: dict[str, Happening] = {
 class Declared:
     """What the twin is before anything runs, and must be again."""
 
-    def __init__(self, line: CommandLine, twin: RunningTwin) -> None:
+    def __init__(self, line: CommandLine, twin: RunningTwin, foreign: str) -> None:
         self._line = line
         self._twin = twin
         self._networks = {host: twin.network(host) for host in HOSTS}
         self._circuits = self._show()
+        assert foreign in self._circuits
 
     def assert_again(self) -> None:
         assert self._twin.marked() == []
@@ -66,9 +67,19 @@ def twin(rack: str) -> RunningTwin:
     return RunningTwin(rack)
 
 
+@pytest.fixture(scope="module")
+def foreign(rack: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A circuit of another user on ports that no host has; how it is shown."""
+    line = CommandLine(tmp_path_factory.mktemp("foreign"))
+    where = ["15", "32", "--lab", "rack", "--twin", rack, "--results", str(line.results)]
+    assert line("switch", "ocs", "connect", *where).code == 0
+    yield "→ 32"
+    assert line("switch", "ocs", "disconnect", *where).code == 0
+
+
 @pytest.fixture
-def declared(testbed: CommandLine, twin: RunningTwin) -> Iterator[Declared]:
-    before = Declared(testbed, twin)
+def declared(testbed: CommandLine, twin: RunningTwin, foreign: str) -> Iterator[Declared]:
+    before = Declared(testbed, twin, foreign)
     yield before
     before.assert_again()
 
