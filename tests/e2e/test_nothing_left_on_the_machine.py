@@ -21,14 +21,16 @@ def before() -> dict[str, set[str]]:
     return footprint()
 
 
-def test_after_success(testbed: CommandLine, before: dict[str, set[str]]) -> None:
-    assert testbed.run("lumion", *SMALL_MODEL, "--repeat", "1").json()["cleanup"] == "verified"
-    assert_as(before)
-
-
-def test_after_failure(testbed: CommandLine, before: dict[str, set[str]]) -> None:
-    done = testbed.run("lumion", *SMALL_MODEL, "-S", "jobs.main.spares=0", "--repeat", "1")
-    assert done.code != 0 and done.json()["cleanup"] == "verified"
+def test_a_run_that_failed_without_a_spare_leaves_nothing_on_this_machine(
+    testbed: CommandLine, before: dict[str, set[str]]
+) -> None:
+    one_trial = [*SMALL_MODEL, "-S", "variants={only-one: {}}", "-S", "checks={}", "--repeat", "1"]
+    short = ["-S", "limits.trial=20 s"]
+    done = testbed.run("lumion", *one_trial, *short, "-S", "jobs.main.spares=0")
+    summary = done.json()
+    assert done.code == 1 and summary["outcome"] == "failed"
+    assert "no spare host is left" in summary["trials"][0]["reason"]
+    assert summary["cleanup"] == "verified"
     assert_as(before)
 
 

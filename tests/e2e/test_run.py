@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commandline import CommandLine
+from tests.e2e.footprint import assert_as, footprint
 
 pytestmark = pytest.mark.alone  # a busy machine is not as fast as before for long
 
@@ -15,7 +16,14 @@ PARTS = ("recovery_time", "detection", "fencing", "reconfiguration", "restoring"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict, Path]:
+def before() -> dict[str, set[str]]:
+    return footprint()
+
+
+@pytest.fixture(scope="module")
+def finished(
+    before: dict[str, set[str]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict, Path]:
     line = CommandLine(tmp_path_factory.mktemp("lumion") / "results")
     done = line.run("lumion", "--repeat", "1", "--seed", "7")
     assert done.code == 0, done.err
@@ -36,6 +44,12 @@ def test_both_variants_recover_with_a_confirmed_fault_and_every_mark(
         assert marks["t0"] == 0.0 < marks["t1"] <= marks["t2"] <= marks["t3"] <= marks["t4"]
         assert marks["t4"] <= marks["t5"] < marks["t6"] < marks["t8"] < marks["t9"] < marks["t10"]
         assert marks["t7"] < marks["t8"] and marks["t10"] <= marks.get("t11", marks["t10"])
+
+
+def test_a_run_that_passed_leaves_nothing_on_this_machine(
+    before: dict[str, set[str]], finished: tuple[dict, Path]
+) -> None:
+    assert_as(before)
 
 
 def test_the_summary_states_its_label_and_its_confidence(finished: tuple[dict, Path]) -> None:
