@@ -110,7 +110,7 @@ jobs:
 
 
 def test_runs_started_at_once_have_complete_records_of_their_own(tmp_path: Path) -> None:
-    started_at_once(tmp_path / "results", 10)
+    started_at_once(tmp_path / "results", 5)
 
 
 @pytest.mark.soak

@@ -16,7 +16,7 @@ from testbed.errors import BusyError, InstrumentError, TestbedError, UnsafeError
 from tests.contract.virtual_time import VirtualTime
 from tests.unit.bench.switches_in_memory import EGRESS, INGRESS, Box
 
-EVERY_DAY = 300
+EVERY_DAY = 120
 SOAK = 10_000
 
 OF_THE_BOX = ("stuck", "partial", "misrouted", "failed", "slow", "vanish")

@@ -143,9 +143,9 @@ def mutator(base, places):
     return Mutator(base, *places, SEED)
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", range(4))  # with number 20, a long record
 def test_no_command_fails_on_a_mutated_run_directory(mutator, places, monkeypatch, part):
-    played(mutator, range(1 + part * 5, 6 + part * 5), places, monkeypatch)
+    played(mutator, range(5 + part * 4, 9 + part * 4), places, monkeypatch)
 
 
 def test_no_command_fails_on_mutants_that_once_broke_one(mutator, places, monkeypatch):

@@ -28,7 +28,7 @@ def lived(store, directories, examples, steps):
 
 
 def test_random_operations_match_the_model_on_sqlite(tmp_path):
-    lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 40, 30)
+    lived(FileStore(tmp_path / "leases.sqlite"), directories_of_runs(tmp_path), 15, 30)
 
 
 @pytest.mark.soak

@@ -72,10 +72,11 @@ def test_existing_figures_are_replaced_and_no_link_is_followed(tmp_path):
     folder = tmp_path / "figures"
     folder.mkdir()
     (folder / "times.svg").symlink_to(elsewhere)
-    write_figures(summary(recovery(0)), (), folder)
+    (folder / "times.pdf").write_text("of an earlier call")
     write_figures(summary(recovery(0)), (), folder)
     assert elsewhere.read_text() == "mine"
     assert not (folder / "times.svg").is_symlink()
+    assert (folder / "times.pdf").read_bytes().startswith(b"%PDF-")
     (tmp_path / "linked").symlink_to(folder)
     with pytest.raises(UsageError, match="not a directory"):
         write_figures(summary(recovery(0)), (), tmp_path / "linked")
