@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from testbed.cli import run as command_line
+from testbed.nightly.pairs import Pair
+from testbed.schema import load_experiment, load_lab
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,6 +29,12 @@ trials: {trials}
 checks:
   n8.rounds: {{equals: {rounds}}}
 """
+
+
+def shipped_pair(experiment: str, lab: str) -> Pair:
+    """Return an experiment and a lab of this checkout."""
+    files = ROOT / "experiments" / f"{experiment}.yaml", ROOT / "configs" / f"{lab}.yaml"
+    return Pair(*files, load_experiment(files[0]), load_lab(files[1]))
 
 
 @dataclass

@@ -8,21 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from testbed.nightly.pairs import Pair, find_pairs
+from testbed.nightly.pairs import find_pairs
 from testbed.nightly.past_runs import past_runs
 from testbed.nightly.task_order import first_of_full, tasks
-from tests.unit.nightly.nights import ROOT
+from tests.unit.nightly.nights import ROOT, shipped_pair
 
-PAIRS, EXCLUDED = find_pairs(ROOT / "experiments", ROOT / "configs")
-
-
-def pair(experiment: str, lab: str) -> Pair:
-    return next(found for found in PAIRS if found.key == (experiment, lab))
+LUMION, FAULTS = shipped_pair("lumion", "rack"), shipped_pair("faults", "rack")
+SERIAL = shipped_pair("lumion", "serial-rack")
 
 
-LUMION, FAULTS, SERIAL = (
-    pair("lumion", "rack"), pair("faults", "rack"), pair("lumion", "serial-rack")
-)  # fmt: skip
+@pytest.fixture(scope="module")
+def shipped():
+    """Return all pairs of this checkout, and what cannot run."""
+    return find_pairs(ROOT / "experiments", ROOT / "configs")
 
 
 @pytest.fixture
@@ -150,12 +148,13 @@ def test_time_is_set_aside_for_the_oldest_full_count_that_a_night_has_room_for(r
     assert first_of_full(full, 1.0) is None
 
 
-def test_every_shipped_experiment_runs_on_its_own_lab_or_says_why_not():
-    homes = {found.key[0] for found in PAIRS if found.is_home}
-    excused = {one.experiment for one in EXCLUDED if one.lab == "any lab"}
+def test_every_shipped_experiment_runs_on_its_own_lab_or_says_why_not(shipped):
+    pairs, excluded = shipped
+    homes = {found.key[0] for found in pairs if found.is_home}
+    excused = {one.experiment for one in excluded if one.lab == "any lab"}
     names = {path.stem for path in (ROOT / "experiments").glob("*.yaml")}
     assert homes | excused == names and "nccl-tests" in excused
-    assert not [one for one in EXCLUDED if one.broken]
+    assert not [one for one in excluded if one.broken]
 
 
 def test_an_experiment_that_does_not_fit_the_lab_it_names_is_broken(tmp_path):
@@ -166,8 +165,9 @@ def test_an_experiment_that_does_not_fit_the_lab_it_names_is_broken(tmp_path):
     assert [one.lab for one in excluded if one.broken] == ["quad"]
 
 
-def test_a_model_is_computed_once_and_not_for_every_lab():
-    assert [p.key[1] for p in PAIRS if p.key[0] == "stragglar-scaling"] == ["rack"]
+def test_a_model_is_computed_once_and_not_for_every_lab(shipped):
+    pairs, _ = shipped
+    assert [p.key[1] for p in pairs if p.key[0] == "stragglar-scaling"] == ["rack"]
 
 
 def test_a_directory_without_files_is_reported(tmp_path: Path):

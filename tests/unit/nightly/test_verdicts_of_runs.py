@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.nightly.pairs import find_pairs
 from testbed.nightly.process import Ended
 from testbed.nightly.task_order import Task
 from testbed.nightly.verdict import Result, judge
-from tests.unit.nightly.nights import ROOT
+from tests.unit.nightly.nights import shipped_pair
 
-PAIRS = {pair.key: pair for pair in find_pairs(ROOT / "experiments", ROOT / "configs")[0]}
-FULL = Task(PAIRS["lumion", "rack"], 10, True, "", 60.0, "same")
+FULL = Task(shipped_pair("lumion", "rack"), 10, True, "", 60.0, "same")
 ONCE = replace(FULL, trials=1, is_full=False)
-ELSEWHERE = replace(FULL, pair=PAIRS["lumion", "serial-rack"])
+ELSEWHERE = replace(FULL, pair=shipped_pair("lumion", "serial-rack"))
 
 
 def trial(**changes):
