@@ -1,4 +1,4 @@
-"""What several rooms need: a disk and a pipe that are full, and a host that answers SSH."""
+"""Fixtures of several packages: a disk and a pipe that are full, and a host that answers SSH."""
 
 import os
 import resource
