@@ -132,10 +132,7 @@ class Evidence:
 
     def is_dead(self, host: str) -> bool:
         """Tell whether a host is silent and its own circuits alone are dark."""
-        elsewhere = any(
-            self.dark & set(c.ends) and host not in {end.host for end in c.ends}
-            for c in self.circuits
-        )
+        elsewhere = any(self.dark & set(c.ends) and host not in c.hosts for c in self.circuits)
         return host in self.unreachable and self.is_cut_off(host) and not elsewhere
 
     @property
@@ -157,7 +154,7 @@ class Evidence:
         return frozenset(
             end
             for circuit in self.circuits
-            if host in {end.host for end in circuit.ends}
+            if host in circuit.hosts
             for end in circuit.ends
             if end.host != host
         )

@@ -218,7 +218,7 @@ class Splice:
         """Return the commands that make a host take a rank's place."""
         wanted = self._ring(state.now)
         host = state.now.hosts[rank]
-        fresh = frozenset(c for c in wanted if host in {end.host for end in c.ends})
+        fresh = frozenset(circuit for circuit in wanted if host in circuit.hosts)
         return protocol.SetCircuits(wanted, fresh, host), protocol.PrepareSpare(rank, host)
 
     def _next_spare(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:

@@ -116,6 +116,16 @@ class Circuit:
         """Return both ends."""
         return self.a, self.b
 
+    @property
+    def directions(self) -> tuple[tuple[HostPort, HostPort], tuple[HostPort, HostPort]]:
+        """Return from which end to which light goes: there, and back."""
+        return (self.a, self.b), (self.b, self.a)
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """Return the hosts of both ends."""
+        return frozenset((self.a.host, self.b.host))
+
     def __str__(self) -> str:
         return f"{self.a}–{self.b}"
 
@@ -143,7 +153,7 @@ def cross_connects(circuits: Iterable[Circuit], wiring: Wiring) -> frozenset[Cro
     return frozenset(
         crossing(source, sink, wiring)
         for circuit in circuits
-        for source, sink in (circuit.ends, circuit.ends[::-1])
+        for source, sink in circuit.directions
     )
 
 

@@ -33,7 +33,7 @@ class Victim:
     @property
     def own_circuits(self) -> frozenset[Circuit]:
         """Return the circuits that end on the victim's host."""
-        return frozenset(c for c in self.circuits if self.host in {end.host for end in c.ends})
+        return frozenset(c for c in self.circuits if self.host in c.hosts)
 
     @property
     def neighbours(self) -> frozenset[str]:

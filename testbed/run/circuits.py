@@ -34,11 +34,6 @@ class LinkVerdict:
     is_answered: bool = True
     """The agent that asked has reported an outcome."""
 
-    @property
-    def hosts(self) -> frozenset[str]:
-        """Return the hosts at the circuit's ends."""
-        return frozenset(end.host for end in self.circuit.ends)
-
 
 def verify_links(
     bench: Bench, circuits: frozenset[Circuit], log: EventLog, change: Callable[[], object]
@@ -54,7 +49,7 @@ def verify_links(
     asked = [
         (circuit, near, far, _ask(bench, near, far, limit))
         for circuit in sorted(circuits)
-        for near, far in (circuit.ends, circuit.ends[::-1])
+        for near, far in circuit.directions
     ]
     change()
     deadline = Deadline.after(limit)

@@ -59,7 +59,7 @@ class Fencing:
         """Take a host's circuits down; its agent ends its rank, and itself, with its connection."""
         self._bench.guard.fence(host, "network")
         fabric = self._bench.fabric
-        left = frozenset(c for c in fabric.circuits if host not in {end.host for end in c.ends})
+        left = frozenset(circuit for circuit in fabric.circuits if host not in circuit.hosts)
         fabric.change(left, FENCE, deadline)
         self._bench.drop_host(host)
 

@@ -149,7 +149,8 @@ class PolicyExecutor:
         if not bad:
             return protocol.LinksGood(wanted.newcomer)
         reason = f"{bad[0].circuit} reads back but {bad[0].detail}"
-        return protocol.CommandFailed(reason, wanted.newcomer in bad[0].hosts, wanted.newcomer)
+        is_spare = wanted.newcomer in bad[0].circuit.hosts
+        return protocol.CommandFailed(reason, is_spare, wanted.newcomer)
 
     def _is_stale(self, wanted: protocol.SetCircuits) -> bool:
         return wanted is not self._wanted

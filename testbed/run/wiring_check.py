@@ -146,7 +146,7 @@ class WiringCheck:
                 first=first,
                 count=1_000_000 if first else FRAMES,
             )
-            for near, far in (circuit.ends, circuit.ends[::-1])
+            for near, far in circuit.directions
         }
         deadline = Deadline.after(limit + 1.0)
         answers = {}

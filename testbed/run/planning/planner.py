@@ -107,7 +107,7 @@ def _light(circuits: Matching, lab: Lab) -> tuple[steps.Light, ...]:
     return tuple(
         steps.Light(crossing(a, b, wiring), a, b)
         for circuit in sorted(circuits)
-        for a, b in (circuit.ends, circuit.ends[::-1])
+        for a, b in circuit.directions
     )
 
 
