@@ -45,7 +45,10 @@ class HostFailure:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was observed of the hosts of a job since it last ran without failures."""
+    """What was observed of the hosts of a job since it last ran without failures: at first nothing.
+
+    A host that does not answer a probe within `probe_limit` seconds is asked once more.
+    """
 
     hosts: tuple[str, ...]
     circuits: Matching
@@ -60,11 +63,6 @@ class Evidence:
     """Hosts whose agent's connection ended."""
     off: str = ""
     """A host whose outlet is off."""
-
-    @classmethod
-    def none(cls, hosts: tuple[str, ...], circuits: Matching, probe_limit: float) -> Evidence:
-        """Return the evidence of a job without failures."""
-        return cls(hosts, circuits, probe_limit)
 
     def after(self, observation: HostObservation) -> tuple[Evidence, Commands]:
         """Return the evidence with one more observation, and the probes that it requires."""
@@ -83,8 +81,8 @@ class Evidence:
         return self, ()  # a host that has left the job: it was probed before the circuits changed
 
     def _with_dark(self, port: HostPort) -> tuple[Evidence, Commands]:
-        ends = {e.host for c in self.circuits if port in c.ends for e in c.ends}
-        fresh = ends - self.probed
+        asked = {host for c in self.circuits if port in c.ends for host in c.hosts}
+        fresh = asked - self.probed
         after = replace(self, dark=self.dark | {port}, probed=self.probed | fresh)
         return after, self._probes(fresh, 1)
 
@@ -131,9 +129,10 @@ class Evidence:
         )
 
     def is_dead(self, host: str) -> bool:
-        """Tell whether a host is silent and its own circuits alone are dark."""
-        elsewhere = any(self.dark & set(c.ends) and host not in c.hosts for c in self.circuits)
-        return host in self.unreachable and self.is_cut_off(host) and not elsewhere
+        """Tell whether a host is silent and its own circuits alone are dark, at all far ends."""
+        far = {e for c in self.circuits if host in c.hosts for e in c.ends if e.host != host}
+        elsewhere = any(self.dark & set(c.ends) for c in self.circuits if host not in c.hosts)
+        return host in self.unreachable and bool(far) and far <= self.dark and not elsewhere
 
     @property
     def dark_between_living(self) -> frozenset[Circuit]:
@@ -144,17 +143,3 @@ class Evidence:
         if not self.probed <= self.answered:
             return frozenset()
         return frozenset(c for c in self.circuits if self.dark & set(c.ends))
-
-    def is_cut_off(self, host: str) -> bool:
-        """Tell whether every circuit of a host is dark at its far end."""
-        far = self._far_ends(host)
-        return bool(far) and far <= self.dark
-
-    def _far_ends(self, host: str) -> frozenset[HostPort]:
-        return frozenset(
-            end
-            for circuit in self.circuits
-            if host in circuit.hosts
-            for end in circuit.ends
-            if end.host != host
-        )

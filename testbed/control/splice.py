@@ -252,7 +252,7 @@ class Splice:
         return frozenset(range(len(state.now.hosts))) - {repair.rank}
 
     def _no_evidence(self, situation: protocol.Situation) -> Evidence:
-        return Evidence.none(situation.hosts, self._ring(situation), self._probe_limit)
+        return Evidence(situation.hosts, self._ring(situation), self._probe_limit)
 
     def _ring(self, situation: protocol.Situation) -> Matching:
         return ring(situation.hosts, situation.ports)

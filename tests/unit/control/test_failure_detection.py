@@ -29,7 +29,7 @@ OWN = (HostPort("h1", "p0"), HostPort("h1", "p1"))
 def weigh(*observations, circuits=RING):
     """Return the evidence after some observations, and the probes that the last one called for."""
     hosts = tuple(sorted({end.host for circuit in circuits for end in circuit.ends}))
-    evidence, probes = Evidence.none(hosts, circuits, LIMIT), ()
+    evidence, probes = Evidence(hosts, circuits, LIMIT), ()
     for observation in observations:
         evidence, probes = evidence.after(observation)
     return evidence, probes
@@ -122,7 +122,7 @@ def test_the_order_in_which_a_death_is_seen_does_not_matter(seen):
 
 @given(st.permutations([*EVERYWHERE, *REST, SILENT, ANSWERED]))
 def test_a_restart_of_the_switch_never_makes_a_host_dead_that_was_late_once(seen):
-    evidence = Evidence.none(HOSTS, RING, LIMIT)
+    evidence = Evidence(HOSTS, RING, LIMIT)
     for observation in seen:
         evidence, _ = evidence.after(observation)
         assert evidence.failed is None
