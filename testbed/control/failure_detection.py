@@ -135,7 +135,7 @@ class Evidence:
         return host in self.unreachable and bool(far) and far <= self.dark and not elsewhere
 
     @property
-    def dark_between_living(self) -> frozenset[Circuit]:
+    def dark_between_answering_hosts(self) -> frozenset[Circuit]:
         """Return dark circuits whose hosts both answered a probe, once all who were asked did.
 
         A host that reported a dark port may have failed right after that, so it is probed too.

@@ -111,7 +111,7 @@ class Splice:
         if len(evidence.unreachable) > 1:
             names = " and ".join(evidence.unreachable)
             return self._give_up(state, f"{names} do not answer: is the way to them broken?")
-        if evidence.dark_between_living:
+        if evidence.dark_between_answering_hosts:
             return self._relight(state)
         return state, probes
 
@@ -130,22 +130,23 @@ class Splice:
         permitted = fences(failure, state.now.fences[victim])
         if not permitted:
             return self._give_up(state, f"{because}, and the lab permits no fence of {victim}")
-        spare, (first, *others) = state.now.spares[0], permitted
-        repair = Repair(rank, victim, tuple(others))
-        state = replace(state, now=_spliced(state.now, rank, spare), repair=repair)
-        return state, (protocol.Decide(because, victim, spare), protocol.Fence(rank, victim, first))
+        first, *others = permitted
+        now, repair = _spliced(state.now, rank), Repair(rank, victim, tuple(others))
+        decided = protocol.Decide(because, victim, now.hosts[rank])
+        state = replace(state, now=now, repair=repair)
+        return state, (decided, protocol.Fence(rank, victim, first))
 
     def _relight(self, state: State) -> tuple[State, Commands]:
-        dark = state.evidence.dark_between_living
+        dark = state.evidence.dark_between_answering_hosts
         names = ", ".join(sorted(map(str, dark)))
         because = f"{names} is dark between hosts that answer"
         if missing := _missing_state(state, None):
             return self._give_up(state, f"{because}, {missing}")
-        everybody = frozenset(range(len(state.now.hosts)))
-        return replace(state, repair=Repair(None)), (
+        repair = Repair(None)
+        return replace(state, repair=repair), (
             protocol.Decide(because, names, names),
             protocol.SetCircuits(self._ring(state.now), dark),
-            protocol.Leave(everybody, state.now.generation),
+            protocol.Leave(_survivors(state, repair), state.now.generation),
         )
 
     def _give_up(self, state: State, reason: str) -> tuple[State, Commands]:
@@ -211,7 +212,7 @@ class Splice:
     def _after_fence(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         return replace(state, repair=repair), (
             *self._bring_in(state, rank),
-            protocol.Leave(self._survivors(state, repair), state.now.generation),
+            protocol.Leave(_survivors(state, repair), state.now.generation),
         )
 
     def _bring_in(self, state: State, rank: int) -> Commands:
@@ -224,7 +225,7 @@ class Splice:
     def _next_spare(self, state: State, repair: Repair, reason: str) -> tuple[State, Commands]:
         if repair.rank is None or not state.now.spares:
             return self._give_up(state, f"{reason}, and no spare host is left")
-        now = _spliced(state.now, repair.rank, state.now.spares[0])
+        now = _spliced(state.now, repair.rank)
         state = replace(state, now=now, repair=replace(repair, links_good=False, spare_ready=False))
         because = f"the spare failed: {reason}"
         decided = protocol.Decide(because, f"rank {repair.rank}", now.hosts[repair.rank])
@@ -232,7 +233,7 @@ class Splice:
         return state, (decided, *(self._bring_in(state, repair.rank) if repair.fenced else ()))
 
     def _join_when_ready(self, state: State, repair: Repair) -> tuple[State, Commands]:
-        survivors = self._survivors(state, repair)
+        survivors = _survivors(state, repair)
         if not (survivors <= repair.left.keys() and repair.is_prepared):
             return replace(state, repair=repair), ()
         now = replace(state.now, generation=state.now.generation + 1)
@@ -248,9 +249,6 @@ class Splice:
             return replace(state, repair=replace(repair, finished=finished)), ()
         return replace(state, repair=None), ()
 
-    def _survivors(self, state: State, repair: Repair) -> frozenset[int]:
-        return frozenset(range(len(state.now.hosts))) - {repair.rank}
-
     def _no_evidence(self, situation: protocol.Situation) -> Evidence:
         return Evidence(situation.hosts, self._ring(situation), self._probe_limit)
 
@@ -258,10 +256,15 @@ class Splice:
         return ring(situation.hosts, situation.ports)
 
 
-def _spliced(situation: protocol.Situation, rank: int, spare: str) -> protocol.Situation:
+def _spliced(situation: protocol.Situation, rank: int) -> protocol.Situation:
+    """Return a situation in which the first spare has taken a rank's place."""
+    spare, *others = situation.spares
     hosts = (*situation.hosts[:rank], spare, *situation.hosts[rank + 1 :])
-    spares = tuple(host for host in situation.spares if host != spare)
-    return replace(situation, hosts=hosts, spares=spares)
+    return replace(situation, hosts=hosts, spares=tuple(others))
+
+
+def _survivors(state: State, repair: Repair) -> frozenset[int]:
+    return frozenset(range(len(state.now.hosts))) - {repair.rank}
 
 
 def _missing_state(state: State, lost: int | None) -> str:

@@ -42,7 +42,7 @@ def dark(*ports):
 def verdict(*observations):
     evidence, _ = weigh(*observations)
     found = evidence.failed and (evidence.failed.host, evidence.failed.failure)
-    return found, {str(circuit) for circuit in evidence.dark_between_living}
+    return found, {str(circuit) for circuit in evidence.dark_between_answering_hosts}
 
 
 ONE_DARK = "h0.p1–h1.p0"
@@ -180,7 +180,7 @@ def test_with_two_hosts_either_may_be_dead():
     evidence, _ = weigh(*both, SILENT, SILENT, circuits=pair)
     assert (evidence.failed.host, evidence.failed.failure) == DEAD
     evidence, _ = weigh(*both, ANSWERED, HostAnswered("h0"), circuits=pair)
-    assert evidence.dark_between_living == {
+    assert evidence.dark_between_answering_hosts == {
         Circuit.parse("h0.p0", "h1.p1"),
         Circuit.parse("h0.p1", "h1.p0"),
     }
