@@ -67,7 +67,7 @@ KINDS: dict[str, str] = {
     "job.done": "the job ended on its own; final digest",
     "cleanup.begin": "one undo starts",
     "cleanup.end": "one undo ended, verified or not",
-    "recover.begin": "a run that is over is taken back: what its journal still promises",
+    "recover.begin": "a run that is over is taken back: the open undos of its journal",
     "recover.end": "that is over too; what is still changed, and the exit code",
 }
 """Every kind of event and what it says; the log refuses others."""

@@ -123,7 +123,7 @@ class Attenuation:
         with self._lock:
             if is_new := fibre not in self._undos:
                 before = attenuator.attenuation(channel, deadline)
-                number = self._journal.promise(
+                number = self._journal.record_undo(
                     "attenuation", attenuator=name, channel=channel, decibels=before
                 )
                 self._undos[fibre] = _Undo(number, before)

@@ -245,7 +245,7 @@ class Bench:
         self.guard.host(name)
         is_first = name not in self._agents
         if is_first:
-            self._agents[name] = self._journal.promise("agent", host=name)
+            self._agents[name] = self._journal.record_undo("agent", host=name)
         try:
             self._run_agent(name, deadline)
         except HostError:

@@ -39,7 +39,7 @@ class CircuitUndo:
             crossbars = [move.crossbar for move in moves]
             start = {one.name: sorted(one.start.items()) for one in crossbars}
             ports = {one.name: sorted(one.ports) for one in crossbars}
-            self._entry = self._journal.promise(
+            self._entry = self._journal.record_undo(
                 "circuits", start=start, ports=ports, made=_listed(made)
             )
             self._subscribe(crossbars)

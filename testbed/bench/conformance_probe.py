@@ -83,7 +83,7 @@ class Probe:
 
     def _journal_darkness(self) -> int:
         """Write the undo of the whole script to the disk."""
-        return self._journal.promise(
+        return self._journal.record_undo(
             "circuits",
             start={self._name: []},
             ports={self._name: sorted(self._ports)},

@@ -63,7 +63,7 @@ class Power:
             is_new = host not in self._undos
             if is_new:
                 arguments = {"unit": outlet.unit, "outlet": outlet.outlet, "on": True}
-                self._undos[host] = self._journal.promise("outlet", **arguments)
+                self._undos[host] = self._journal.record_undo("outlet", **arguments)
         try:
             self._permit.outlet(host, why)
         except TestbedError:

@@ -24,7 +24,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, TestbedError, UsageError
 from testbed.events import Event
 from testbed.printable import unfiltered
-from testbed.record.journal import has_pending_undo, has_promised
+from testbed.record.journal import has_entries, has_pending_undo
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
 from testbed.report.waiting_message import waiting
@@ -106,7 +106,7 @@ def open_check(
 def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Iterator[RunDirectory]:
     """Make the record of a change by hand, which goes again once that is done, or refused.
 
-    It stays for a change that failed: leases may name it, and promises be open in it.
+    It stays for a change that failed: leases may name it, and undo entries be open in it.
     """
     directory, log, facts = open_check(lab, results, "switch", overrides, is_latest=False)
     log.close()
@@ -122,7 +122,7 @@ def temporary_record(lab: Lab, results: Path, overrides: Sequence[str]) -> Itera
         elif isinstance(error, TestbedError):
             outcome = {"outcome": "failed", "reason": masked(str(error))}
             directory.write_json("summary.json", facts | outcome)
-        elif isinstance(error, SystemExit) and not has_promised(directory.journal):
+        elif isinstance(error, SystemExit) and not has_entries(directory.journal):
             shutil.rmtree(directory.path, ignore_errors=True)  # a signal, before any change
         raise
     shutil.rmtree(directory.path, ignore_errors=True)

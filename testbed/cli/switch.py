@@ -97,7 +97,7 @@ def switch(
         return inside_twin(twin, found, file, set_)
     from testbed.bench.manual_switch import open_manual_switch
     from testbed.cli.record import temporary_record
-    from testbed.record.journal import has_promised
+    from testbed.record.journal import has_entries
 
     with open_manual_switch(found, name, leases_of(found), force=force, on_wait=_say) as box:
         if action == "watch":
@@ -110,7 +110,7 @@ def switch(
                 # A circuit that is half made is nobody's wish.
                 with (
                     temporary_record(found, results, set_) as run,
-                    defer_signals(partial(has_promised, run.journal)),
+                    defer_signals(partial(has_entries, run.journal)),
                 ):
                     made = move(circuits, run)
                 if made.moved is None:

@@ -21,8 +21,8 @@ class Attenuate:
     def __init__(self, options: AttenuateOptions) -> None:
         self._loss = options.loss
 
-    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Promise nothing: `bench.attenuation` promises the former attenuation."""
+    def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Return no entry: `bench.attenuation` records the former attenuation."""
         return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:

@@ -1,6 +1,6 @@
-"""The contract of faults: inject, undo, the promise of the undo, and a receipt.
+"""The contract of faults: inject, undo, the undo's entry in the journal, and a receipt.
 
-`promise` names the undo before anything happens; `inject` does it and returns the interval in
+`undo_entry` names the undo before anything happens; `inject` does it and returns the interval in
 which it took effect; `receipt` recognises the report of an observer other than the injector;
 `undo` takes it back, is safe to call twice and without `inject`, and returns only when verified.
 """
@@ -73,7 +73,7 @@ class Undo:
 class Fault(Protocol):
     """A kind of fault, made from its options."""
 
-    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
+    def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
         """Return what will take the fault back; None when nothing needs to be."""
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
@@ -91,13 +91,13 @@ class Fault(Protocol):
 
 
 class OptionlessFault:
-    """A fault without options, whose undo is promised by the part of the bench that it uses."""
+    """A fault without options, whose undo is recorded by the part of the bench that it uses."""
 
     def __init__(self, options: Any) -> None:
         """Take no options."""
 
-    def promise(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Promise nothing."""
+    def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
+        """Return no entry."""
         return None
 
 

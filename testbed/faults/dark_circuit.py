@@ -14,7 +14,7 @@ from testbed.faults.contracts import Injected, OptionlessFault, Victim, carrier_
 class DarkCircuit(OptionlessFault):
     """Disconnect both directions of one circuit at the switch; the hosts at its ends live on.
 
-    `bench.fabric` has promised to restore the circuits that it found.
+    `bench.fabric` has recorded how to restore the circuits that it found.
     """
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:

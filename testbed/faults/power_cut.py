@@ -11,7 +11,7 @@ from testbed.faults.contracts import Injected, OptionlessFault, Victim, carrier_
 
 
 class PowerCut(OptionlessFault):
-    """Cut the power of the victim's host, without FIN or RST; `bench.power` promises the undo."""
+    """Cut the power of the victim's host, without FIN or RST; `bench.power` records the undo."""
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Turn the outlet off."""

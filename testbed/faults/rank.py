@@ -17,7 +17,7 @@ _WITNESS_LIMIT = 1.0
 class RankKill(OptionlessFault):
     """Kill the victim's process with SIGKILL; its kernel closes its connections.
 
-    Nothing is promised, for nothing is left of a killed process.
+    There is no undo, for nothing is left of a killed process.
     """
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
@@ -37,7 +37,7 @@ class RankKill(OptionlessFault):
 class RankFreeze(OptionlessFault):
     """Stop the victim's process with SIGSTOP; its sockets stay open, and it sends nothing."""
 
-    def promise(self, bench: Bench, victim: Victim) -> Undo:
+    def undo_entry(self, bench: Bench, victim: Victim) -> Undo:
         """Return the process that is to be continued."""
         return Undo("rank-stopped", {"host": victim.host, "slot": victim.slot})
 

@@ -29,7 +29,7 @@ class Straggler:
         """Return by how many seconds the victim is late; None where that varies."""
         return self._options.delay if self._options.how == "sleep" else None
 
-    def promise(self, bench: Bench, victim: Victim) -> Undo:
+    def undo_entry(self, bench: Bench, victim: Victim) -> Undo:
         """Return the rank that is slowed down."""
         return Undo("rank-slowed", {"host": victim.host, "slot": victim.slot})
 

@@ -29,7 +29,7 @@ Entry = dict[str, Any]
 
 
 class Journal:
-    """Append undo entries, each on the disk before `promise` returns."""
+    """Append undo entries, each on the disk before `record_undo` returns."""
 
     def __init__(self, path: Path) -> None:
         """Begin the journal of a run."""
@@ -70,7 +70,7 @@ class Journal:
         self._lock = Lock()
         self._next = number
 
-    def promise(self, undo: str, **arguments: Any) -> int:
+    def record_undo(self, undo: str, **arguments: Any) -> int:
         """Write how to undo the change that follows; return the entry's number."""
         with self._lock:
             number = self._next
@@ -125,7 +125,7 @@ def has_pending_undo(path: Path) -> bool:
     return path.exists() and bool(open_entries(path))
 
 
-def has_promised(path: Path) -> bool:
+def has_entries(path: Path) -> bool:
     """Tell whether a journal ever had an entry: from then on something may be changed."""
     return path.exists() and path.stat().st_size > 0
 

@@ -51,7 +51,7 @@ class FarEndFaults:
         control, guard = self._control, self._context.bench.guard
         self._asked(lambda: guard.check(fault.switch, ()))
         before = self._asked(lambda: control.struck(fault.switch, name))
-        entry = self._context.journal.promise("far-end-fault", switch=fault.switch, fault=name)
+        entry = self._context.journal.record_undo("far-end-fault", switch=fault.switch, fault=name)
 
         def undo(_: Deadline) -> None:
             guard.check(fault.switch, ())

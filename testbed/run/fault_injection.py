@@ -61,8 +61,8 @@ class FaultInjection:
         fault, victim, context = self.fault, self.victim, self.context
         self._log = context.log
         bench, journal = context.bench, context.journal
-        undo = fault.promise(bench, victim)
-        entry = journal.promise(undo.kind, **undo.arguments) if undo else None
+        undo = fault.undo_entry(bench, victim)
+        entry = journal.record_undo(undo.kind, **undo.arguments) if undo else None
 
         def take_back(limit: Deadline) -> None:
             fault.undo(bench, victim, limit)

@@ -70,7 +70,7 @@ class TwinSettings:
         self._twin.tune(self._wanted)
 
     def _promise(self, found: Settings) -> None:
-        entry = self._context.journal.promise("tuning", settings=found)
+        entry = self._context.journal.record_undo("tuning", settings=found)
         self._is_promised = True
         self._context.cleanup.push("settings of the twin", self._undo(found, entry), _LIMIT)
 

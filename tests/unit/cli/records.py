@@ -29,7 +29,7 @@ def owing(results, experiment="killed"):
     """Return a run that was killed after it had changed something."""
     run = made(results, experiment)
     journal = Journal(run.journal)
-    journal.promise("circuits", start={}, ports=[], made=[])
+    journal.record_undo("circuits", start={}, ports=[], made=[])
     journal.close()
     return run
 

@@ -63,7 +63,7 @@ def test_a_run_that_changed_something_keeps_its_record(tmp_path, kinds, end):
 def test_a_refused_run_with_an_open_undo_keeps_its_record(tmp_path):
     run = over(tmp_path)
     journal = Journal(run.journal)
-    journal.promise("circuits", start={}, ports=[], made=[])
+    journal.record_undo("circuits", start={}, ports=[], made=[])
     journal.close()
     delete_if_refused(run)
     assert run.events.exists()

@@ -243,8 +243,8 @@ def test_a_frozen_rank_on_a_dropped_host_needs_no_undo(lab):
 
 
 def test_the_undo_of_a_freeze_names_the_rank_to_continue(lab):
-    promise = lab.fault("rank-freeze").promise(lab.bench, lab.victim)
-    assert (promise.kind, promise.arguments) == ("rank-stopped", {"host": "h1", "slot": 0})
+    entry = lab.fault("rank-freeze").undo_entry(lab.bench, lab.victim)
+    assert (entry.kind, entry.arguments) == ("rank-stopped", {"host": "h1", "slot": 0})
 
 
 # --- straggler
@@ -252,8 +252,8 @@ def test_the_undo_of_a_freeze_names_the_rank_to_continue(lab):
 
 def test_the_undo_of_a_straggler_restores_its_speed_and_its_delay_is_recorded(lab):
     fault = lab.fault("straggler", delay=0.25)
-    promise = fault.promise(lab.bench, lab.victim)
-    assert (promise.kind, promise.arguments) == ("rank-slowed", {"host": "h1", "slot": 0})
+    entry = fault.undo_entry(lab.bench, lab.victim)
+    assert (entry.kind, entry.arguments) == ("rank-slowed", {"host": "h1", "slot": 0})
     said = fault.inject(lab.bench, lab.victim, soon())
     assert said.note == "rank 1 sleeps 0.25 s before each collective"
     assert fault.late == 0.25

@@ -209,6 +209,6 @@ def directories_of_runs(results):
     for name in ("clean", "owing"):
         (results / name).mkdir()
     journal = Journal(RunDirectory(results / "owing").journal)
-    journal.promise("circuits", start={}, ports={}, made={})
+    journal.record_undo("circuits", start={}, ports={}, made={})
     journal.close()
     return [results / "clean", results / "owing"]

@@ -102,7 +102,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 log, journal = EventLog(Path("events.jsonl")), Journal(Path("journal.jsonl"))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-for write in (lambda: log.append("note", text="x" * 100), lambda: journal.promise("x" * 100)):
+for write in (lambda: log.append("note", text="x" * 100), lambda: journal.record_undo("x" * 100)):
     try:
         for _ in range(20):
             write()

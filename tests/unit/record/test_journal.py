@@ -28,31 +28,31 @@ def undone(tmp_path):
 
 
 def test_open_entries_are_returned_last_first(journal, tmp_path):
-    journal.promise("circuits", start={"ocs": [[1, 2]]})
-    power = journal.promise("outlet", unit="pdu", outlet="3", on=True)
-    journal.promise("rank-stopped", host="h1")
+    journal.record_undo("circuits", start={"ocs": [[1, 2]]})
+    power = journal.record_undo("outlet", unit="pdu", outlet="3", on=True)
+    journal.record_undo("rank-stopped", host="h1")
     assert undone(tmp_path) == ["rank-stopped", "outlet", "circuits"]
     journal.settle(power)
     assert undone(tmp_path) == ["rank-stopped", "circuits"]
 
 
 def test_an_entry_says_all_that_its_undo_needs(journal, tmp_path):
-    journal.promise("outlet", unit="pdu", outlet="3", on=True)
+    journal.record_undo("outlet", unit="pdu", outlet="3", on=True)
     (entry,) = open_entries(tmp_path / "journal.jsonl")
     assert entry == {"id": 0, "undo": "outlet", "unit": "pdu", "outlet": "3", "on": True}
 
 
-def test_an_entry_is_synced_before_promise_returns(journal, tmp_path, monkeypatch):
+def test_an_entry_is_synced_before_record_undo_returns(journal, tmp_path, monkeypatch):
     synced = []
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (sync(fd), synced.append(undone(tmp_path))))
-    journal.promise("outlet")
+    journal.record_undo("outlet")
     assert synced == [["outlet"]]
 
 
 def test_many_threads_get_numbers_of_their_own(journal, tmp_path):
     with ThreadPoolExecutor(8) as pool:
-        numbers = list(pool.map(lambda _: journal.promise("outlet"), range(40)))
+        numbers = list(pool.map(lambda _: journal.record_undo("outlet"), range(40)))
     assert sorted(numbers) == list(range(40))
     assert [entry["id"] for entry in open_entries(tmp_path / "journal.jsonl")] == [
         *range(39, -1, -1)
@@ -60,7 +60,7 @@ def test_many_threads_get_numbers_of_their_own(journal, tmp_path):
 
 
 def test_settling_twice_and_closing_twice_are_harmless(journal, tmp_path):
-    number = journal.promise("outlet")
+    number = journal.record_undo("outlet")
     journal.settle(number)
     journal.settle(number)
     journal.close()
@@ -74,7 +74,7 @@ def written(path, drawn):
     journal, still_open, history = Journal(path), [], [[]]
     for move in drawn:
         if isinstance(move, bool):
-            still_open = [journal.promise("something"), *still_open]
+            still_open = [journal.record_undo("something"), *still_open]
         else:
             journal.settle(move)
             still_open = [number for number in still_open if number != move]
@@ -84,8 +84,8 @@ def written(path, drawn):
 
 
 def test_a_broken_line_before_the_last_must_not_hide_what_follows(journal, tmp_path):
-    journal.promise("circuits")
-    journal.promise("outlet")
+    journal.record_undo("circuits")
+    journal.record_undo("outlet")
     journal.close()
     path = tmp_path / "journal.jsonl"
     first, second = path.read_bytes().splitlines(keepends=True)
@@ -100,7 +100,7 @@ def test_the_journal_of_a_run_that_changed_nothing_is_empty(journal, tmp_path):
 
 
 def test_an_entry_that_a_full_disk_cannot_settle_stays_open(journal, tmp_path, full_disk):
-    number = journal.promise("outlet")
+    number = journal.record_undo("outlet")
     with full_disk():
         with pytest.raises(LabError, match="what was undone is not marked as undone"):
             journal.settle(number)
@@ -109,7 +109,7 @@ def test_an_entry_that_a_full_disk_cannot_settle_stays_open(journal, tmp_path, f
 
 
 def test_an_amendment_is_part_of_its_entry(journal, tmp_path):
-    number = journal.promise("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
+    number = journal.record_undo("circuits", start={"ocs": []}, made={"ocs": [[1, 2]]})
     journal.amend(number, made={"ocs": [[1, 2], [3, 4]]})
     (entry,) = open_entries(tmp_path / "journal.jsonl")
     assert entry["made"] == {"ocs": [[1, 2], [3, 4]]}
@@ -136,7 +136,7 @@ def test_the_journal_of_a_killed_process_can_be_resumed_at_once(tmp_path):
     program = (
         "import os, signal, sys\nfrom pathlib import Path\n"
         "from testbed.record.journal import Journal\n"
-        "Journal(Path(sys.argv[1])).promise('outlet')\nos.kill(os.getpid(), signal.SIGKILL)\n"
+        "Journal(Path(sys.argv[1])).record_undo('outlet')\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", program, path]).returncode == -9
     resumed = Journal.resume(path)
@@ -160,7 +160,7 @@ def test_a_journal_cut_at_any_byte_keeps_every_whole_entry_and_can_be_resumed(
     resumed = Journal.resume(path)
     for move in more:
         if isinstance(move, bool):
-            number = resumed.promise("something")
+            number = resumed.record_undo("something")
             assert number not in before
             before = [number, *before]
         else:

@@ -156,7 +156,7 @@ def test_a_stopped_process_keeps_its_lease_after_expiry(leases, store, run):
 
 def test_the_leases_of_a_dead_run_with_pending_undos_require_recovery(leases, store, run):
     journal = Journal(run.journal)
-    promise = journal.promise("circuits", start={})
+    promise = journal.record_undo("circuits", start={})
     with holder(store, run, "1") as process:
         kill(process)
     with pytest.raises(RecoveryRequired, match=f"type: testbed recover {run.path}"):
@@ -236,7 +236,7 @@ def test_a_revocation_is_seen_by_the_next_check_without_a_renewal(leases, run):
 
 def test_an_abandoned_lease_with_pending_undos_requires_recovery(leases, run):
     journal = Journal(run.journal)
-    promise = journal.promise("circuits", start={})
+    promise = journal.record_undo("circuits", start={})
     take(leases, run, ONE).abandon()
     with pytest.raises(RecoveryRequired, match=run.id):
         take(leases, run, ONE)
@@ -368,7 +368,7 @@ def test_an_unreadable_journal_counts_as_pending_undos(leases, store, run):
 
 def test_a_dead_run_requires_recovery_after_a_reboot_too(leases, store, run):
     journal = Journal(run.journal)
-    journal.promise("circuits", start={})
+    journal.record_undo("circuits", start={})
     journal.close()
     with holder(store, run, "1") as process:
         token = leases.find()[0].claim.token

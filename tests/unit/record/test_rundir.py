@@ -164,7 +164,7 @@ def test_the_files_that_recover_needs_are_on_the_disk_before_the_first_journal_e
             "run": run.id
         }
         assert left["journal.jsonl"] == b""
-        journal.promise("outlet")
+        journal.record_undo("outlet")
         assert b'"outlet"' in disk.after_a_power_loss(run.path)["journal.jsonl"]
 
 

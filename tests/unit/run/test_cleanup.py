@@ -28,8 +28,8 @@ class House:
         self.over = threading.Event()
         """Set when the test is, for the steps that would wait longer."""
 
-    def promise(self, what, *, error=None, signals=(), until=None, limit=LONG):
-        """Promise a step that gets signals while it is done, then waits, then fails."""
+    def push(self, what, *, error=None, signals=(), until=None, limit=LONG):
+        """Push a step that gets signals while it is done, then waits, then fails."""
 
         def action(deadline):
             for number in signals:
@@ -43,8 +43,8 @@ class House:
         return self.cleanup.push(what, action, limit)
 
     def stuck(self, what, *, signals=(), limit=LONG):
-        """Promise a step that never ends."""
-        return self.promise(what, signals=signals, until=self.over, limit=limit)
+        """Push a step that never ends."""
+        return self.push(what, signals=signals, until=self.over, limit=limit)
 
     def events(self, kind):
         return [event for event in read_events(self.path) if event.kind == kind]
@@ -77,8 +77,8 @@ def test_steps_are_done_last_first_each_with_its_limit(house):
 
 
 def test_the_record_holds_begin_end_and_limit_of_each_step(house):
-    house.promise("agents", limit=2.0)
-    house.promise("circuits", limit=3.0)
+    house.push("agents", limit=2.0)
+    house.push("circuits", limit=3.0)
     house.cleanup.run()
     (phase,) = house.events("phase")
     assert (phase.subject, phase.data["limit"]) == ("restore", 5.0)
@@ -88,10 +88,10 @@ def test_the_record_holds_begin_end_and_limit_of_each_step(house):
 
 
 def test_a_failed_step_stops_no_other_and_is_listed_with_its_reason(house):
-    house.promise("instruments")
-    house.promise("agents", error=UnsafeError("the rank in slot 0 survived", hint="look"))
-    house.promise("circuits", error=HostError("h0", "it said no"))
-    house.promise("ranks", error=ZeroDivisionError("a bug"))
+    house.push("instruments")
+    house.push("agents", error=UnsafeError("the rank in slot 0 survived", hint="look"))
+    house.push("circuits", error=HostError("h0", "it said no"))
+    house.push("ranks", error=ZeroDivisionError("a bug"))
     house.cleanup.run()
     assert house.done == ["ranks", "circuits", "agents", "instruments"]
     assert house.cleanup.failures == [
@@ -104,8 +104,8 @@ def test_a_failed_step_stops_no_other_and_is_listed_with_its_reason(house):
 
 
 def test_a_first_signal_cuts_no_step_short(house):
-    house.promise("instruments")
-    house.promise("circuits", signals=[signal.SIGINT])
+    house.push("instruments")
+    house.push("circuits", signals=[signal.SIGINT])
     house.cleanup.run()
     assert house.done == ["circuits", "instruments"]
     assert house.cleanup.failures == []
@@ -113,8 +113,8 @@ def test_a_first_signal_cuts_no_step_short(house):
 
 def test_a_signal_from_before_the_clean_up_cuts_no_step_short(house):
     house.inbox.interrupt(signal.SIGINT)
-    house.promise("instruments")
-    house.promise("circuits")
+    house.push("instruments")
+    house.push("circuits")
     house.cleanup.run()
     assert house.done == ["circuits", "instruments"]
     assert house.cleanup.failures == []
@@ -137,10 +137,10 @@ def test_after_a_second_signal_each_step_is_limited_to_two_seconds(house):
 
 
 def test_a_third_signal_ends_the_clean_up_and_reports_the_open_steps(house):
-    house.promise("instruments")
-    house.promise("agents")
+    house.push("instruments")
+    house.push("agents")
     house.stuck("circuits", signals=[signal.SIGINT] * 3)
-    house.promise("ranks")
+    house.push("ranks")
     began = now()
     house.cleanup.run()
     assert now() - began < LONG
@@ -155,16 +155,16 @@ def test_a_third_signal_ends_the_clean_up_and_reports_the_open_steps(house):
 def test_after_three_earlier_signals_the_clean_up_ends_with_its_first_step(house):
     for _ in range(3):
         house.inbox.interrupt(signal.SIGTERM)
-    house.promise("instruments")
+    house.push("instruments")
     house.stuck("circuits")
     house.cleanup.run()
     assert house.cleanup.failures == ["circuits: left in the middle", "instruments: not done"]
 
 
 def test_a_step_that_is_done_early_is_not_done_again(house):
-    house.promise("circuits")
-    fault = house.promise("power-cut of h1")
-    house.promise("ranks")
+    house.push("circuits")
+    fault = house.push("power-cut of h1")
+    house.push("ranks")
     house.cleanup.run_now(fault)
     assert house.done == ["power-cut of h1"]
     house.cleanup.run()
@@ -172,8 +172,8 @@ def test_a_step_that_is_done_early_is_not_done_again(house):
 
 
 def test_an_early_step_that_fails_is_unsafe_and_stays_listed(house):
-    house.promise("circuits")
-    fault = house.promise("power-cut of h1", error=UnsafeError("outlet pdu.2 is still off"))
+    house.push("circuits")
+    fault = house.push("power-cut of h1", error=UnsafeError("outlet pdu.2 is still off"))
     with pytest.raises(UnsafeError, match=r"power-cut of h1 failed: outlet pdu\.2 is still off"):
         house.cleanup.run_now(fault)
     house.cleanup.run()
@@ -182,7 +182,7 @@ def test_an_early_step_that_fails_is_unsafe_and_stays_listed(house):
 
 
 def test_a_signal_during_an_early_step_is_handled_after_it(house):
-    fault = house.promise("rank-freeze of h1", signals=[signal.SIGINT])
+    fault = house.push("rank-freeze of h1", signals=[signal.SIGINT])
     with pytest.raises(Interrupted, match="SIGINT"):
         house.cleanup.run_now(fault)
     assert house.done == ["rank-freeze of h1"]
@@ -191,7 +191,7 @@ def test_a_signal_during_an_early_step_is_handled_after_it(house):
 
 
 def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, full_disk):
-    fault = house.promise("power-cut of h1")
+    fault = house.push("power-cut of h1")
     with full_disk():
         with pytest.raises(LabError, match="writing the event log failed"):
             house.cleanup.run_now(fault)
@@ -201,9 +201,9 @@ def test_an_early_step_that_cannot_be_recorded_is_still_done_in_the_end(house, f
 
 
 def test_a_full_disk_stops_no_step(house, full_disk):
-    house.promise("instruments")
-    house.promise("circuits", error=UnsafeError("ocs shows 2→19 instead"))
-    house.promise("ranks", signals=[signal.SIGINT, signal.SIGINT])
+    house.push("instruments")
+    house.push("circuits", error=UnsafeError("ocs shows 2→19 instead"))
+    house.push("ranks", signals=[signal.SIGINT, signal.SIGINT])
     with full_disk():
         house.cleanup.run()
     assert house.done == ["ranks", "circuits", "instruments"]
@@ -211,17 +211,17 @@ def test_a_full_disk_stops_no_step(house, full_disk):
 
 
 def test_an_error_with_any_characters_stops_no_step(house):
-    house.promise("circuits")
+    house.push("circuits")
     error = HostError("h0", json.loads(r'"there is no file caf\udce9"'))  # an agent's own words
-    house.promise("agents", error=error)
+    house.push("agents", error=error)
     house.cleanup.run()
     assert house.done == ["agents", "circuits"]
     assert house.ended() == [("agents", str(error)), ("circuits", "")]
 
 
 def test_without_free_threads_every_step_is_still_done_once(house, monkeypatch):
-    house.promise("instruments")
-    house.promise("circuits", error=UnsafeError("ocs shows 2→19 instead"))
+    house.push("instruments")
+    house.push("circuits", error=UnsafeError("ocs shows 2→19 instead"))
     with monkeypatch.context() as machine:
         machine.setattr(threading.Thread, "start", no_thread)
         house.cleanup.run()
@@ -235,7 +235,7 @@ def no_thread(thread):
 
 
 def test_a_late_stop_of_the_run_is_not_a_failure_of_a_step(house):
-    house.promise("instruments")
+    house.push("instruments")
 
     def step(deadline):
         heard = threading.Event()
@@ -272,8 +272,8 @@ def test_an_empty_clean_up_does_nothing(house):
 
 def test_the_first_signal_notes_the_limit_and_the_effect_of_further_signals(house):
     house.inbox.interrupt(signal.SIGTERM)
-    house.promise("agents", limit=2.0)
-    house.promise("circuits", limit=3.0)
+    house.push("agents", limit=2.0)
+    house.push("circuits", limit=3.0)
     house.cleanup.run()
     (note,) = house.events("note")
     assert note.subject == "SIGTERM"
@@ -286,9 +286,9 @@ def test_the_first_signal_notes_the_limit_and_the_effect_of_further_signals(hous
 def test_a_first_signal_in_the_clean_up_notes_the_rest_of_the_limit(house):
     told = threading.Event()
     house.log.subscribe(lambda event: told.set() if event.kind == "note" else None)
-    house.promise("agents", limit=20.0)
-    house.promise("circuits", signals=[signal.SIGINT], until=told, limit=10.0)
-    house.promise("ranks", limit=100.0)
+    house.push("agents", limit=20.0)
+    house.push("circuits", signals=[signal.SIGINT], until=told, limit=10.0)
+    house.push("ranks", limit=100.0)
     house.cleanup.run()
     (note,) = house.events("note")
     assert note.data["text"] == (
@@ -298,7 +298,7 @@ def test_a_first_signal_in_the_clean_up_notes_the_rest_of_the_limit(house):
 
 
 def test_without_a_signal_nothing_is_noted_of_signals(house):
-    house.promise("agents")
+    house.push("agents")
     house.cleanup.run()
     assert house.events("note") == []
 
@@ -315,7 +315,7 @@ def test_actions_under_way_end_before_the_first_step(house):
     house.inbox.handler = lambda item: told.set()  # heard by the clean-up, while it waits
     assert begun.wait(LONG)
     house.inbox.listen("h0", {"event": "exit"}, 0.0)
-    house.promise("circuits")
+    house.push("circuits")
     house.cleanup.run()
     assert house.done == ["changed", "circuits"]
     assert house.ended() == [("what was under way", ""), ("circuits", "")]
@@ -324,7 +324,7 @@ def test_actions_under_way_end_before_the_first_step(house):
 def test_an_action_that_never_ends_costs_its_limit_and_is_noted(house, monkeypatch):
     monkeypatch.setattr("testbed.run.cleanup._UNDER_WAY", 0.05)
     house.inbox.submit(lambda: house.over.wait(LONG))
-    house.promise("circuits")
+    house.push("circuits")
     house.cleanup.run()
     assert house.done == ["circuits"] and house.cleanup.failures == []
     (note,) = house.events("note")
@@ -351,7 +351,7 @@ def test_a_signal_cancels_a_wait_before_which_nothing_was_changed(house):
             house.over.wait(LONG)
         touched.set()
 
-    house.promise("first")
+    house.push("first")
     house.cleanup.push("a box that never answers", act, LONG)
     house.cleanup.run()
     (failure,) = house.cleanup.failures

@@ -22,7 +22,7 @@ def directory(results, *promises, facts=None):
     run = RunDirectory.create(results, "lumion")
     journal = Journal(run.journal)
     for promise in promises:
-        journal.promise(promise)
+        journal.record_undo(promise)
     journal.close()
     if facts is not None:
         run.write_json("run.json", facts)

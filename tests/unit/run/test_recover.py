@@ -78,7 +78,7 @@ def test_recover_restores_power_and_counts_the_host_as_clean(run):
 
 def test_a_host_whose_outlet_was_never_off_is_not_counted_as_clean(run):
     def promise_only():
-        run.journal.promise("outlet", unit="pdu", outlet="2", on=True)
+        run.journal.record_undo("outlet", unit="pdu", outlet="2", on=True)
 
     agent = []
     killed(run, lambda: agent.extend(run.start_agent("h1")), promise_only)
@@ -97,7 +97,7 @@ def test_recover_restores_the_original_attenuation(run):
 
 def test_recover_clears_far_end_faults(run):
     run.faults["ocs"] = {"late"}
-    killed(run, lambda: run.journal.promise("far-end-fault", switch="ocs", fault="late"))
+    killed(run, lambda: run.journal.record_undo("far-end-fault", switch="ocs", fault="late"))
     assert run.recover() == 0
     assert run.faults == {"ocs": set()} and run.promised() == []
 
@@ -250,7 +250,7 @@ def test_a_switch_that_does_not_answer_stops_no_other_step(run):
 def test_a_host_that_does_not_answer_does_not_delay_others(run):
     run.begin()
     processes = run.start_agent("h0")
-    run.journal.promise("agent", host="h9")
+    run.journal.record_undo("agent", host="h9")
     run.kill()
     assert run.recover() == 6
     assert all(is_gone(pid) for pid in processes)
@@ -317,7 +317,7 @@ def test_resources_not_restored_stay_leased(run):
     ],
 )
 def test_an_unknown_journal_entry_is_kept_and_reported(run, undo, arguments, said):
-    killed(run, lambda: run.change(ONE), lambda: run.journal.promise(undo, **arguments))
+    killed(run, lambda: run.change(ONE), lambda: run.journal.record_undo(undo, **arguments))
     assert run.recover() == 6
     assert run.shown() == {}
     assert run.promised() == [undo]

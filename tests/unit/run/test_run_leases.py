@@ -116,7 +116,7 @@ def test_a_signal_ends_the_wait(house):
 def test_no_run_waits_for_a_dead_holder(house):
     run = RunDirectory.create(house.directory / "results", "dead")
     journal = Journal(run.journal)
-    journal.promise("circuits", start={}, ports={}, made={})
+    journal.record_undo("circuits", start={}, ports={}, made={})
     journal.close()
     dead = house.run_leases(run=run)
     dead.take(house.bench, ["h1"])
