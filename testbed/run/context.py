@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.bench.bench import Bench
+from testbed.clock import Deadline
+from testbed.faults.contracts import Undo
 from testbed.record.journal import Journal
 from testbed.record.log import EventLog
-from testbed.run.cleanup import Cleanup
+from testbed.run.cleanup import Action, Cleanup, CleanupStep
 from testbed.run.inbox import Inbox
 from testbed.run.pause_detector import PauseDetector
-from testbed.run.twin_control import FarEndControl
+from testbed.run.twin_control import TwinControl
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,5 +25,19 @@ class RunContext:
     log: EventLog
     cleanup: Cleanup
     pauses: PauseDetector
-    far_ends: FarEndControl | None = None
+    twin: TwinControl | None = None
     """None on hardware."""
+
+    def push_undo(self, what: str, undo: Action, limit: float, entry: Undo | None) -> CleanupStep:
+        """Record the undo of a change, in the journal and the clean-up, before it is made.
+
+        Without an entry of its own the change is in the journal already, or nothing is left of it.
+        """
+        number = self.journal.record_undo(entry.kind, **entry.arguments) if entry else None
+
+        def act(deadline: Deadline) -> None:
+            undo(deadline)
+            if number is not None:
+                self.journal.settle(number)
+
+        return self.cleanup.push(what, act, limit)

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from testbed.clock import Deadline
 from testbed.errors import UsageError
+from testbed.faults.contracts import Undo
 from testbed.plugins import kind
 from testbed.run.cleanup import CleanupStep
 from testbed.run.context import RunContext
 from testbed.run.planning.steps import FarEndFault
-from testbed.run.twin_control import FarEndControl
+from testbed.run.twin_control import TwinControl
 
 _T = TypeVar("_T")
 
@@ -40,10 +41,10 @@ class FarEndFaults:
         self._armed: list[_Armed] = []
 
     @property
-    def _control(self) -> FarEndControl:
-        if self._context.far_ends is None:
+    def _control(self) -> TwinControl:
+        if self._context.twin is None:
             raise UsageError("switch-* faults require a twin", hint="run it with --twin")
-        return self._context.far_ends
+        return self._context.twin
 
     def begin(self, fault: FarEndFault, options: Any) -> None:
         """Let a far end misbehave from now on; its undo is journalled first."""
@@ -51,14 +52,13 @@ class FarEndFaults:
         control, guard = self._control, self._context.bench.guard
         self._asked(lambda: guard.check(fault.switch, ()))
         before = self._asked(lambda: control.struck(fault.switch, name))
-        entry = self._context.journal.record_undo("far-end-fault", switch=fault.switch, fault=name)
-
         def undo(_: Deadline) -> None:
             guard.check(fault.switch, ())
             control.clear(fault.switch, name)
-            self._context.journal.settle(entry)
 
-        step = self._context.cleanup.push(f"{fault.kind} of {fault.switch}", undo, _LIMIT)
+        what = f"{fault.kind} of {fault.switch}"
+        entry = Undo("far-end-fault", {"switch": fault.switch, "fault": name})
+        step = self._context.push_undo(what, undo, _LIMIT, entry)
         self._armed.append(_Armed(fault, name, before, step))
         scope = asdict(options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from testbed.analysis.clocks import Clocks
@@ -60,18 +61,10 @@ class FaultInjection:
         """Write the undo into the journal and the clean-up."""
         fault, victim, context = self.fault, self.victim, self.context
         self._log = context.log
-        bench, journal = context.bench, context.journal
-        undo = fault.undo_entry(bench, victim)
-        entry = journal.record_undo(undo.kind, **undo.arguments) if undo else None
-
-        def take_back(limit: Deadline) -> None:
-            fault.undo(bench, victim, limit)
-            if entry is not None:
-                journal.settle(entry)
-
-        self._undo = context.cleanup.push(
-            f"{self.plan.kind} of {victim.host}", take_back, _UNDO_LIMIT
-        )
+        undo = partial(fault.undo, context.bench, victim)
+        entry = fault.undo_entry(context.bench, victim)
+        what = f"{self.plan.kind} of {victim.host}"
+        self._undo = context.push_undo(what, undo, _UNDO_LIMIT, entry)
 
     def inject(self, deadline: Deadline) -> None:
         """Let the fault happen; the record has the interval in which it took effect."""
@@ -109,8 +102,7 @@ class FaultInjection:
             message |= {"arrived": arrived.middle} if arrived else {}
         self.receipt = self.fault.receipt(self.victim, report.host, message)
         if self.receipt:
-            mono = report.message.get("said", report.message)["mono"]
-            where = {"host": report.host, "mono": mono}
+            where = {"host": report.host, "mono": (report.said or report.message)["mono"]}
             self._append("fault.receipt", self.receipt, report.received, **where)
 
     def await_receipt(self) -> None:

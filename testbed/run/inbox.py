@@ -42,6 +42,12 @@ class Report:
     message: Mapping[str, Any]
     received: float
 
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """Return what a rank said, where the agent passes that on; else nothing."""
+        said: Mapping[str, Any] = self.message.get("said", {})
+        return said
+
 
 Handler = Callable[[Report | Observation], None]
 

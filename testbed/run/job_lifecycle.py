@@ -26,11 +26,10 @@ from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RunningJob
-from testbed.run.spares import Spares
+from testbed.run.spares import prepare_spares, time_start
 from testbed.run.trial import Trial
-from testbed.run.twin_control import TwinControl
 from testbed.run.twin_settings import TwinSettings
-from testbed.schema import Arm, Experiment, Lab
+from testbed.schema import Arm, Experiment
 from testbed.units import RATE
 
 _JOIN_LIMIT = 30.0
@@ -43,21 +42,15 @@ _ENOUGH = 0.9
 class JobLifecycle:
     """The job of a run from trial to trial. `hosts` are all hosts that the plan uses."""
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        lab: Lab,
-        context: RunContext,
-        seed: int,
-        twin: TwinControl | None,
-    ) -> None:
+    def __init__(self, experiment: Experiment, context: RunContext, seed: int) -> None:
         self._arms = {arm.name: arm for arm in experiment.arms()}
-        self._lab, self._context, self._seed = lab, context, seed
-        self._settings = TwinSettings(twin, context) if twin else None
-        first = place(experiment.arms()[0].experiment, lab)
+        self._lab, self._context, self._seed = context.bench.lab, context, seed
+        self._settings = TwinSettings(context.twin, context) if context.twin else None
+        first = place(experiment.arms()[0].experiment, self._lab)
         self.hosts = first.used
         self.first_circuits: Matching = first.circuits
-        self._spares = Spares(context.bench, context.inbox)
+        self._spare_start = 0.0
+        """Seconds that a spare's process takes to start."""
         self._job: RunningJob | None = None
         self._made_for: Any = None
         """What the job was started with; None once it is broken or over."""
@@ -85,7 +78,7 @@ class JobLifecycle:
         arm = self._arms[plan.arm]
         self._apply_settings(arm)
         job = self._suitable_job(arm)
-        self._spares.prepare(job, warm=standby(arm) == "warm")
+        prepare_spares(job, warm=standby(arm) == "warm")
         executor, chooser = self._executor(arm, job), self._chooser(job)
         predictor = self._predictor(arm)
         self._note_settings(predictor)
@@ -108,9 +101,8 @@ class JobLifecycle:
         if job is None:
             return
         job.handle(item)
-        said = item.message.get("said", {})
-        if said.get("event") == "probe":
-            self._probes.append(said)
+        if item.said.get("event") == "probe":
+            self._probes.append(item.said)
 
     # --- the job ----------------------------------------------------------------------------
 
@@ -139,7 +131,8 @@ class JobLifecycle:
         if placement.asked:
             job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
         self._job, self._probes = job, []
-        self._spares.time_start(job)
+        if job.spares:
+            self._spare_start = time_start(job)
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
         ready = inbox.wait(
@@ -152,8 +145,7 @@ class JobLifecycle:
         job.changes = links.changes
         self._made_for = self._makings(arm, job)
         if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
-            for rank in range(len(job.hosts)):
-                job.tell(rank, {"do": "choose", "number": 1, "schedules": choices})
+            job.tell_all({"do": "choose", "number": 1, "schedules": choices})
         self._note_slow_links(arm, links)
         return job
 
@@ -192,8 +184,8 @@ class JobLifecycle:
 
     def _predictor(self, arm: Arm) -> Predictor:
         assert self._links is not None
-        start, on_twin = self._spares.start_seconds, self._settings is not None
-        return Predictor(arm, self._links, self._physics(arm), start, on_twin)
+        on_twin = self._settings is not None
+        return Predictor(arm, self._links, self._physics(arm), self._spare_start, on_twin)
 
     def _apply_settings(self, arm: Arm) -> None:
         if self._settings:

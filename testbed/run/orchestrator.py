@@ -64,7 +64,7 @@ class Orchestrator:
         context = RunContext(
             self._bench, inbox, self._journal, log, self._cleanup, self._pauses, twin
         )
-        self._jobs = JobLifecycle(self.experiment, self.lab, context, self.plan.seed, twin)
+        self._jobs = JobLifecycle(self.experiment, context, self.plan.seed)
         self._time: Timer | None = None
         self._light: LightWatch | None = None
         self._receivers = Receivers(self.lab, twin, log)

@@ -11,14 +11,14 @@ from typing import Any
 from testbed.errors import LabError
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog
-from testbed.run.twin_control import ReceiverReport
+from testbed.run.twin_control import TwinControl
 from testbed.schema import Lab
 
 
 class Receivers:
     """The receivers of a lab as its twin has them; it is asked where one has a limit only."""
 
-    def __init__(self, lab: Lab, twin: ReceiverReport | None, log: EventLog) -> None:
+    def __init__(self, lab: Lab, twin: TwinControl | None, log: EventLog) -> None:
         """Take the lab and its twin; None on hardware, which does not report it."""
         self._bears = {
             str(HostPort(name, key)): port.max_dbm

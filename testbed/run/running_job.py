@@ -79,12 +79,18 @@ class RunningJob:
         """Start a process for every rank and wait until all could join."""
         for host in self.hosts:
             self.start_one(host, deadline)
-        self._await_ready(self.hosts, deadline)
+        self.await_ready(self.hosts, deadline)
 
     def start_one(self, host: str, deadline: Deadline) -> None:
         """Start a process as `start_process` does, in a worker: what ends a wait ends this."""
         start = partial(self.start_process, host)
         self.inbox.in_worker(f"starting a rank on {host}", start, deadline)
+
+    def end_one(self, host: str, deadline: Deadline) -> None:
+        """End the process on a host, in a worker, and see it gone."""
+        end = partial(self.bench.hosts[host].end_rank, SLOT)
+        self.inbox.in_worker(f"ending the rank on {host}", end, deadline)
+        self.processes.pop(host, None)
 
     def start_process(self, host: str, deadline: Deadline) -> None:
         """Start a process on a host and configure it; it reports `ready` later."""
@@ -113,9 +119,7 @@ class RunningJob:
             told["options"] = self.programs.options(rank)
         return told
 
-    def await_ready(self, host: str, deadline: Deadline) -> None:
-        """Wait until one host's process could join."""
-        self._await_ready((host,), deadline)
+
 
     def join(
         self, generation: int, committed: int, restore: Mapping[int, int], probe: bool
@@ -123,15 +127,10 @@ class RunningJob:
         """Tell every rank to form a generation and go on after `committed` steps."""
         self.generation = generation
         members = [
-            {
-                "rank": rank,
-                "address": process.address,
-                "port": process.port,
-                "second": process.second,
-            }
-            for rank, process in enumerate(self.processes[host] for host in self.hosts)
+            {"rank": rank, "address": own.address, "port": own.port, "second": own.second}
+            for rank, own in enumerate(self.processes[host] for host in self.hosts)
         ]
-        for rank, host in enumerate(self.hosts):
+        for rank in range(len(self.hosts)):
             message = {
                 "do": "join",
                 "generation": generation,
@@ -141,26 +140,18 @@ class RunningJob:
                 "restore": {str(k): source for k, source in restore.items()},
                 "probe": probe,
             }
-            self.bench.hosts[host].send_to_rank(SLOT, message)
-        if self.job.last_step is not None:
-            self._finish(self.job.last_step)
+            self.tell(rank, message)
+        if self.job.last_step is not None:  # long before that step comes
+            self.tell_all({"do": "finish", "after_step": self.job.last_step})
 
     def leave(self, ranks: frozenset[int], generation: int) -> None:
         """Tell ranks to abandon a generation."""
         for rank in sorted(ranks):
-            host = self.hosts[rank]
-            self.bench.hosts[host].send_to_rank(SLOT, {"do": "leave", "generation": generation})
+            self.tell(rank, {"do": "leave", "generation": generation})
 
     def choose(self, number: int, schedule: Schedule) -> None:
         """Tell every rank to follow a schedule, once all have received it; choices are numbered."""
-        for host in self.hosts:
-            message = {"do": "choose", "number": number, "schedule": to_json(schedule)}
-            self.bench.hosts[host].send_to_rank(SLOT, message)
-
-    def _finish(self, step: int) -> None:
-        """Tell every rank to end after a step, long before it comes."""
-        for host in self.hosts:
-            self.bench.hosts[host].send_to_rank(SLOT, {"do": "finish", "after_step": step})
+        self.tell_all({"do": "choose", "number": number, "schedule": to_json(schedule)})
 
     def rank_of(self, host: str) -> int | None:
         """Return the rank that a host is, or None for a spare."""
@@ -168,13 +159,12 @@ class RunningJob:
 
     def handle(self, report: Report) -> None:
         """Keep what a rank or its agent reports of its progress."""
-        said = report.message.get("said", {})
-        event = report.message["event"]
+        event, host = report.message["event"], report.host
         if event == "exit":
-            self.processes.pop(report.host, None)
-            self.failed.setdefault(report.host, f"it ended with code {report.message['code']}")
-        elif event == "rank" and report.host in self.processes:
-            self._handle_rank(self.processes[report.host], report.host, said)
+            self.processes.pop(host, None)
+            self.failed.setdefault(host, f"it ended with code {report.message['code']}")
+        elif event == "rank" and host in self.processes:
+            self._handle_rank(self.processes[host], host, report.said)
 
     def _handle_rank(self, process: RankProcess, host: str, said: Mapping[str, Any]) -> None:
         rank = self.rank_of(host)
@@ -213,8 +203,13 @@ class RunningJob:
             self.inbox.submit(fulfil)
 
     def tell(self, rank: int, message: Mapping[str, Any]) -> None:
-        """Pass a message on to a rank."""
+        """Send a message to a rank."""
         self.bench.hosts[self.hosts[rank]].send_to_rank(SLOT, message)
+
+    def tell_all(self, message: Mapping[str, Any]) -> None:
+        """Send a message to every rank."""
+        for rank in range(len(self.hosts)):
+            self.tell(rank, message)
 
     @property
     def completed(self) -> int:
@@ -233,7 +228,9 @@ class RunningJob:
         """Return the size of one rank's state."""
         return max((process.state_bytes for process in self.processes.values()), default=0)
 
-    def _await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
+    def await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
+        """Wait until the processes on some hosts could join; raise HostError for one that fails."""
+
         def late() -> list[str]:
             return [host for host in hosts if not self.processes.get(host, RankProcess()).is_ready]
 

@@ -196,9 +196,8 @@ class Trial:
             self.chooser.add_step(event)
         seen = observation(report, self.job)
         self.job.handle(report)
-        said = report.message.get("said", {})
-        if rank is not None and said.get("event") in KINDS:
-            self._pace.add_step(rank, said, report.received)
+        if rank is not None and report.said.get("event") in KINDS:
+            self._pace.add_step(rank, report.said, report.received)
         if self._injection:
             self._injection.look_for_receipt(report, event, self._clocks)
         if self.executor and seen is not None:

@@ -11,11 +11,11 @@ Settings = Mapping[str, Any]
 """`settle` by switch, `loss_of_signal` and `link_up` in seconds, `sensitivity` in dBm."""
 
 
-class FarEndControl(Protocol):
-    """Control of the far ends of a twin's instruments."""
+class TwinControl(Protocol):
+    """All that a run inside a twin asks of it."""
 
     def fault(self, instrument: str, name: str, scope: dict[str, Any]) -> None:
-        """Let a far end misbehave as `name` says, within a scope."""
+        """Let the far end of an instrument misbehave as `name` says, within a scope."""
 
     def clear(self, instrument: str, name: str) -> None:
         """End a fault; harmless when there is none."""
@@ -23,16 +23,8 @@ class FarEndControl(Protocol):
     def struck(self, instrument: str, name: str) -> int:
         """Return how often a fault has struck since the twin started."""
 
-
-class ReceiverReport(Protocol):
-    """What a twin answers about its receivers."""
-
     def destroyed(self) -> list[Mapping[str, Any]]:
-        """Return those that were destroyed: `port`, `dbm`, and `at`, a monotonic instant."""
-
-
-class TwinControl(FarEndControl, ReceiverReport, Protocol):
-    """All that a run inside a twin asks of it."""
+        """Return the destroyed receivers: `port`, `dbm`, and `at`, a monotonic instant."""
 
     def settings_of(self, lab: Lab) -> Settings:
         """Return the settings that the twin of a lab should have."""

@@ -6,11 +6,11 @@ and a run that changes them leases them as a whole, so that it has no other besi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
-from testbed.clock import Deadline
 from testbed.errors import BusyError, LabError
+from testbed.faults.contracts import Undo
 from testbed.record.lease_rules import Resource
 from testbed.run.context import RunContext
 from testbed.run.twin_control import Settings, TwinControl
@@ -30,7 +30,7 @@ class TwinSettings:
         self._context = context
         self._wanted: Settings = {}
         self._may_change = False
-        self._is_promised = False
+        self._has_undo = False
 
     def needs(self, labs: Iterable[Lab], run: str) -> Resource:
         """Return what of the settings a run needs whose arms have these labs.
@@ -64,20 +64,13 @@ class TwinSettings:
                 f"the settings of the twin were changed by another program: {dict(found)}",
                 hint="find out who else uses this twin",
             )
-        if not self._is_promised:
-            self._promise(found)
+        if not self._has_undo:
+            entry = Undo("tuning", {"settings": found})
+            what = str(SETTINGS)
+            self._context.push_undo(what, lambda _: self._tune(found), _LIMIT, entry)
+            self._has_undo = True
+        self._tune(self._wanted)
+
+    def _tune(self, settings: Settings) -> None:
         self._context.bench.guard.resource(SETTINGS)
-        self._twin.tune(self._wanted)
-
-    def _promise(self, found: Settings) -> None:
-        entry = self._context.journal.record_undo("tuning", settings=found)
-        self._is_promised = True
-        self._context.cleanup.push("settings of the twin", self._undo(found, entry), _LIMIT)
-
-    def _undo(self, found: Settings, entry: int) -> Callable[[Deadline], None]:
-        def undo(_: Deadline) -> None:
-            self._context.bench.guard.resource(SETTINGS)
-            self._twin.tune(found)
-            self._context.journal.settle(entry)
-
-        return undo
+        self._twin.tune(settings)

@@ -53,14 +53,14 @@ def test_a_far_end_fault_begins_and_ends_while_the_switch_is_leased(context):
     faults = FarEndFaults(context)
     faults.begin(FAULT, FarEndOptions())
     assert faults.end()
-    assert context.far_ends.told == [("fault", "ocs", "busy"), ("clear", "ocs", "busy")]
+    assert context.twin.told == [("fault", "ocs", "busy"), ("clear", "ocs", "busy")]
 
 
 def test_no_far_end_fault_begins_without_its_lease(context, bench, leases):
     take_a_port(bench, leases)
     with pytest.raises(BusyError, match="the lease of this run is lost"):
         FarEndFaults(context).begin(FAULT, FarEndOptions())
-    assert context.far_ends.told == []
+    assert context.twin.told == []
     context.cleanup.run()
     assert context.cleanup.failures == []
 
@@ -71,7 +71,7 @@ def test_without_its_lease_a_far_end_fault_is_not_cleared_and_its_undo_stays_ope
     FarEndFaults(context).begin(FAULT, FarEndOptions())
     take_a_port(bench, leases)
     context.cleanup.run()
-    assert context.far_ends.told == [("fault", "ocs", "busy")]
+    assert context.twin.told == [("fault", "ocs", "busy")]
     (left,) = context.cleanup.failures
     assert left.startswith("switch-busy of ocs: the lease of this run is lost")
     (entry,) = open_entries(bench._run.journal)

@@ -34,7 +34,7 @@ def tell(job, *reports):
 
 def test_a_process_is_ready_once_it_reports_its_address(seated):
     tell(seated, says("h2", **READY))
-    seated.await_ready("h2", Deadline.after(10))
+    seated.await_ready(("h2",), Deadline.after(10))
     assert seated.processes["h2"].is_ready
     assert not seated.processes["h0"].is_ready
     assert seated.state_bytes == 1000
@@ -44,7 +44,7 @@ def test_a_process_that_reports_a_start_failure_is_not_waited_for(seated):
     tell(seated, says("h2", event="failed", why="MemoryError: 3 GiB"), ends("h2"))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: MemoryError: 3 GiB; see logs/"):
-        seated.await_ready("h2", Deadline.after(30))
+        seated.await_ready(("h2",), Deadline.after(30))
     assert now() - began < 20
 
 
@@ -52,13 +52,13 @@ def test_a_process_that_ends_without_a_report_is_not_waited_for(seated):
     tell(seated, ends("h2", -11))
     began = now()
     with pytest.raises(HostError, match="h2: its rank is not ready: it ended with code -11"):
-        seated.await_ready("h2", Deadline.after(30))
+        seated.await_ready(("h2",), Deadline.after(30))
     assert now() - began < 20
 
 
 def test_a_silent_process_is_named_at_the_deadline(seated):
     with pytest.raises(HostError, match="h2: its rank is not ready: it did not report in time"):
-        seated.await_ready("h2", Deadline.after(0.02))
+        seated.await_ready(("h2",), Deadline.after(0.02))
 
 
 def test_a_spare_that_cannot_start_does_not_break_the_job(seated):
