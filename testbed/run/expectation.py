@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from testbed.collectives.cost import Links
+
 from testbed.jobs.contracts import PredictableJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.link_probes import ProbedLinks
@@ -17,11 +17,6 @@ from testbed.run.planning.profiles import expectations, standby
 from testbed.run.planning.steps import FaultPlan
 from testbed.run.running_job import RunningJob
 from testbed.schema import Arm
-
-Predict = Callable[[FaultPlan | None, RunningJob, float], Mapping[str, Any]]
-"""Return what the model expects, given the median time of a step: the terms of the recovery time,
-or `values` by metric; nothing where it expects nothing."""
-
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
@@ -34,9 +29,12 @@ class Predictor:
     on_twin: bool
 
     def terms(self, fault: FaultPlan | None, job: RunningJob, step: float) -> Mapping[str, Any]:
-        """Return what is expected where steps took `step` seconds so far, as `Predict` says."""
+        """Return what is expected where the median step took `step` seconds so far.
+
+        The terms of the recovery time, or `values` by metric; nothing where nothing is expected.
+        """
         if isinstance(job.job, PredictableJob) or fault is None or not breaks(fault.kind):
-            return expected(job, self.arm, fault, self.links.cost, step)
+            return self._of_metrics(fault, job, step)
         under = partial(
             predict,
             fault.kind,
@@ -50,27 +48,26 @@ class Predictor:
         elsewhere = list(expectations(self.physics, under)) if self.on_twin else []
         return {**under(self.physics), "profiles": elsewhere}
 
+    def _of_metrics(
+        self, fault: FaultPlan | None, job: RunningJob, step: float
+    ) -> Mapping[str, Any]:
+        """Return what the cost model expects of the job's metrics.
 
-def expected(
-    job: RunningJob, arm: Arm, fault: FaultPlan | None, links: Links, step: float
-) -> Mapping[str, Any]:
-    """Return what the cost model expects of the job's metrics.
-
-    Nothing where a rank is late by an unknown time, or where the model does not know the job.
-    """
-    late: dict[int, float] = {}
-    if fault is not None:
-        seconds = getattr(made_fault(arm.experiment), "late", None)
-        if seconds is None:
-            return {}
-        late[fault.rank] = seconds
-    values: Mapping[str, float] = {}
-    if isinstance(job.job, PredictableJob):
-        values = job.job.predict(links, late)
-    elif isinstance(job.job, StepJob) and late and step:
-        values = job.job.predict_steps(links, late, step, job.state_bytes)
-    terms = {"alpha": links.alpha, "beta": links.beta}
-    if changes := job.changes:
-        terms |= {"delta": links.reconfiguration, "credit": links.credit}
-        terms |= {"changes": len(changes), "fastest": min(changes), "slowest": max(changes)}
-    return {"values": values, **terms} if values else {}
+        Nothing where a rank is late by an unknown time, or where the model does not know the job.
+        """
+        late: dict[int, float] = {}
+        if fault is not None:
+            seconds = getattr(made_fault(self.arm.experiment), "late", None)
+            if seconds is None:
+                return {}
+            late[fault.rank] = seconds
+        links, values = self.links.cost, dict[str, float]()
+        if isinstance(job.job, PredictableJob):
+            values |= job.job.predict(links, late)
+        elif isinstance(job.job, StepJob) and late and step:
+            values |= job.job.predict_steps(links, late, step, job.state_bytes)
+        terms = {"alpha": links.alpha, "beta": links.beta}
+        if changes := self.links.changes:
+            terms |= {"delta": links.reconfiguration, "credit": links.credit}
+            terms |= {"changes": len(changes), "fastest": min(changes), "slowest": max(changes)}
+        return {"values": values, **terms} if values else {}

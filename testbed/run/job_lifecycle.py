@@ -81,8 +81,7 @@ class JobLifecycle:
         prepare_spares(job, warm=standby(arm) == "warm")
         executor, chooser = self._executor(arm, job), self._chooser(job)
         predictor = self._predictor(arm)
-        self._note_settings(predictor)
-        trial = Trial(plan, arm.experiment, job, executor, predictor.terms, self._context, chooser)
+        trial = Trial(plan, arm.experiment, job, executor, predictor, self._context, chooser)
         trial.run()
         if not last:
             reset_hosts(self._context, job, self.hosts, arm.experiment.limits.boot)
@@ -94,31 +93,25 @@ class JobLifecycle:
 
     def handle(self, item: object) -> None:
         """Record what an agent reports, and let the job know; trials handle their own reports."""
-        if not isinstance(item, Report):
-            return
-        job = self._job
-        record(item, job.rank_of(item.host) if job else None, self._context.log)
-        if job is None:
-            return
-        job.handle(item)
-        if item.said.get("event") == "probe":
-            self._probes.append(item.said)
+        if isinstance(item, Report):
+            job = self._job
+            record(item, job.rank_of(item.host) if job else None, self._context.log)
+            if job:
+                job.handle(item)
+            if item.said.get("event") == "probe":
+                self._probes.append(item.said)
 
     # --- the job ----------------------------------------------------------------------------
 
     def _suitable_job(self, arm: Arm) -> RunningJob:
         """Return the running job when it is what the arm wants, else a new one."""
-        if self._job is not None and self._made_for == self._makings(arm, self._job):
+        if self._job is not None and self._made_for == self._makings(arm):
             return self._job
-        end_ranks(self._context)
-        placement = place(arm.experiment, self._lab)
-        bench, log, inbox = self._context.bench, self._context.log, self._context.inbox
+        context, placement = self._context, place(arm.experiment, self._lab)
+        end_ranks(context)
         if placement.fabric == "circuit":
-            inbox.in_worker(
-                "making the circuits",
-                lambda limit: make_circuits(bench, placement.circuits, log, limit),
-                Deadline.after(_JOIN_LIMIT),
-            )
+            make = partial(make_circuits, context.bench, placement.circuits, context.log)
+            context.inbox.in_worker("making the circuits", make, Deadline.after(_JOIN_LIMIT))
         return self._start(arm, placement)
 
     def _start(self, arm: Arm, placement: Placement) -> RunningJob:
@@ -135,23 +128,22 @@ class JobLifecycle:
             self._spare_start = time_start(job)
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
-        ready = inbox.wait(
-            lambda: len(self._probes) == len(job.hosts) or bool(job.failure),
-            Deadline.after(_JOIN_LIMIT),
-        )
-        if job.failure or not ready:
+        def is_probed() -> bool:
+            return len(self._probes) == len(job.hosts) or bool(job.failure)
+
+        is_settled = inbox.wait(is_probed, Deadline.after(_JOIN_LIMIT))
+        if job.failure or not is_settled:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
         self._links = links = ProbedLinks.of(self._probes)
-        job.changes = links.changes
-        self._made_for = self._makings(arm, job)
+        self._made_for = self._makings(arm)
         if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
             job.tell_all({"do": "choose", "number": 1, "schedules": choices})
         self._note_slow_links(arm, links)
         return job
 
-    def _makings(self, arm: Arm, job: RunningJob) -> tuple[Any, ...]:
+    def _makings(self, arm: Arm) -> tuple[Any, ...]:
         """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
-        found = arm.of(self._lab).twin if job.changes else None
+        found = arm.of(self._lab).twin if self._links and self._links.changes else None
         return arm.experiment.jobs, heartbeat(arm), found
 
     def _note_slow_links(self, arm: Arm, links: ProbedLinks) -> None:
@@ -183,19 +175,16 @@ class JobLifecycle:
         return CollectiveChooser(job.job.chooses, size, self._links.cost, log, job.choose)
 
     def _predictor(self, arm: Arm) -> Predictor:
+        """Return the models for a trial, having written down what its numbers rest on."""
         assert self._links is not None
-        on_twin = self._settings is not None
-        return Predictor(arm, self._links, self._physics(arm), self._spare_start, on_twin)
+        physics, on_twin = self._physics(arm), self._settings is not None
+        found = settings(arm, self._lab, physics, self._links.slowest, on_twin=on_twin)
+        self._context.log.append("settings", arm.name, **found)
+        return Predictor(arm, self._links, physics, self._spare_start, on_twin)
 
     def _apply_settings(self, arm: Arm) -> None:
         if self._settings:
             self._settings.follow(arm.of(self._lab))
-
-    def _note_settings(self, predictor: Predictor) -> None:
-        """Write down what the numbers of the trial rest on."""
-        arm, physics, link = predictor.arm, predictor.physics, predictor.links.slowest
-        found = settings(arm, self._lab, physics, link, on_twin=predictor.on_twin)
-        self._context.log.append("settings", arm.name, **found)
 
     def _physics(self, arm: Arm) -> Physics:
         """Return the delays of the twin, or on hardware those that the switches declare."""

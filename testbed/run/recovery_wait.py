@@ -1,10 +1,11 @@
-"""Wait until the job of a trial has recovered from its fault, or has shown that it rides it out.
+"""The waits of a trial: for a step, for the recovery from its fault, for the end of its job.
 
-Each wait returns why the job cannot go on, or an empty string.
+Each returns why the job cannot go on, or an empty string.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.analysis.fault_effect import Response
@@ -26,12 +27,13 @@ _EFFECT_LIMIT = 1.0
 
 @dataclass(slots=True)
 class RecoveryWait:
-    """The job of one trial after its fault."""
+    """The job of one trial, which may take `limit` seconds."""
 
     job: RunningJob
     executor: PolicyExecutor | None
     pace: StepPace
     inbox: Inbox
+    limit: float
     response: Response | None = None
     """What the job did, once that was waited for."""
 
@@ -42,18 +44,36 @@ class RecoveryWait:
         of_policy = self.executor.failure if self.executor else ""
         return of_policy or of_programs or self.job.failure
 
-    def wait(
-        self, plan: FaultPlan, responses: ResponseTracker, limit: float, deadline: Deadline
-    ) -> str:
+    def _wait(self, until: Callable[[], bool], deadline: Deadline) -> bool:
+        """Wait until a condition holds, or the job has ended or cannot go on; tell whether so."""
+
+        def settled() -> bool:
+            return until() or self.job.has_ended or bool(self.broken)
+
+        return self.inbox.wait(settled, deadline)
+
+    def wait_for_step(self, step: int, deadline: Deadline) -> str:
+        """Wait until every rank has committed so many steps."""
+        if not self._wait(lambda: self.job.completed >= step, deadline):
+            return f"the job did not reach step {step} within the trial's {self.limit:g} s"
+        is_there = self.job.completed >= step
+        return self.broken or ("" if is_there else f"the job ended before step {step}")
+
+    def wait_for_end(self, deadline: Deadline) -> str:
+        """Wait until the job has ended."""
+        if not self._wait(lambda: False, deadline):
+            return f"the job did not end within {self.limit:g} s"
+        return self.broken
+
+    def wait(self, plan: FaultPlan, responses: ResponseTracker, deadline: Deadline) -> str:
         """Wait until the policy has repaired the job, or it has shown that it goes on without."""
         shows_at = now() + (_EFFECT_LIMIT if plan.hold is None else 0.0)
 
-        def settled() -> bool:
-            is_over = self._is_repaired or (now() >= shows_at and self._has_responded(responses))
-            return is_over or self.job.has_ended or bool(self.broken)
+        def is_over() -> bool:
+            return self._is_repaired or (now() >= shows_at and self._has_responded(responses))
 
-        if not self.inbox.wait(settled, deadline):
-            return f"not recovered within {limit:g} s"
+        if not self._wait(is_over, deadline):
+            return f"not recovered within {self.limit:g} s"
         if not self._has_responded(responses) and breaks(plan.kind):
             return self.broken or "the job ended before it made a step after the fault"
         self.response = "recovered" if self._is_repaired else responses.response
@@ -74,12 +94,11 @@ class RecoveryWait:
         generation = self.job.generation
         begun = self.pace.steps(generation)
 
-        def settled() -> bool:
+        def is_over() -> bool:
             is_late = self.pace.steps(generation) - begun >= _PATIENCE
-            is_back = self.pace.is_back(generation, step_time)
-            return is_back or is_late or self.job.has_ended or bool(self.broken)
+            return is_late or self.pace.is_back(generation, step_time)
 
-        self.inbox.wait(settled, deadline)
+        self._wait(is_over, deadline)
         return self.broken
 
     def wait_for_calm(self, deadline: Deadline) -> str:
@@ -87,10 +106,6 @@ class RecoveryWait:
         executor = self.executor
         if executor is None:
             return ""
-
-        def calm() -> bool:
-            return bool(self.broken) or self.job.has_ended or not executor.is_under_way
-
-        if not self.inbox.wait(calm, deadline):
+        if not self._wait(lambda: not executor.is_under_way, deadline):
             return "a recovery that began after the fault's own did not come to its end"
         return self.broken

@@ -67,8 +67,7 @@ class RunningJob:
     """What the ranks run, where that is ordinary programs."""
     requests: CircuitRequests | None = None
     """The circuits that the ranks ask for, where they do."""
-    changes: tuple[float, ...] = ()
-    """The seconds of each change of circuits that its ranks have timed."""
+
 
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""

@@ -12,7 +12,7 @@ from testbed.errors import LabError
 from testbed.run.agent_reports import observation, record
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
-from testbed.run.expectation import Predict
+from testbed.run.expectation import Predictor
 from testbed.run.far_end_faults import FarEndFaults
 from testbed.run.fault_injection import FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
@@ -37,7 +37,7 @@ class Trial:
     experiment: Experiment
     job: RunningJob
     executor: PolicyExecutor | None
-    predict: Predict
+    predictor: Predictor
     context: RunContext
     chooser: CollectiveChooser | None = None
     failure: str = ""
@@ -56,12 +56,13 @@ class Trial:
         self._injection: FaultInjection | None = None
         self._clocks = context.bench.clocks.known
         self._responses = ResponseTracker(len(job.hosts), self._clocks)
-        self._recovery_wait = RecoveryWait(job, self.executor, self._pace, self._inbox)
+        self._limit = self.experiment.limits.trial
+        self._wait = RecoveryWait(job, self.executor, self._pace, self._inbox, self._limit)
 
     def run(self) -> None:
         """Run the trial; afterwards the fault is undone, and `failure` says how the job is."""
         with self._inbox.handled_by(self._handle):
-            self._run(Deadline.after(self.experiment.limits.trial))
+            self._run(Deadline.after(self._limit))
 
     def _run(self, deadline: Deadline) -> None:
         begun = self._log.append("trial.begin", self.plan.arm, generation=self.job.generation)
@@ -73,14 +74,14 @@ class Trial:
         self._begin_far_end_faults(deadline)
         if self.plan.fault is None:
             self._note_prediction(None, 0.0)
-            self._await_end(deadline)
+            self.failure = self._wait.wait_for_end(deadline)
         else:
             self._disturb(self.plan.fault, deadline)
         self._read_programs(deadline)
         have_struck = self._far_ends.end()
         self._measure_clocks()
         if not self.failure:
-            self.failure = self._recovery_wait.wait_for_calm(deadline)
+            self.failure = self._wait.wait_for_calm(deadline)
         has_receipt = self._injection is not None and bool(self._injection.receipt)
         self._note_end(have_struck and (self.plan.fault is None or has_receipt))
 
@@ -91,10 +92,9 @@ class Trial:
         if self.pause:
             is_valid = False
             reasons.insert(0, f"the orchestrator itself stood still for {self.pause:.1f} s")
-        well, why = not self.failure, "; ".join(reasons)
-        response = self._recovery_wait.response if well else None
-        data: dict[str, Any] = {"recovered": well, "response": response, "reason": why}
-        self._log.append("trial.end", self.plan.arm, valid=is_valid, **data)
+        data: dict[str, Any] = {"valid": is_valid, "recovered": not self.failure}
+        data["response"] = None if self.failure else self._wait.response
+        self._log.append("trial.end", self.plan.arm, **data, reason="; ".join(reasons))
 
     # --- the course of a trial with a fault -------------------------------------------------
 
@@ -129,17 +129,16 @@ class Trial:
         self._await_end_of_job(deadline)
 
     def _await_recovery(self, plan: FaultPlan, step_time: float, deadline: Deadline) -> None:
-        limit, wait = self.experiment.limits.trial, self._recovery_wait
-        self.failure = wait.wait(plan, self._responses, limit, deadline)
-        if not self.failure and wait.response == "recovered":
-            self.failure = wait.wait_for_throughput(step_time, deadline)
+        self.failure = self._wait.wait(plan, self._responses, deadline)
+        if not self.failure and self._wait.response == "recovered":
+            self.failure = self._wait.wait_for_throughput(step_time, deadline)
 
     def _await_end_of_job(self, deadline: Deadline) -> None:
         if not self.failure and not self.job.job.endless:
-            self._await_end(deadline)
+            self.failure = self._wait.wait_for_end(deadline)
 
     def _note_prediction(self, plan: FaultPlan | None, step_time: float) -> None:
-        if terms := self.predict(plan, self.job, step_time):
+        if terms := self.predictor.terms(plan, self.job, step_time):
             self._log.append("prediction", self.plan.arm, **terms)
 
     def _begin_far_end_faults(self, deadline: Deadline) -> None:
@@ -152,26 +151,8 @@ class Trial:
 
     def _baseline(self, step: int, deadline: Deadline) -> float:
         """Wait until a step of the trial is under way; return the median time of those so far."""
-        job, target = self.job, self._begun + step
-
-        def there() -> bool:
-            return job.completed >= target or job.has_ended or bool(self._recovery_wait.broken)
-
-        if not self._inbox.wait(there, deadline):
-            limit = self.experiment.limits.trial
-            self.failure = f"the job did not reach step {target} within the trial's {limit:g} s"
-        elif job.completed < target:
-            self.failure = self._recovery_wait.broken or f"the job ended before step {target}"
-        else:
-            self.failure = self._recovery_wait.broken
-        return self._pace.step_time(job.generation)
-
-    def _await_end(self, deadline: Deadline) -> None:
-        job, wait = self.job, self._recovery_wait
-        if self._inbox.wait(lambda: job.has_ended or bool(wait.broken), deadline):
-            self.failure = wait.broken
-        else:
-            self.failure = f"the job did not end within {self.experiment.limits.trial:g} s"
+        self.failure = self._wait.wait_for_step(self._begun + step, deadline)
+        return self._pace.step_time(self.job.generation)
 
     def _read_programs(self, deadline: Deadline) -> None:
         """Write down what the programs of the job have measured, however they ended."""

@@ -25,7 +25,7 @@ class Course:
     def __init__(self, job, inbox, executor, kind="rank-freeze", hold=0.1):
         self.inbox = inbox
         self.pace = StepPace(2)
-        self.recovery_wait = RecoveryWait(job, executor, self.pace, inbox)
+        self.recovery_wait = RecoveryWait(job, executor, self.pace, inbox, 60.0)
         offsets = [self.event(0.0, "clock.offset", h, ahead=0.0, bound=0.0) for h in ("h0", "h1")]
         self.responses = ResponseTracker(2, Clocks(offsets))
         self.plan = FaultPlan(kind, 0, 8, 0.5, hold)
@@ -56,7 +56,7 @@ class Course:
             self.tell(t + self.hold, "fault.undo", "h0", sent=t + self.hold, done=t + self.hold)
 
     def wait(self, seconds=LONG):
-        return self.recovery_wait.wait(self.plan, self.responses, 60.0, Deadline.after(seconds))
+        return self.recovery_wait.wait(self.plan, self.responses, Deadline.after(seconds))
 
 
 @pytest.fixture
