@@ -48,11 +48,9 @@ class CircuitRequests:
     def fulfil(self, said: Mapping[str, Any]) -> None:
         """Make the circuits and tell the ranks that asked; blocks. `failure` says what failed."""
         began, wanted = now(), self.circuits[said["circuits"]]
-        there = self.bench.fabric.circuits
+        fresh = wanted - self.bench.fabric.circuits
         try:
-            make_circuits(
-                self.bench, wanted, self.log, Deadline.after(_LIMIT), verify=wanted - there
-            )
+            make_circuits(self.bench, wanted, self.log, Deadline.after(_LIMIT), verify=fresh)
         except TestbedError as error:
             self.failure = f"circuits that the ranks asked for could not be made: {error}"
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 from testbed.bench.bench import Bench
@@ -66,15 +67,17 @@ def verify_links(
     return [verdict(*one) for one in asked]
 
 
-def verify_paths(bench: Bench, ports: Iterable[HostPort], log: EventLog) -> None:
+def verify_paths(
+    bench: Bench, ports: Iterable[HostPort], log: EventLog, deadline: Deadline
+) -> None:
     """Have every port on a packet switch identify every other; raise LabError."""
     asked = [
         (near, far, _ask(bench, near, far, _LIGHT_LIMIT, direct=True))
         for near, far in permutations(sorted(ports), 2)
     ]
-    deadline = Deadline.after(_LIGHT_LIMIT)
+    limit = deadline.within(_LIGHT_LIMIT)
     for near, far, answer in asked:
-        verdict = _verdict(Circuit.between(near, far), near, answer, deadline, log)
+        verdict = _verdict(Circuit.between(near, far), near, answer, limit, log)
         if not verdict.good:
             raise LabError(
                 f"{near} does not reach {far} through the packet switch: {verdict.detail}",
@@ -117,13 +120,8 @@ def make_circuits(
 
     Raise LabError for one that is dark.
     """
-    verdicts = verify_links(
-        bench,
-        wanted if verify is None else verify,
-        log,
-        lambda: bench.fabric.change(wanted, "job", deadline),
-    )
-    for verdict in verdicts:
+    change = partial(bench.fabric.change, wanted, "job", deadline)
+    for verdict in verify_links(bench, wanted if verify is None else verify, log, change):
         if not verdict.good:
             raise LabError(
                 f"{verdict.circuit} reads back but {verdict.detail}",

@@ -103,11 +103,8 @@ class Orchestrator:
                 self._program(step)
             case steps.VerifyPaths(ports):
                 self.log.append("phase", "prepare")
-                self.inbox.in_worker(
-                    "verifying the paths",
-                    lambda limit: verify_paths(self._bench, ports, self.log),
-                    Deadline.after(_OPEN_LIMIT),
-                )
+                verify = partial(verify_paths, self._bench, ports, self.log)
+                self.inbox.in_worker("verifying the paths", verify, Deadline.after(_OPEN_LIMIT))
             case steps.StartJob():
                 self._note_load()
                 self._jobs.start_first_job()
@@ -163,11 +160,9 @@ class Orchestrator:
         names = (*step.switches, *step.power, *optics)
         bench, in_worker = self._bench, self.inbox.in_worker
         self._cleanup.push("instruments", lambda _: bench.close_instruments(), RESTORE_LIMIT)
-        in_worker(
-            "opening the instruments",
-            lambda limit: bench.open_instruments(step.switches, step.power, limit, optics=optics),
-            Deadline.after(opening_seconds(bench.lab, names, _OPEN_LIMIT)),
-        )
+        opening = Deadline.after(opening_seconds(bench.lab, names, _OPEN_LIMIT))
+        open_all = partial(bench.open_instruments, step.switches, step.power, optics=optics)
+        in_worker("opening the instruments", open_all, opening)
         self._lease_what_answered()
         deadline = Deadline.after(_OPEN_LIMIT)
         hosts = self._jobs.hosts
@@ -196,11 +191,8 @@ class Orchestrator:
         bench, wanted = self._bench, frozenset(step.circuits)
         undo = self._keep_circuits if self.experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)
-        self.inbox.in_worker(
-            "making the circuits",
-            lambda limit: make_circuits(bench, wanted, self.log, limit),
-            Deadline.after(_OPEN_LIMIT),
-        )
+        make = partial(make_circuits, bench, wanted, self.log)
+        self.inbox.in_worker("making the circuits", make, Deadline.after(_OPEN_LIMIT))
         self._light = LightWatch(bench.fabric, self.log, self.inbox.stop)
 
     def _check_circuits(self) -> None:
