@@ -16,15 +16,16 @@ Failure = Literal["rank", "dead", "unreachable", "off"]
 """A rank ended or is stopped, and its host's agent answers; a host is dark and does not answer;
 a host does not answer, or its agent's connection ended; a host's outlet is off."""
 
-_ORDER: dict[Failure, tuple[Means, ...]] = {
+ORDER: dict[Failure, tuple[Means, ...]] = {
     "rank": ("process", "network", "power"),
     "dead": ("power", "network", "process"),
     "unreachable": ("network", "process", "power"),
 }
+"""By failure, the fences in the order in which they are tried."""
 
 
 def fences(failure: Failure, permitted: Collection[Means]) -> tuple[Means, ...]:
     """Return the fences for a failure, the one to try first at the front."""
     if failure == "off":
         return ("none",)
-    return tuple(means for means in _ORDER[failure] if means in permitted)
+    return tuple(means for means in ORDER[failure] if means in permitted)

@@ -12,7 +12,7 @@ from testbed.record.log import EventLog
 from testbed.run.inbox import Report
 from testbed.run.running_job import RunningJob
 
-_FROM_RANK = {
+_KINDS = {
     "ready": "rank.ready",
     "left": "rank.left",
     "generation": "generation",
@@ -24,6 +24,7 @@ _FROM_RANK = {
     "program.begin": "program.begin",
     "program.end": "program.end",
     "done": "job.done",
+    "exit": "rank.exit",
 }
 
 
@@ -32,23 +33,17 @@ def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
 
     The output of a program is not recorded as events; it goes to logs/.
     """
-    message = dict(report.message)
-    event = message.pop("event")
-    subject = report.host if rank is None else f"rank {rank}"
-    stamp = {"host": report.host, "rank": rank}
-    if event == "rank":
-        said = dict(message["said"])
-        name = said.pop("event")
-        if name == "output":
-            return None
-        if name in _FROM_RANK:
-            return log.append(_FROM_RANK[name], subject, at=report.received, **stamp, **said)
-        return log.append("symptom", subject, at=report.received, source=name, **stamp, **said)
-    if event == "lost":
-        return log.append("host.lost", report.host, at=report.received, reason=message["reason"])
-    if event == "exit":
-        return log.append("rank.exit", subject, at=report.received, **stamp, **message)
-    return log.append("symptom", subject, at=report.received, source=event, **stamp, **message)
+    host, at = report.host, report.received
+    if report.message["event"] == "lost":
+        return log.append("host.lost", host, at=at, reason=report.message["reason"])
+    data = dict(report.said or report.message)
+    source = data.pop("event")
+    if source == "output":
+        return None
+    subject = host if rank is None else f"rank {rank}"
+    if source in _KINDS:
+        return log.append(_KINDS[source], subject, at=at, host=host, rank=rank, **data)
+    return log.append("symptom", subject, at=at, source=source, host=host, rank=rank, **data)
 
 
 def observation(report: Report, job: RunningJob) -> protocol.Observation | None:

@@ -75,7 +75,7 @@ class Cleanup:
     def _run(self) -> None:
         if settle := self._inbox.work_under_way():
             self.push("what was under way", lambda limit: self._settle(settle, limit), _UNDER_WAY)
-        self._log.append("phase", "restore", limit=self._limit())
+        self._log.append("phase", "restore", limit=sum(step.limit for step in self._entries))
         self._heed_signals_from_before()
         while self._entries:
             entry = self._entries.pop()
@@ -131,10 +131,6 @@ class Cleanup:
         if not settle(deadline):
             text = "what was under way did not end in time; all is taken back all the same"
             self._log.append("note", "clean-up", text=text)
-
-    def _limit(self) -> float:
-        """Return the seconds that the steps to come may take at most."""
-        return sum(entry.limit for entry in self._entries)
 
     def _say_what_signals_do(self, left: float = 0.0, now: CleanupStep | None = None) -> None:
         """Say what is taken back, in how many seconds at most, and how that can be hurried.

@@ -18,6 +18,7 @@ from testbed.run.planning.steps import FaultPlan
 from testbed.run.running_job import RunningJob
 from testbed.schema import Arm
 
+
 @dataclass(frozen=True, slots=True)
 class Predictor:
     """The models for the trials of an arm. `start` is how long a cold spare takes to start."""

@@ -52,6 +52,7 @@ class FarEndFaults:
         control, guard = self._control, self._context.bench.guard
         self._asked(lambda: guard.check(fault.switch, ()))
         before = self._asked(lambda: control.struck(fault.switch, name))
+
         def undo(_: Deadline) -> None:
             guard.check(fault.switch, ())
             control.clear(fault.switch, name)

@@ -128,6 +128,7 @@ class JobLifecycle:
             self._spare_start = time_start(job)
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
+
         def is_probed() -> bool:
             return len(self._probes) == len(job.hosts) or bool(job.failure)
 

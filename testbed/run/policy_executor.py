@@ -72,8 +72,9 @@ class PolicyExecutor:
         match command:
             case protocol.ProbeHost(host, limit):
                 self._in_worker(lambda: self._probe(host, limit))
-            case protocol.Decide():
-                self._decided(command)
+            case protocol.Decide(why, victim, spare):
+                self.happened = True
+                self._log.append("recovery.decided", victim, because=why, replacement=spare)
             case protocol.Fence():
                 self._in_worker(lambda: self._fencing.apply(command))
             case protocol.SetCircuits():
@@ -124,15 +125,6 @@ class PolicyExecutor:
         except TestbedError:
             return None
         return protocol.HostOff(host) if is_off else None
-
-    def _decided(self, decision: protocol.Decide) -> None:
-        self.happened = True
-        self._log.append(
-            "recovery.decided",
-            decision.victim,
-            because=decision.because,
-            replacement=decision.replacement,
-        )
 
     def _set_circuits(self, wanted: protocol.SetCircuits) -> protocol.Observation | None:
         """Make circuits; the outcome of a command is dropped once another was given."""

@@ -112,8 +112,9 @@ class RunLeases:
         """Try to take something until it is free or this run's patience is over."""
         told, began, patience = "", now(), self._patience_ends
         while True:
-            try:
-                taken = self._try_once(take)
+            try:  # in a worker, so that a signal ends the wait for a store that is slow
+                limit = Deadline.after(_TAKE_LIMIT)
+                taken = self.inbox.in_worker("taking the leases", lambda _: take(), limit)
             except RecoveryRequired:
                 raise
             except BusyError as busy:
@@ -131,11 +132,6 @@ class RunLeases:
                     self.log.append("note", "leases", text=f"waited {now() - began:.1f} s")
                 return taken
             self.inbox.pause(patience.within(_TRY))
-
-    def _try_once(self, take: Callable[[], _T]) -> _T:
-        """Try once, in a worker, so that a signal ends the wait for a store that is slow."""
-        limit = Deadline.after(_TAKE_LIMIT)
-        return self.inbox.in_worker("taking the leases", lambda _: take(), limit)
 
 
 def _after_waiting(busy: BusyError, seconds: float) -> BusyError:

@@ -68,7 +68,6 @@ class RunningJob:
     requests: CircuitRequests | None = None
     """The circuits that the ranks ask for, where they do."""
 
-
     def __post_init__(self) -> None:
         """Prepare for the reports of programs, where the ranks run those."""
         if isinstance(self.job, ProgramJob):
@@ -117,8 +116,6 @@ class RunningJob:
         if self.programs and rank is not None:
             told["options"] = self.programs.options(rank)
         return told
-
-
 
     def join(
         self, generation: int, committed: int, restore: Mapping[int, int], probe: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,17 +51,11 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON values; each step names its kind."""
-        avoided = [asdict(host) for host in self.avoided]
-        fences = [_plain(asdict(hosts)) for hosts in self.fences]
-        plan = {
-            "format": 1,
-            "experiment": self.experiment,
-            "lab": self.lab,
-            "seed": self.seed,
-            "steps": [{"do": type(step).__name__} | _plain(asdict(step)) for step in self.steps],
-        }
-        besides = {"avoided": avoided, "fences": fences}
-        return plan | {key: listed for key, listed in besides.items() if listed}
+        named = [{"do": type(step).__name__} | asdict(step) for step in self.steps]
+        whole = {"format": 1} | asdict(self) | {"steps": named}
+        kept = {key: value for key, value in whole.items() if value != ()}
+        plan: dict[str, Any] = json.loads(json.dumps(kept))
+        return plan
 
     def digest(self) -> str:
         """Return a hash by which equal plans are known."""
@@ -77,8 +71,3 @@ class Plan:
     def trials(self) -> tuple[RunTrial, ...]:
         """Return the trials, in order."""
         return tuple(step for step in self.steps if isinstance(step, RunTrial))
-
-
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(value))
-    return plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 
-from testbed.control.fence_order import fences
+from testbed.control.fence_order import ORDER, fences
 from testbed.control.protocol import Means
 from testbed.errors import UsageError
 from testbed.fabric.circuits import Matching, crossing
@@ -82,12 +82,7 @@ def _fences(lab: Lab, hosts: tuple[str, ...]) -> tuple[Fences, ...]:
     for host in hosts:
         alike.setdefault(frozenset(lab.fences(host)), []).append(host)
     return tuple(
-        Fences(
-            tuple(names),
-            fences("rank", permitted),
-            fences("dead", permitted),
-            fences("unreachable", permitted),
-        )
+        Fences(tuple(names), *(fences(failure, permitted) for failure in ORDER))
         for permitted, names in alike.items()
     )
 
