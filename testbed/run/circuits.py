@@ -1,17 +1,22 @@
-"""Make circuits and verify them: light, carrier and the identity of both ends."""
+"""Make circuits and verify them: light, carrier and the identity of both ends.
+
+The circuits of a job are made before it starts, or while it runs: by a policy, or when all ranks
+concerned have asked for them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
+from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.bench.link import Answer
-from testbed.clock import Deadline
-from testbed.errors import HostError, LabError
+from testbed.clock import Deadline, now
+from testbed.errors import HostError, LabError, TestbedError
 from testbed.fabric.circuits import Circuit, HostPort, Matching
 from testbed.record.log import EventLog
 
@@ -20,6 +25,9 @@ _LIGHT_LIMIT = 5.0
 
 _GRACE = 1.0
 """Seconds that an agent, which keeps the limit itself, gets to report that it is over."""
+
+_REQUEST_LIMIT = 10.0
+"""Seconds that the circuits which ranks ask for may take."""
 
 _WORTH_ASKING = 0.01
 """Seconds that must be left for a question to be asked once more."""
@@ -127,3 +135,48 @@ def make_circuits(
                 f"{verdict.circuit} reads back but {verdict.detail}",
                 hint="check its fibres, and that no other program moves this switch",
             )
+
+
+# --- circuits that ranks ask for ---------------------------------------------------------
+
+
+@dataclass(slots=True)
+class CircuitRequests:
+    """What the ranks of one job ask for; `circuits` are all that they may ask for, by number.
+
+    A request counts when all ranks that it names have made it: each of them has sent all that it
+    had to send over the circuits that go.
+    """
+
+    bench: Bench
+    log: EventLog
+    circuits: Sequence[Matching]
+    tell: Callable[[int, Mapping[str, Any]], object]
+    """Sends a message to a rank."""
+    failure: str = ""
+    """Why a request could not be fulfilled, when one could not."""
+    _asked: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+
+    def add(self, rank: int, said: Mapping[str, Any]) -> bool:
+        """Take a rank's request; tell whether all ranks that it names have made it now."""
+        key = (said["generation"], said["number"])
+        asked = self._asked.setdefault(key, set())
+        asked.add(rank)
+        if not asked >= set(said["of"]):
+            return False
+        del self._asked[key]
+        return True
+
+    def fulfil(self, said: Mapping[str, Any]) -> None:
+        """Make the circuits and tell the ranks that asked; blocks. `failure` says what failed."""
+        began, wanted = now(), self.circuits[said["circuits"]]
+        fresh, limit = wanted - self.bench.fabric.circuits, Deadline.after(_REQUEST_LIMIT)
+        try:
+            make_circuits(self.bench, wanted, self.log, limit, verify=fresh)
+        except TestbedError as error:
+            self.failure = f"circuits that the ranks asked for could not be made: {error}"
+            return
+        answer = {key: said[key] for key in ("generation", "number")}
+        for rank in said["of"]:
+            self.tell(rank, {"do": "lit", **answer})
+        self.log.append("circuits.lit", seconds=now() - began, circuits=said["circuits"], **answer)

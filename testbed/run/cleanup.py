@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Lock
 
 from testbed.clock import Deadline
-from testbed.errors import TestbedError, UnsafeError
+from testbed.errors import LabError, TestbedError, UnsafeError
 from testbed.record.log import EventLog
-from testbed.run.cancellable_wait import CancellableWait
 from testbed.run.inbox import Inbox, Interrupted
 
 Action = Callable[[Deadline], None]
@@ -29,6 +29,34 @@ class CleanupStep:
     what: str
     action: Action
     limit: float
+
+
+class CancellableWait:
+    """A wait of one thread, before it changes anything, that another may cancel."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._is_on = False
+        self._is_cancelled = False
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait inside; raise LabError at the end when that was cancelled meanwhile."""
+        with self._lock:
+            self._is_on, self._is_cancelled = True, False
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._is_on = False
+        if self._is_cancelled:
+            raise LabError("a signal cancelled the wait for it")
+
+    def cancel(self) -> bool:
+        """Cancel the wait under way; tell whether there is one."""
+        with self._lock:
+            self._is_cancelled = self._is_cancelled or self._is_on
+            return self._is_on
 
 
 class Cleanup:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-
 from testbed.jobs.contracts import PredictableJob, StepJob
 from testbed.run.fault_injection import made_fault
 from testbed.run.link_probes import ProbedLinks

@@ -12,8 +12,7 @@ from testbed.jobs.contracts import CircuitRequestingJob, StepJob
 from testbed.plugins import kind
 from testbed.record.lease_rules import Resource
 from testbed.run.agent_reports import record
-from testbed.run.circuit_requests import CircuitRequests
-from testbed.run.circuits import make_circuits
+from testbed.run.circuits import CircuitRequests, make_circuits
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
 from testbed.run.expectation import Predictor

@@ -12,7 +12,7 @@ from testbed.clock import Deadline
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError
 from testbed.jobs.contracts import Job, ProgramJob
-from testbed.run.circuit_requests import CircuitRequests
+from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Inbox, Report
 from testbed.run.programs import Programs
 from testbed.schema import FabricKind

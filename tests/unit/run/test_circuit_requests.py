@@ -9,7 +9,7 @@ import pytest
 from testbed.clock import Deadline
 from testbed.errors import FileError
 from testbed.fabric.circuits import HostPort
-from testbed.run.circuit_requests import CircuitRequests
+from testbed.run.circuits import CircuitRequests
 from testbed.run.inbox import Report
 from testbed.run.planning.placement import place
 from testbed.schema import load_experiment, load_lab
