@@ -15,10 +15,9 @@ from testbed.run.agent_reports import record
 from testbed.run.circuits import CircuitRequests, make_circuits
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
-from testbed.run.expectation import Predictor
+from testbed.run.expectation import Predictor, Probe, ProbedLinks
 from testbed.run.host_reset import RANKS_LIMIT, end_ranks, end_ranks_or_agents, reset_hosts
 from testbed.run.inbox import Report
-from testbed.run.link_probes import Probe, ProbedLinks
 from testbed.run.planning.placement import Placement, place
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import heartbeat, settings, standby

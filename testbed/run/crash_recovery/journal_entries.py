@@ -1,4 +1,4 @@
-"""The promises of a journal: described in words, and the resources of the lab that they need."""
+"""The undo entries of a journal: described in words, and the resources of the lab that they need."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from testbed.run.twin_settings import SETTINGS
 from testbed.schema import Lab
 
 
-def beginning(promises: Iterable[Entry]) -> dict[str, Any]:
-    """Return the data of `recover.begin` for a run with these promises."""
-    return {"utc": utc(), "promises": [describe(promise) for promise in promises]}
+def beginning(entries: Iterable[Entry]) -> dict[str, Any]:
+    """Return the data of `recover.begin` for a run with these entries."""
+    return {"utc": utc(), "promises": [describe(entry) for entry in entries]}
 
 
-def describe(promise: Mapping[str, Any]) -> str:
-    """Return in words what a promise will take back."""
-    match promise:
+def describe(entry: Mapping[str, Any]) -> str:
+    """Return in words what an entry takes back."""
+    match entry:
         case {"undo": "circuits", "ports": dict(switches)}:
             return f"circuits of {', '.join(map(str, switches))}"
         case {"undo": "outlet", "unit": unit, "outlet": outlet}:
@@ -37,13 +37,13 @@ def describe(promise: Mapping[str, Any]) -> str:
             return f"agent and ranks on {host}"
         case {"undo": kind, "host": host}:
             return f"{kind} on {host}"
-    return str(promise["undo"])
+    return str(entry["undo"])
 
 
-def resources(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
-    """Yield what must be leased while these promises are kept."""
-    for promise in promises:
-        match promise:
+def resources(lab: Lab, entries: Iterable[Entry]) -> Iterator[Resource]:
+    """Yield what must be leased while these entries are undone."""
+    for entry in entries:
+        match entry:
             case {"undo": "circuits", "ports": dict(switches)}:
                 for name in lab.switches.keys() & switches.keys():
                     ports = switches[name] if isinstance(switches[name], list) else ()
@@ -60,13 +60,13 @@ def resources(lab: Lab, promises: Iterable[Entry]) -> Iterator[Resource]:
 
 
 def exclusive_switches(
-    lab: Lab, promise: Mapping[str, Any], inherited: Collection[Resource], run: RunDirectory
+    lab: Lab, entry: Mapping[str, Any], inherited: Collection[Resource], run: RunDirectory
 ) -> list[str]:
-    """Return the switches of a promise that only its run can have used: it leased them as a whole.
+    """Return the switches of an entry that only its run can have used: it leased them as a whole.
 
     `inherited` is what the run still had leased when it was taken over.
     """
-    known = [name for name in promise["ports"] if name in lab.switches]
+    known = [name for name in entry["ports"] if name in lab.switches]
     held = [name for name in known if whole_of(lab, name) <= {*inherited}]
     if held and any(event.kind == "lease.regained" for event in read_events(run.events)):
         return []

@@ -1,4 +1,4 @@
-"""Keep the promises of one run's journal, last first, each with its own limit."""
+"""Undo the entries of one run's journal, last first, each with its own limit."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class JournalReplay:
         self._cleanup = Cleanup(inbox, self.log)
 
     def run(self, lease: Lease) -> int:
-        """Keep every open promise and return the exit code."""
-        promises = open_entries(self.directory.journal)
-        self.log.append("recover.begin", self.directory.id, **beginning(promises))
+        """Undo every open entry and return the exit code."""
+        entries = open_entries(self.directory.journal)
+        self.log.append("recover.begin", self.directory.id, **beginning(entries))
         self._bench.hold(lease)
         self._inherited = lease.inherited
-        self._push_all(promises)
+        self._push_all(entries)
         try:
             self._cleanup.run()
         finally:
@@ -70,22 +70,22 @@ class JournalReplay:
         self.log.append("recover.end", self.directory.id, left=left, exit_code=code)
         return code
 
-    def _push_all(self, promises: list[Entry]) -> None:
-        """Push the steps so that what was promised last is done first, and hosts at the end.
+    def _push_all(self, entries: list[Entry]) -> None:
+        """Push the steps so that what was recorded last is undone first, and hosts at the end.
 
         A host may have to start first, and its agent takes back all that happened there.
         """
         by_host: dict[str, list[Entry]] = {}
         elsewhere = []
-        for promise in reversed(promises):
-            if "host" in promise:
-                by_host.setdefault(promise["host"], []).append(promise)
+        for entry in reversed(entries):
+            if "host" in entry:
+                by_host.setdefault(entry["host"], []).append(entry)
             else:
-                elsewhere.append(promise)
+                elsewhere.append(entry)
         if by_host:
             self._push("hosts", partial(self._clean_hosts, by_host), _HOST_LIMIT)
-        for promise in elsewhere:
-            self._push(describe(promise), partial(self._restore, promise), _STEP_LIMIT)
+        for entry in elsewhere:
+            self._push(describe(entry), partial(self._restore, entry), _STEP_LIMIT)
 
     def _push(self, step: str, action: Callable[[Deadline], None], limit: float) -> None:
         def act(deadline: Deadline) -> None:
@@ -104,58 +104,58 @@ class JournalReplay:
                 return error.exit_code
         return EXIT_UNSAFE
 
-    def _restore(self, promise: Entry, deadline: Deadline) -> None:
+    def _restore(self, entry: Entry, deadline: Deadline) -> None:
         try:
-            match promise["undo"]:
+            match entry["undo"]:
                 case "circuits":
-                    self._restore_circuits(promise, deadline)
+                    self._restore_circuits(entry, deadline)
                 case "outlet":
-                    self._restore_power(promise, deadline)
+                    self._restore_power(entry, deadline)
                 case "attenuation":
-                    self._restore_attenuation(promise, deadline)
+                    self._restore_attenuation(entry, deadline)
                 case "far-end-fault":
-                    self._twin_control.clear(promise["switch"], promise["fault"])
-                    self.journal.settle(promise["id"])
+                    self._twin_control.clear(entry["switch"], entry["fault"])
+                    self.journal.settle(entry["id"])
                 case "tuning":
-                    self._twin_control.tune(promise["settings"])
-                    self.journal.settle(promise["id"])
+                    self._twin_control.tune(entry["settings"])
+                    self.journal.settle(entry["id"])
                 case kind:
                     raise UnsafeError(
                         f"this version cannot take back {kind!r}",
-                        hint=f"do it by hand: {dict(promise)}",
+                        hint=f"do it by hand: {dict(entry)}",
                     )
         except (KeyError, TypeError, ValueError) as error:
-            raise UnsafeError(f"{dict(promise)} cannot be understood: {error!r}") from error
+            raise UnsafeError(f"{dict(entry)} cannot be understood: {error!r}") from error
 
-    def _restore_circuits(self, promise: Entry, deadline: Deadline) -> None:
+    def _restore_circuits(self, entry: Entry, deadline: Deadline) -> None:
         """Restore every switch that answers, whatever the others do."""
-        closed = self._open(promise["ports"], deadline)
+        closed = self._open(entry["ports"], deadline)
         self._bench.open_fabric(())
         fabric = self._bench.fabric
         fabric.adopt_undo(
-            promise, exclusive_switches(self.lab, promise, self._inherited, self.directory)
+            entry, exclusive_switches(self.lab, entry, self._inherited, self.directory)
         )
         try:
             for words in fabric.bring_back(deadline):
-                self.log.append("note", describe(promise), text=words)
+                self.log.append("note", describe(entry), text=words)
         except TestbedError as error:
             raise _joined([*closed, error]) from error
         if closed:
             raise _joined(closed)
         fabric.discard_undo()
 
-    def _restore_power(self, promise: Entry, deadline: Deadline) -> None:
-        host = self._bench.power.adopt_undo(promise)
-        self._open_all([promise["unit"]], deadline)
+    def _restore_power(self, entry: Entry, deadline: Deadline) -> None:
+        host = self._bench.power.adopt_undo(entry)
+        self._open_all([entry["unit"]], deadline)
         if self._bench.power.is_off(host, deadline):
             self._was_off.add(host)
             text = f"{host} had no power, and starts now"
-            self.log.append("note", describe(promise), text=text)
+            self.log.append("note", describe(entry), text=text)
         self._bench.power.restore(host, deadline)
 
-    def _restore_attenuation(self, promise: Entry, deadline: Deadline) -> None:
-        self._bench.attenuation.adopt_undo(promise)
-        self._open_all([promise["attenuator"]], deadline)
+    def _restore_attenuation(self, entry: Entry, deadline: Deadline) -> None:
+        self._bench.attenuation.adopt_undo(entry)
+        self._open_all([entry["attenuator"]], deadline)
         self._bench.attenuation.restore_all(deadline)
 
     @property
@@ -164,7 +164,7 @@ class JournalReplay:
             raise UnsafeError("this run's twin is not running", hint="name it with --twin")
         return self.twin
 
-    def _clean_hosts(self, promises: Mapping[str, list[Entry]], deadline: Deadline) -> None:
+    def _clean_hosts(self, entries: Mapping[str, list[Entry]], deadline: Deadline) -> None:
         """Verify side by side that nothing of the run is left on any host."""
         problems: list[TestbedError] = []
 
@@ -174,12 +174,12 @@ class JournalReplay:
                     self.log.append("note", host, text="what ran there ended with its power")
                 else:
                     self._bench.reap(host, deadline)
-                for promise in promises[host]:
-                    self.journal.settle(promise["id"])
+                for entry in entries[host]:
+                    self.journal.settle(entry["id"])
             except TestbedError as error:
                 problems.append(error)
 
-        run_parallel(clean, list(promises))
+        run_parallel(clean, list(entries))
         if problems:
             raise _joined(problems)
 

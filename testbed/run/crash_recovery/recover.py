@@ -1,6 +1,6 @@
 """Take back what a run that is over left changed, by its own directory alone.
 
-The promises of its journal are kept last first, each with its own limit. All of it may be done
+The entries of its journal are undone last first, each with its own limit. All of it may be done
 twice, and be killed in the middle: what was verified is settled in that same journal.
 """
 
@@ -41,22 +41,19 @@ def recover(
     `twin` controls the twin that this process is in, if it is in one. Raise BusyError while
     the run is alive, while another process recovers it, or while another run has its resources.
     """
-    journal = Journal.resume(run.journal)
-    try:
-        promises = open_entries(run.journal)
-        if not promises:
+    with closing(Journal.resume(run.journal)) as journal:
+        entries = open_entries(run.journal)
+        if not entries:
             _take_leases_over(run, leases, (), inbox).release()
             _end_empty_record(run, subscriber)
             return EXIT_PASSED
         with closing(EventLog.resume(run.events)) as log:  # first: what it raises, leases nothing
             log.subscribe(subscriber)
-            lease = _take_leases_over(run, leases, resources(lab, promises), inbox)
+            lease = _take_leases_over(run, leases, resources(lab, entries), inbox)
             try:
                 return JournalReplay(lab, run, journal, log, inbox, twin).run(lease)
             finally:
                 lease.end(run.journal)
-    finally:
-        journal.close()
 
 
 def _take_leases_over(
@@ -80,7 +77,7 @@ def _leave_late_lease(taken: Future[Lease]) -> None:
 
 
 def _end_empty_record(run: RunDirectory, subscriber: Subscriber) -> None:
-    """End the record of a run that was killed before its first promise."""
+    """End the record of a run that was killed before its first entry."""
     if any(event.kind in ("run.end", "recover.end") for event in read_events(run.events)):
         return
     with closing(EventLog.resume(run.events)) as log:
@@ -90,21 +87,16 @@ def _end_empty_record(run: RunDirectory, subscriber: Subscriber) -> None:
 
 
 def write_off(run: RunDirectory, why: str, subscriber: Subscriber = lambda event: None) -> int:
-    """Settle all that a run promised of a twin that is gone: nothing of it is left to take back."""
-    journal = Journal.resume(run.journal)
-    try:
-        promises = open_entries(run.journal)
-        if not promises:
-            return EXIT_PASSED
-        with closing(EventLog.resume(run.events)) as log:
-            log.subscribe(subscriber)
-            log.append("recover.begin", run.id, **beginning(promises))
-            log.append("cleanup.begin", "everything")
-            log.append("note", run.id, text=why)
-            for promise in promises:
-                journal.settle(promise["id"])
-            log.append("cleanup.end", "everything", verified=True, problem="")
-            log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
-    finally:
-        journal.close()
+    """Settle all that a run left changed in a twin that is gone: nothing is left to take back."""
+    with closing(Journal.resume(run.journal)) as journal:
+        if entries := open_entries(run.journal):
+            with closing(EventLog.resume(run.events)) as log:
+                log.subscribe(subscriber)
+                log.append("recover.begin", run.id, **beginning(entries))
+                log.append("cleanup.begin", "everything")
+                log.append("note", run.id, text=why)
+                for entry in entries:
+                    journal.settle(entry["id"])
+                log.append("cleanup.end", "everything", verified=True, problem="")
+                log.append("recover.end", run.id, left=[], exit_code=EXIT_PASSED)
     return EXIT_PASSED
