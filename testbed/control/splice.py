@@ -73,6 +73,11 @@ class Splice:
         """Return the next state and what to do."""
         if state.gave_up:
             return state, ()
+        match observation:
+            case protocol.ValuesCorrupt(rank, why):
+                return self._give_up(state, f"rank {rank} found corrupt values: {why}")
+            case protocol.AgentLost(host) if host not in state.now.hosts:
+                return _without_spare(state, host), ()
         if state.repair is None or state.repair.joined:
             return self._watch(state, observation)
         return self._repair(state, state.repair, observation)
@@ -86,20 +91,10 @@ class Splice:
                 return self._replace(state, rank, because, "rank")
             case protocol.HeartbeatMissed(rank):
                 return self._replace(state, rank, f"rank {rank} was silent", "rank")
-            case protocol.AgentLost(host) if host not in state.now.hosts:
-                return _without_spare(state, host), ()
-            case protocol.ValuesCorrupt(rank, why):
-                return self._give_up(state, f"rank {rank} found corrupt values: {why}")
             case protocol.StepDone(rank, _) if state.repair is not None:
                 return self._finish_when_all(state, state.repair, rank)
-            case (
-                protocol.CarrierLost()
-                | protocol.HostAnswered()
-                | protocol.HostSilent()
-                | protocol.HostOff()
-                | protocol.AgentLost()
-            ):
-                return self._weigh(state, observation)
+        if isinstance(observation, HostObservation):
+            return self._weigh(state, observation)
         return state, ()
 
     def _weigh(self, state: State, observation: HostObservation) -> tuple[State, Commands]:
@@ -162,6 +157,8 @@ class Splice:
         Hosts that do not answer are no evidence meanwhile: ports are dark because circuits are
         being moved, and a host that starts a process is busy.
         """
+        newcomer = "" if repair.rank is None else state.now.hosts[repair.rank]
+        present = ("", newcomer)
         match observation:
             case protocol.Fenced() if not repair.fenced and repair.rank is not None:
                 return self._after_fence(state, replace(repair, fenced=True), repair.rank)
@@ -170,21 +167,8 @@ class Splice:
             case protocol.RankLeft(rank, committed):
                 left = {**repair.left, rank: committed}
                 return self._join_when_ready(state, replace(repair, left=left))
-            case protocol.AgentLost(host) if host not in state.now.hosts:
-                return _without_spare(state, host), ()
             case protocol.RankEnded(rank, code) if rank != repair.rank:
                 return self._give_up(state, f"rank {rank} ended too, with code {code}")
-            case protocol.ValuesCorrupt(rank, why):
-                return self._give_up(state, f"rank {rank} found corrupt values: {why}")
-        return self._repair_with(state, repair, observation)
-
-    def _repair_with(
-        self, state: State, repair: Repair, observation: protocol.Observation
-    ) -> tuple[State, Commands]:
-        """Handle observations of the newcomer, and the outcomes of commands."""
-        newcomer = "" if repair.rank is None else state.now.hosts[repair.rank]
-        present = ("", newcomer)
-        match observation:
             case protocol.LinksGood(of) if of in present:
                 return self._join_when_ready(state, replace(repair, links_good=True))
             case protocol.SpareReady(of) if of in present:
@@ -245,9 +229,8 @@ class Splice:
 
     def _finish_when_all(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
         finished = repair.finished | {rank}
-        if len(finished) < len(state.now.hosts):
-            return replace(state, repair=replace(repair, finished=finished)), ()
-        return replace(state, repair=None), ()
+        is_over = len(finished) == len(state.now.hosts)
+        return replace(state, repair=None if is_over else replace(repair, finished=finished)), ()
 
     def _no_evidence(self, situation: protocol.Situation) -> Evidence:
         return Evidence(situation.hosts, self._ring(situation), self._probe_limit)
