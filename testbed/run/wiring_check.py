@@ -67,11 +67,7 @@ class WiringCheck:
     _stopped: bool = False
     _slowest: float = 0.0
     _link_limit: float = _LINK_LIMIT
-
-    def __post_init__(self) -> None:
-        """Know how long the slowest switch settles."""
-        switches = self.bench.switches.values()
-        self._settle = max((s.capabilities.settle_max for s in switches), default=0)
+    _settle: float = 0.0
 
     def end(self, running: Future[list[PortFinding]], deadline: Deadline) -> None:
         """Let `run`, which is under way, light no further circuit, and see the last one go.
@@ -90,6 +86,8 @@ class WiringCheck:
 
         Raise BusyError when a circuit of others is on a port that is needed, LabError once ended.
         """
+        switches = self.bench.switches.values()
+        self._settle = max((s.capabilities.settle_max for s in switches), default=0)
         return FibreSearch(self.bench.lab.wiring(), self._carries, self._found).run()
 
     def _carries(self, circuit: Circuit, wiring: Wiring) -> dict[HostPort, float] | None:
@@ -136,15 +134,10 @@ class WiringCheck:
         self, circuit: Circuit, limit: float, *, first: bool
     ) -> dict[HostPort, Mapping[str, int]]:
         """Have both ends ask who is at the other; return their answers."""
-        hosts = self.bench.hosts
+        hosts, count = self.bench.hosts, 1_000_000 if first else FRAMES
         asked = {
             near: hosts[near.host].ask_identity(
-                near.port,
-                hosts[far.host],
-                far.port,
-                limit=limit,
-                first=first,
-                count=1_000_000 if first else FRAMES,
+                near.port, hosts[far.host], far.port, limit=limit, first=first, count=count
             )
             for near, far in circuit.directions
         }
@@ -179,10 +172,11 @@ def run_wiring_check(
     cleanup = Cleanup(inbox, log)
     findings: list[PortFinding] = []
     problem: Exception | None = None
+    hosts = sorted({port.host for port in lab.wiring()})
     try:
         cleanup.push("leases", run_leases.give_back, _CHANGE_LIMIT)
-        run_leases.take(bench, sorted({port.host for port in lab.wiring()}))
-        findings = _checked(bench, journal, log, inbox, cleanup, tell)
+        run_leases.take(bench, hosts)
+        findings = _checked(WiringCheck(bench, journal, log, tell), hosts, inbox, cleanup)
     except Exception as error:  # whatever it is, it must not keep the circuit lit
         problem = error
     run_leases.before_cleanup(cleanup)
@@ -213,24 +207,16 @@ def _unsafe(problem: Exception, left: list[str]) -> TestbedError:
 
 
 def _checked(
-    bench: Bench,
-    journal: Journal,
-    log: EventLog,
-    inbox: Inbox,
-    cleanup: Cleanup,
-    tell: Callable[[PortFinding], None],
+    check: WiringCheck, hosts: list[str], inbox: Inbox, cleanup: Cleanup
 ) -> list[PortFinding]:
-    opening, limit = Deadline.after(_OPEN_LIMIT), Deadline.after(_CHECK_LIMIT)
+    """Open the switches and the hosts, and check all fibres between them."""
+    bench, opening, limit = check.bench, Deadline.after(_OPEN_LIMIT), Deadline.after(_CHECK_LIMIT)
     cleanup.push("instruments", lambda _: bench.close_instruments(), _CHANGE_LIMIT)
-    switches = list(bench.lab.switches)
-    inbox.in_worker(
-        "opening the switches", lambda limit: bench.open_instruments(switches, [], limit), opening
-    )
+    open_all = partial(bench.open_instruments, list(bench.lab.switches), [])
+    inbox.in_worker("opening the switches", open_all, opening)
     bench.lease_reported_identities()
     cleanup.push("agents", bench.close_hosts, _CHANGE_LIMIT)
-    hosts = sorted({port.host for port in bench.lab.wiring()})
     inbox.in_worker("starting the agents", partial(bench.open_hosts, hosts), opening)
-    check = WiringCheck(bench, journal, log, tell)
     running = inbox.submit(check.run)
-    cleanup.push("circuit", lambda deadline: check.end(running, deadline), 2 * _CHANGE_LIMIT)
+    cleanup.push("circuit", partial(check.end, running), 2 * _CHANGE_LIMIT)
     return inbox.result(running, limit, "the check of the wiring")

@@ -1,4 +1,4 @@
-"""The undo entries of a journal: described in words, and the resources of the lab that they need."""
+"""The undo entries of a journal: described in words, and the resources that they need."""
 
 from __future__ import annotations
 

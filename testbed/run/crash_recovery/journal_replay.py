@@ -166,21 +166,16 @@ class JournalReplay:
 
     def _clean_hosts(self, entries: Mapping[str, list[Entry]], deadline: Deadline) -> None:
         """Verify side by side that nothing of the run is left on any host."""
-        problems: list[TestbedError] = []
 
         def clean(host: str) -> None:
-            try:
-                if host in self._was_off:
-                    self.log.append("note", host, text="what ran there ended with its power")
-                else:
-                    self._bench.reap(host, deadline)
-                for entry in entries[host]:
-                    self.journal.settle(entry["id"])
-            except TestbedError as error:
-                problems.append(error)
+            if host in self._was_off:
+                self.log.append("note", host, text="what ran there ended with its power")
+            else:
+                self._bench.reap(host, deadline)
+            for entry in entries[host]:
+                self.journal.settle(entry["id"])
 
-        run_parallel(clean, list(entries))
-        if problems:
+        if problems := [error for error in _errors(clean, entries).values() if error]:
             raise _joined(problems)
 
     def _open_all(self, names: Iterable[str], deadline: Deadline) -> None:
@@ -193,23 +188,31 @@ class JournalReplay:
         Raise BusyError when one that answered is leased by another run under another name.
         """
 
-        def open_one(name: str) -> TestbedError | None:
+        def open_one(name: str) -> None:
             if name not in self.lab.instruments():
-                return UnsafeError(
-                    f"{name} is not an instrument of the lab", hint="look at it by hand"
-                )
-            try:
-                limit = deadline.within(opening_seconds(self.lab, [name], _OPEN_LIMIT))
-                self._bench.open_instruments([name], (), limit)
-            except TestbedError as error:
-                return error
-            return None
+                text = f"{name} is not an instrument of the lab"
+                raise UnsafeError(text, hint="look at it by hand")
+            limit = deadline.within(opening_seconds(self.lab, [name], _OPEN_LIMIT))
+            self._bench.open_instruments([name], (), limit)
 
         wanted = list(names)
         with self._cleanup.wait.waiting():
-            self._opened |= run_parallel(open_one, [n for n in wanted if n not in self._opened])
+            self._opened |= _errors(open_one, (n for n in wanted if n not in self._opened))
         self._bench.lease_reported_identities()
         return [error for name in wanted if (error := self._opened[name])]
+
+
+def _errors(action: Callable[[str], None], names: Iterable[str]) -> dict[str, TestbedError | None]:
+    """Do something with every name in parallel; return by name what went wrong, if it did."""
+
+    def act(name: str) -> TestbedError | None:
+        try:
+            action(name)
+        except TestbedError as error:
+            return error
+        return None
+
+    return run_parallel(act, list(names))
 
 
 def _joined(problems: list[TestbedError]) -> TestbedError:

@@ -45,9 +45,8 @@ class _ArmMetrics:
     any_size: bool
     """Its jobs do not declare which message sizes they measure."""
     job: str
-    has_fault: bool
-    has_policy: bool
-    has_delay: bool
+    lacks: Mapping[str, str]
+    """By metric that its trials cannot have, why."""
 
     def meaning(self, metric: str) -> MetricDefinition:
         """Return what a metric means that the arm may have."""
@@ -59,16 +58,8 @@ class _ArmMetrics:
             return "", ""
         if metric not in METRICS and not is_of_size(metric):
             return f"{metric!r} is not a metric", nearest(metric, [*self.known, *METRICS])
-        hint = nearest(metric, list(self.known))
-        for names, there, lack in (
-            (_OF_A_FAULT, self.has_fault, "nothing is broken in its trials"),
-            (_OF_A_REPAIR, self.has_fault, "nothing is broken in its trials"),
-            (_OF_A_REPAIR, self.has_policy, "no policy repairs anything"),
-            (_OF_A_DELAY, self.has_delay, "no rank is slowed down"),
-        ):
-            if metric in names and not there:
-                return f"no trial of {self.arm} has {metric!r}: {lack}", hint
-        return f"no trial of {self.arm} has {metric!r}: {self.job} does not measure it", hint
+        why = self.lacks.get(metric, f"{self.job} does not measure it")
+        return f"no trial of {self.arm} has {metric!r}: {why}", nearest(metric, list(self.known))
 
     def unpredicted(self, metric: str) -> tuple[str, str]:
         """Return that nothing predicts a metric, and a hint; nothing where something may."""
@@ -128,15 +119,17 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     has_delay = role == "slows"
     # Something that only slows a rank down can be recovered from once it is over.
     has_fault = fault is not None and (not has_delay or bool(fault.hold))
-    has_policy = has_fault and spec.policy is not None
-    names = {name for names, there in (
-        (_OF_A_FAULT, has_fault), (_OF_A_REPAIR, has_policy), (_OF_A_DELAY, has_delay),
-    ) if there for name in names}  # fmt: skip
-    known = {name: METRICS[name] for name in names} | _of_jobs(experiment, arm)
+    lacks = {} if has_delay else dict.fromkeys(_OF_A_DELAY, "no rank is slowed down")
+    if not has_fault:
+        lacks |= dict.fromkeys(_OF_A_FAULT + _OF_A_REPAIR, "nothing is broken in its trials")
+    elif spec.policy is None:
+        lacks |= dict.fromkeys(_OF_A_REPAIR, "no policy repairs anything")
+    known = {name: METRICS[name] for name in _CONDITIONAL - lacks.keys()}
+    known |= _of_jobs(experiment, arm)
     predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
     any_size = any(_has_any_size(job.options) for job in spec.jobs.values())
     job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
-    return _ArmMetrics(arm.name, known, predicted, any_size, job, has_fault, has_policy, has_delay)
+    return _ArmMetrics(arm.name, known, predicted, any_size, job, lacks)
 
 
 def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[str] | None:
