@@ -1,27 +1,39 @@
-"""The fault of one trial: injected into its victim, witnessed by an observer, and taken back."""
+"""The faults of one trial: injected, witnessed by an observer, and taken back.
+
+That of the job hits a victim. Those of far ends happen on the twin's side of the wire, so there are
+none on hardware, and no permission of the lab is needed; each is proved by the far end's own count
+of how often it struck.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed.analysis.clocks import Clocks
 from testbed.clock import Deadline, now
+from testbed.errors import UsageError
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
-from testbed.faults.contracts import Fault, Injected, Victim
+from testbed.faults.contracts import Fault, Injected, Undo, Victim
 from testbed.plugins import kind
+from testbed.run.cleanup import CleanupStep
 from testbed.run.context import RunContext
 from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks, job_fault
-from testbed.run.planning.steps import FaultPlan
+from testbed.run.planning.steps import FarEndFault, FaultPlan
 from testbed.run.response_tracker import ResponseTracker
 from testbed.run.running_job import SLOT, RunningJob
+from testbed.run.twin_control import TwinControl
 from testbed.schema import Experiment
 
 _UNDO_LIMIT = 15.0
 _RECEIPT_LIMIT = 1.0
+_FAR_END_LIMIT = 10.0
+
+_T = TypeVar("_T")
 
 
 def made_fault(experiment: Experiment) -> Fault:
@@ -122,3 +134,73 @@ class FaultInjection:
         if injected.clock:
             return data | {"host": injected.clock, "mono": [injected.sent, injected.done]}
         return data | {"sent": self._log.at(injected.sent), "done": self._log.at(injected.done)}
+
+
+# --- faults of far ends: a switch that misbehaves while something else breaks ------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Armed:
+    fault: FarEndFault
+    name: str
+    struck_before: int
+    undo: CleanupStep
+
+
+class FarEndFaults:
+    """Those of one trial; `begin` each, then `end` them all."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._log = context.log
+        self._armed: list[_Armed] = []
+
+    @property
+    def _control(self) -> TwinControl:
+        if self._context.twin is None:
+            raise UsageError("switch-* faults require a twin", hint="run it with --twin")
+        return self._context.twin
+
+    def begin(self, fault: FarEndFault, options: Any) -> None:
+        """Let a far end misbehave from now on; its undo is journalled first."""
+        name = kind("faults", fault.kind).far_end
+        control, guard = self._control, self._context.bench.guard
+        self._asked(lambda: guard.check(fault.switch, ()))
+        before = self._asked(lambda: control.struck(fault.switch, name))
+
+        def undo(_: Deadline) -> None:
+            guard.check(fault.switch, ())
+            control.clear(fault.switch, name)
+
+        what = f"{fault.kind} of {fault.switch}"
+        entry = Undo("far-end-fault", {"switch": fault.switch, "fault": name})
+        step = self._context.push_undo(what, undo, _FAR_END_LIMIT, entry)
+        self._armed.append(_Armed(fault, name, before, step))
+        scope = asdict(options)
+
+        def begin() -> None:
+            guard.check(fault.switch, ())
+            control.fault(fault.switch, name, scope)
+
+        self._asked(begin)
+        self._log.append("far-end.fault", fault.switch, fault=fault.kind, scope=scope)
+
+    def end(self) -> bool:
+        """End them all; tell whether each has struck."""
+        have_struck = True
+        while self._armed:
+            armed = self._armed.pop()
+            count = self._strikes_of(armed)
+            self._context.cleanup.run_now(armed.undo)
+            fault = armed.fault
+            self._log.append("far-end.clear", fault.switch, fault=fault.kind, struck=count)
+            have_struck = have_struck and count > 0
+        return have_struck
+
+    def _strikes_of(self, armed: _Armed) -> int:
+        switch = armed.fault.switch
+        return self._asked(lambda: self._control.struck(switch, armed.name)) - armed.struck_before
+
+    def _asked(self, question: Callable[[], _T]) -> _T:
+        limit = Deadline.after(_FAR_END_LIMIT)
+        return self._context.inbox.in_worker("asking the twin", lambda _: question(), limit)

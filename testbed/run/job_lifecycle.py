@@ -24,7 +24,6 @@ from testbed.run.planning.profiles import heartbeat, settings, standby
 from testbed.run.planning.steps import RunTrial
 from testbed.run.policy_executor import PolicyExecutor
 from testbed.run.running_job import RunningJob
-from testbed.run.spares import prepare_spares, time_start
 from testbed.run.trial import Trial
 from testbed.run.twin_settings import TwinSettings
 from testbed.schema import Arm, Experiment
@@ -76,7 +75,7 @@ class JobLifecycle:
         arm = self._arms[plan.arm]
         self._apply_settings(arm)
         job = self._suitable_job(arm)
-        prepare_spares(job, warm=standby(arm) == "warm")
+        job.prepare_spares(warm=standby(arm) == "warm")
         executor, chooser = self._executor(arm, job), self._chooser(job)
         predictor = self._predictor(arm)
         trial = Trial(plan, arm.experiment, job, executor, predictor, self._context, chooser)
@@ -123,7 +122,7 @@ class JobLifecycle:
             job.requests = CircuitRequests(bench, log, placement.asked, job.tell)
         self._job, self._probes = job, []
         if job.spares:
-            self._spare_start = time_start(job)
+            self._spare_start = job.time_spare_start()
         job.start(Deadline.after(_JOIN_LIMIT))
         job.join(1, 0, {}, probe=True)
 

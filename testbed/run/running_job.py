@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from testbed.bench.bench import Bench
-from testbed.clock import Deadline
+from testbed.clock import Deadline, now
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.errors import HostError
 from testbed.jobs.contracts import Job, ProgramJob
@@ -21,6 +21,7 @@ SLOT = 0
 """Which of a host's processes a rank is: one runs on each host."""
 
 START_LIMIT = 30.0
+_SPARE_LIMIT = 10.0
 _GRACE = 5.0
 """Seconds that a rank may take to start before its silence counts."""
 
@@ -223,6 +224,25 @@ class RunningJob:
     def state_bytes(self) -> int:
         """Return the size of one rank's state."""
         return max((process.state_bytes for process in self.processes.values()), default=0)
+
+    def time_spare_start(self) -> float:
+        """Start a process on the first spare host and end it again; return how long it took."""
+        host, began = self.spares[0], now()
+        self.start_one(host, Deadline.after(START_LIMIT))
+        self.await_ready((host,), Deadline.after(START_LIMIT))
+        seconds = now() - began
+        self.end_one(host, Deadline.after(_SPARE_LIMIT))
+        return seconds
+
+    def prepare_spares(self, *, warm: bool) -> None:
+        """Have a process on the first spare host where it is to be warm, and on no other."""
+        wanted = self.spares[:1] if warm else ()
+        for host in self.spares:
+            if host in wanted and host not in self.processes:
+                self.start_one(host, Deadline.after(_SPARE_LIMIT))
+            elif host not in wanted and host in self.processes:
+                self.end_one(host, Deadline.after(_SPARE_LIMIT))
+        self.await_ready(wanted, Deadline.after(_SPARE_LIMIT))
 
     def await_ready(self, hosts: tuple[str, ...], deadline: Deadline) -> None:
         """Wait until the processes on some hosts could join; raise HostError for one that fails."""

@@ -13,8 +13,7 @@ from testbed.run.agent_reports import observation, record
 from testbed.run.collective_chooser import CollectiveChooser
 from testbed.run.context import RunContext
 from testbed.run.expectation import Predictor
-from testbed.run.far_end_faults import FarEndFaults
-from testbed.run.fault_injection import FaultInjection, find_victim, made_fault
+from testbed.run.fault_injection import FarEndFaults, FaultInjection, find_victim, made_fault
 from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks
 from testbed.run.planning.steps import FaultPlan, RunTrial

@@ -19,8 +19,7 @@ from testbed.record.lease_rules import Resource
 from testbed.record.leases import Leases
 from testbed.record.log import EventLog, read_events
 from testbed.record.rundir import RunDirectory
-from testbed.run.crash_recovery.journal_entries import beginning, resources
-from testbed.run.crash_recovery.journal_replay import JournalReplay
+from testbed.run.crash_recovery.journal_replay import JournalReplay, beginning, resources
 from testbed.run.inbox import Inbox
 from testbed.run.twin_control import TwinControl
 from testbed.schema import Lab

@@ -9,7 +9,7 @@ from testbed.record.journal import open_entries
 from testbed.record.lease_store import FileStore
 from testbed.record.leases import Leases
 from testbed.run.cleanup import Cleanup
-from testbed.run.far_end_faults import FarEndFaults
+from testbed.run.fault_injection import FarEndFaults
 from testbed.run.planning.steps import FarEndFault
 from testbed.run.trial import RunContext
 
