@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from testbed.control import protocol
 from testbed.events import Event
 from testbed.fabric.circuits import HostPort
@@ -48,26 +45,20 @@ def record(report: Report, rank: int | None, log: EventLog) -> Event | None:
 
 def observation(report: Report, job: RunningJob) -> protocol.Observation | None:
     """Return what a report means to a policy, or None when it means nothing."""
-    message, host = report.message, report.host
-    rank = job.rank_of(host)
-    match message["event"]:
-        case "carrier" if not message["up"]:
-            return protocol.CarrierLost(HostPort(host, message["port"]))
+    host, rank = report.host, job.rank_of(report.host)
+    said = report.said or report.message
+    match said["event"]:
+        case "carrier" if not said["up"]:
+            return protocol.CarrierLost(HostPort(host, said["port"]))
         case "lost":
             return protocol.AgentLost(host)
-        case "exit" if rank is not None:
-            return protocol.RankEnded(rank, message["code"])
-        case "heartbeat-missed" if rank is not None:
-            return protocol.HeartbeatMissed(rank)
-        case "rank" if rank is not None:
-            return _of_rank(message["said"], host, rank, job)
-    return None
-
-
-def _of_rank(
-    said: Mapping[str, Any], host: str, rank: int, job: RunningJob
-) -> protocol.Observation | None:
+    if rank is None:
+        return None
     match said["event"]:
+        case "exit":
+            return protocol.RankEnded(rank, said["code"])
+        case "heartbeat-missed":
+            return protocol.HeartbeatMissed(rank)
         case "left" if said["committed"] is not None:
             return protocol.RankLeft(rank, said["committed"])
         case "ready":

@@ -29,17 +29,13 @@ class CollectiveChooser:
     schedule: Schedule
     size: int
     links: Links
+    clocks: Clocks
     log: EventLog
     tell: Callable[[int, Schedule], None]
     _number: int = 0
     _said: str = ""
-    _clocks: Clocks = field(default_factory=lambda: Clocks(()))
     _open: dict[int, dict[int, Event]] = field(default_factory=dict)
     _window: deque[Reports] = field(default_factory=lambda: deque(maxlen=WINDOW))
-
-    def set_clocks(self, clocks: Clocks) -> None:
-        """Take what was measured of the hosts' clocks."""
-        self._clocks = clocks
 
     def add_step(self, step: Event) -> None:
         """Take one rank's report of one step; after that of the last rank, choose anew."""
@@ -57,7 +53,7 @@ class CollectiveChooser:
     def _arrivals(self, reports: Reports) -> dict[int, Instant] | None:
         """Return when each rank entered the collective; None where a clock was not measured."""
         found = {
-            rank: self._clocks.instant(report, report.data["collective"][0])
+            rank: self.clocks.instant(report, report.data["collective"][0])
             for rank, report in reports.items()
         }
         known = {rank: at for rank, at in found.items() if at is not None}
@@ -90,7 +86,7 @@ class CollectiveChooser:
 
     def _predict(self, choice: Choice) -> None:
         events = [report for reports in self._window for report in reports.values()]
-        before = step_time(finished_steps(events, self._clocks, self.schedule.ranks))
+        before = step_time(finished_steps(events, self.clocks, self.schedule.ranks))
         if before:
             links = {"alpha": self.links.alpha, "beta": self.links.beta}
             values = choice.predict(before)

@@ -43,14 +43,10 @@ class ProbedLinks:
         delta = statistics.median(changes) if changes else 0.0
         credit = statistics.median(probe.get("credit", 0.0) for probe in probes)
         cost = Links(there_and_back / 2, statistics.median(per_byte), delta, credit)
-        return cls(_slowest(probes), cost, changes)
-
-
-def _slowest(probes: Sequence[Probe]) -> LinkRate:
-    worst = max(probes, key=lambda probe: probe["long_seconds"] / probe["long_bytes"])
-    rate = worst["long_bytes"] * 8 / worst["long_seconds"]
-    credit = worst["short_bytes"] - worst["short_seconds"] * rate / 8
-    return LinkRate(rate, max(0.0, credit))
+        worst = max(probes, key=lambda probe: probe["long_seconds"] / probe["long_bytes"])
+        rate = worst["long_bytes"] * 8 / worst["long_seconds"]
+        earned = worst["short_bytes"] - worst["short_seconds"] * rate / 8
+        return cls(LinkRate(rate, max(0.0, earned)), cost, changes)
 
 
 @dataclass(frozen=True, slots=True)

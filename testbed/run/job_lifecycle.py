@@ -169,8 +169,8 @@ class JobLifecycle:
             return None
         size = job.job.gradient_bytes(job.state_bytes)
         assert self._links is not None
-        log = self._context.log
-        return CollectiveChooser(job.job.chooses, size, self._links.cost, log, job.choose)
+        clocks, log = self._context.bench.clocks.known, self._context.log
+        return CollectiveChooser(job.job.chooses, size, self._links.cost, clocks, log, job.choose)
 
     def _predictor(self, arm: Arm) -> Predictor:
         """Return the models for a trial, having written down what its numbers rest on."""

@@ -20,7 +20,7 @@ from testbed.schema import FabricKind
 SLOT = 0
 """Which of a host's processes a rank is: one runs on each host."""
 
-START_LIMIT = 30.0
+_START_LIMIT = 30.0
 _SPARE_LIMIT = 10.0
 _GRACE = 5.0
 """Seconds that a rank may take to start before its silence counts."""
@@ -228,8 +228,8 @@ class RunningJob:
     def time_spare_start(self) -> float:
         """Start a process on the first spare host and end it again; return how long it took."""
         host, began = self.spares[0], now()
-        self.start_one(host, Deadline.after(START_LIMIT))
-        self.await_ready((host,), Deadline.after(START_LIMIT))
+        self.start_one(host, Deadline.after(_START_LIMIT))
+        self.await_ready((host,), Deadline.after(_START_LIMIT))
         seconds = now() - began
         self.end_one(host, Deadline.after(_SPARE_LIMIT))
         return seconds
@@ -253,7 +253,7 @@ class RunningJob:
         def settled() -> bool:
             return not late() or any(host in self.failed for host in hosts)
 
-        self.inbox.wait(settled, deadline.within(START_LIMIT))
+        self.inbox.wait(settled, deadline.within(_START_LIMIT))
         for host in sorted(late(), key=lambda host: host not in self.failed):
             why = self.failed.get(host, "it did not report in time")
             hint = "see logs/ in the run directory"

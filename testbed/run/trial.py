@@ -65,8 +65,6 @@ class Trial:
 
     def _run(self, deadline: Deadline) -> None:
         begun = self._log.append("trial.begin", self.plan.arm, generation=self.job.generation)
-        if self.chooser:
-            self.chooser.set_clocks(self._clocks)
         self._measure_clocks()
         self._responses = ResponseTracker(len(self.job.hosts), self._clocks)
         self._responses.handle(begun)

@@ -59,7 +59,14 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
     check_order(experiment)
     fault = job_fault(experiment)
     if fault is None:
-        return _check_end(arm, placement)
+        if placement.job.endless:
+            raise FileError(
+                experiment.source.where("jobs", placement.name),
+                f"a trial of {arm.name} would never end: nothing happens to job "
+                f"{placement.name}, and it has no last step",
+                hint="give the job `steps`",
+            )
+        return
     _check_permission(experiment, lab, fault, placement)
     if not breaks(fault.kind) and fault.hold is None and placement.job.endless:
         raise FileError(
@@ -72,18 +79,6 @@ def check_fault(arm: Arm, lab: Lab, placement: Placement, *, is_only_trial: bool
     if fault.kind in _OF_A_PORT:
         _check_port(experiment, lab, fault)
     _check_target(experiment, fault, placement, is_only_trial=is_only_trial)
-    return None
-
-
-def _check_end(arm: Arm, placement: Placement) -> None:
-    """Refuse a trial without a fault on a job that lives on: nothing would end it."""
-    if placement.job.endless:
-        raise FileError(
-            arm.experiment.source.where("jobs", placement.name),
-            f"a trial of {arm.name} would never end: nothing happens to job {placement.name}, "
-            "and it has no last step",
-            hint="give the job `steps`",
-        )
 
 
 def _check_permission(experiment: Experiment, lab: Lab, fault: Fault, placement: Placement) -> None:

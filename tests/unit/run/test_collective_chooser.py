@@ -25,7 +25,7 @@ class Watched:
         links = Links(1e-3, 8 / 100e6)
         ring = all_reduce("ring", RANKS)
         tell = lambda number, schedule: self.told.append((number, schedule))  # noqa: E731
-        self.chooser = CollectiveChooser(ring, SIZE, links, self._log, tell)
+        self.chooser = CollectiveChooser(ring, SIZE, links, Clocks(()), self._log, tell)
         self.measure()
         self.step = 0
 
@@ -34,7 +34,7 @@ class Watched:
             Event(0, 0.0, "clock.offset", host, 0, {"ahead": ahead, "bound": 1e-4})
             for host, ahead in AHEAD.items()
         ]
-        self.chooser.set_clocks(Clocks(offsets))
+        self.chooser.clocks = Clocks(offsets)
 
     def steps(self, count, late=None, choice=0, ranks=RANKS):
         """Do so many steps of two seconds; some ranks come late to their collectives."""
@@ -121,6 +121,6 @@ def test_after_the_straggler_recovered_a_schedule_without_one_is_chosen(watched)
 
 
 def test_without_a_measured_clock_no_schedule_is_chosen(watched):
-    watched.chooser.set_clocks(Clocks(()))
+    watched.chooser.clocks = Clocks(())
     watched.steps(10, {3: 0.6})
     assert not watched.told and not watched.written("collective.chosen")
