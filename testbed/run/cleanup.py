@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
 
 from testbed.clock import Deadline
-from testbed.errors import LabError, TestbedError, UnsafeError
+from testbed.errors import EXIT_UNSAFE, LabError, TestbedError, UnsafeError
 from testbed.record.log import EventLog
 from testbed.run.inbox import Inbox, Interrupted
 
@@ -71,6 +72,8 @@ class Cleanup:
         """What a step waits for before it changes anything; the first signal cancels it."""
         self.failures: list[str] = []
         """What could not be taken back, in words."""
+        self._failed: list[Future[None] | None] = []
+        """Of each failure, what its step does in a worker; None for one that was not begun."""
 
     def push(self, what: str, action: Action, limit: float) -> CleanupStep:
         """Add a step before the act that makes it necessary."""
@@ -110,21 +113,24 @@ class Cleanup:
             self._do_recorded(entry)
             if len(self._inbox.signals) > 2:
                 self.failures += [f"{entry.what}: not done" for entry in reversed(self._entries)]
+                self._failed += [None] * len(self._entries)
                 return
 
     def _do_recorded(self, entry: CleanupStep) -> str:
-        self._log.append("cleanup.begin", entry.what)
-        problem = self._do(entry)
-        self._log.append("cleanup.end", entry.what, verified=not problem, problem=problem)
-        if problem:
-            self.failures.append(f"{entry.what}: {problem}")
-        return problem
-
-    def _do(self, entry: CleanupStep) -> str:
         """Do one step; return what went wrong, or an empty string."""
+        self._log.append("cleanup.begin", entry.what)
         limit = min(entry.limit, _HURRIED) if self._is_hurrying else entry.limit
         deadline = Deadline.after(limit)
         future = self._inbox.submit(lambda: entry.action(deadline))
+        problem = self._await(future, deadline, entry)
+        self._log.append("cleanup.end", entry.what, verified=not problem, problem=problem)
+        if problem:
+            self.failures.append(f"{entry.what}: {problem}")
+            self._failed.append(future)
+        return problem
+
+    def _await(self, future: Future[None], deadline: Deadline, entry: CleanupStep) -> str:
+        """Wait until a step is done; return what went wrong, or an empty string."""
         while True:
             try:
                 self._inbox.result(future, deadline, entry.what)
@@ -145,6 +151,11 @@ class Cleanup:
                 return f"{type(error).__name__}: {error}"
             else:
                 return ""
+
+    def exit_codes(self) -> set[int]:
+        """Return the exit codes of the failures; what has not ended by itself may be unsafe."""
+        errors = [work.exception() if work and work.done() else None for work in self._failed]
+        return {e.exit_code if isinstance(e, TestbedError) else EXIT_UNSAFE for e in errors}
 
     def _heed_signals_from_before(self) -> None:
         with suppress(Interrupted):  # it was not said yet; it is now

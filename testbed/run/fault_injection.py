@@ -19,7 +19,6 @@ from testbed.events import Event
 from testbed.fabric.circuits import HostPort
 from testbed.faults.contracts import Fault, Injected, Undo, Victim
 from testbed.plugins import kind
-from testbed.run.cleanup import CleanupStep
 from testbed.run.context import RunContext
 from testbed.run.inbox import Report
 from testbed.run.planning.fault_plans import breaks, job_fault
@@ -139,67 +138,54 @@ class FaultInjection:
 # --- faults of far ends: a switch that misbehaves while something else breaks ------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Armed:
-    fault: FarEndFault
-    name: str
-    struck_before: int
-    undo: CleanupStep
-
-
 class FarEndFaults:
     """Those of one trial; `begin` each, then `end` them all."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._log = context.log
-        self._armed: list[_Armed] = []
+        self._ends: list[Callable[[], bool]] = []
+        """What ends each fault that was begun, and tells whether it has struck."""
 
     @property
-    def _control(self) -> TwinControl:
+    def _twin(self) -> TwinControl:
         if self._context.twin is None:
             raise UsageError("switch-* faults require a twin", hint="run it with --twin")
         return self._context.twin
 
     def begin(self, fault: FarEndFault, options: Any) -> None:
         """Let a far end misbehave from now on; its undo is journalled first."""
-        name = kind("faults", fault.kind).far_end
-        control, guard = self._control, self._context.bench.guard
-        self._asked(lambda: guard.check(fault.switch, ()))
-        before = self._asked(lambda: control.struck(fault.switch, name))
-
-        def undo(_: Deadline) -> None:
-            guard.check(fault.switch, ())
-            control.clear(fault.switch, name)
-
-        what = f"{fault.kind} of {fault.switch}"
-        entry = Undo("far-end-fault", {"switch": fault.switch, "fault": name})
-        step = self._context.push_undo(what, undo, _FAR_END_LIMIT, entry)
-        self._armed.append(_Armed(fault, name, before, step))
-        scope = asdict(options)
+        twin, context = self._twin, self._context
+        switch, name, scope = fault.switch, kind("faults", fault.kind).far_end, asdict(options)
+        check = partial(context.bench.guard.check, switch, ())
 
         def begin() -> None:
-            guard.check(fault.switch, ())
-            control.fault(fault.switch, name, scope)
+            check()
+            twin.fault(switch, name, scope)
 
+        def undo(_: Deadline) -> None:
+            check()
+            twin.clear(switch, name)
+
+        def end() -> bool:
+            count = self._asked(partial(twin.struck, switch, name)) - before
+            context.cleanup.run_now(step)
+            context.log.append("far-end.clear", switch, fault=fault.kind, struck=count)
+            return count > 0
+
+        self._asked(check)
+        before = self._asked(partial(twin.struck, switch, name))
+        entry = Undo("far-end-fault", {"switch": switch, "fault": name})
+        step = context.push_undo(f"{fault.kind} of {switch}", undo, _FAR_END_LIMIT, entry)
+        self._ends.append(end)
         self._asked(begin)
-        self._log.append("far-end.fault", fault.switch, fault=fault.kind, scope=scope)
+        context.log.append("far-end.fault", switch, fault=fault.kind, scope=scope)
 
     def end(self) -> bool:
-        """End them all; tell whether each has struck."""
+        """End them all, last first; tell whether each has struck."""
         have_struck = True
-        while self._armed:
-            armed = self._armed.pop()
-            count = self._strikes_of(armed)
-            self._context.cleanup.run_now(armed.undo)
-            fault = armed.fault
-            self._log.append("far-end.clear", fault.switch, fault=fault.kind, struck=count)
-            have_struck = have_struck and count > 0
+        while self._ends:
+            have_struck = self._ends.pop()() and have_struck
         return have_struck
-
-    def _strikes_of(self, armed: _Armed) -> int:
-        switch = armed.fault.switch
-        return self._asked(lambda: self._control.struck(switch, armed.name)) - armed.struck_before
 
     def _asked(self, question: Callable[[], _T]) -> _T:
         limit = Deadline.after(_FAR_END_LIMIT)

@@ -189,7 +189,8 @@ class Orchestrator:
 
     def _program(self, step: steps.ProgramCircuits) -> None:
         bench, wanted = self._bench, frozenset(step.circuits)
-        undo = self._keep_circuits if self.experiment.keep else bench.fabric.restore
+        discard_undo = bench.fabric.discard_undo
+        undo = (lambda _: discard_undo()) if self.experiment.keep else bench.fabric.restore
         self._cleanup.push("circuits", undo, RESTORE_LIMIT)
         make = partial(make_circuits, bench, wanted, self.log)
         self.inbox.in_worker("making the circuits", make, Deadline.after(_OPEN_LIMIT))
@@ -199,9 +200,6 @@ class Orchestrator:
         """Stop the run when another program has changed our circuits since our last change."""
         limit = Deadline.after(_OPEN_LIMIT)
         self.inbox.in_worker("reading the switches", self._bench.fabric.check, limit)
-
-    def _keep_circuits(self, _: Deadline) -> None:
-        self._bench.fabric.discard_undo()
 
     def _restore(self) -> None:
         self.log.trial = None  # what still comes belongs to no trial

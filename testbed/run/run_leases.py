@@ -121,7 +121,8 @@ class RunLeases:
                 if self._lease is not None and self._lease.is_lost:
                     raise
                 if patience.passed and self.patience > 0:
-                    raise _after_waiting(busy, now() - began) from busy
+                    text = f"{busy.args[0]}; waited {now() - began:.1f} s in vain"
+                    raise BusyError(text, hint=busy.hint) from busy
                 if patience.passed:
                     raise
                 if (holder := str(busy.args[0])) != told:
@@ -132,8 +133,3 @@ class RunLeases:
                     self.log.append("note", "leases", text=f"waited {now() - began:.1f} s")
                 return taken
             self.inbox.pause(patience.within(_TRY))
-
-
-def _after_waiting(busy: BusyError, seconds: float) -> BusyError:
-    """Return the error with the time that was spent waiting."""
-    return BusyError(f"{busy.args[0]}; waited {seconds:.1f} s in vain", hint=busy.hint)

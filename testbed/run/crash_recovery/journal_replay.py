@@ -41,8 +41,6 @@ class JournalReplay:
     log: EventLog
     inbox: InitVar[Inbox]
     twin: TwinControl | None
-    _problems: dict[str, TestbedError] = field(default_factory=dict)
-    """By step, why it could not be done."""
     _opened: dict[str, TestbedError | None] = field(default_factory=dict)
     _inherited: frozenset[Resource] = frozenset()
     _was_off: set[str] = field(default_factory=set)
@@ -67,7 +65,7 @@ class JournalReplay:
         finally:
             self._bench.close_instruments()
         left = self._cleanup.failures
-        codes = {self._code_of(step) for step in left}
+        codes = self._cleanup.exit_codes()
         code = EXIT_UNSAFE if EXIT_UNSAFE in codes else min(codes, default=EXIT_PASSED)
         self.log.append("recover.end", self.directory.id, left=left, exit_code=code)
         return code
@@ -85,26 +83,9 @@ class JournalReplay:
             else:
                 elsewhere.append(entry)
         if by_host:
-            self._push("hosts", partial(self._clean_hosts, by_host), _HOST_LIMIT)
+            self._cleanup.push("hosts", partial(self._clean_hosts, by_host), _HOST_LIMIT)
         for entry in elsewhere:
-            self._push(describe(entry), partial(self._restore, entry), _STEP_LIMIT)
-
-    def _push(self, step: str, action: Callable[[Deadline], None], limit: float) -> None:
-        def act(deadline: Deadline) -> None:
-            try:
-                action(deadline)
-            except TestbedError as error:
-                self._problems[step] = error
-                raise
-
-        self._cleanup.push(step, act, limit)
-
-    def _code_of(self, failure: str) -> int:
-        """Return the exit code of a failed step: what did not answer may be unchanged."""
-        for step, error in self._problems.items():
-            if failure.startswith(f"{step}: "):
-                return error.exit_code
-        return EXIT_UNSAFE
+            self._cleanup.push(describe(entry), partial(self._restore, entry), _STEP_LIMIT)
 
     def _restore(self, entry: Entry, deadline: Deadline) -> None:
         try:

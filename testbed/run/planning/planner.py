@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from testbed.control.fence_order import ORDER, fences
 from testbed.control.protocol import Means
@@ -33,10 +33,9 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
             steps.RunTrial(number, arm.name, None) for number, arm in enumerate(arms * count)
         )
         return Plan(experiment.experiment, lab.lab, seed, trials)
-    placements = {arm.name: place(arm.experiment, lab) for arm in arms}
-    first = placements[arms[0].name]
-    for arm in arms:
-        placement = placements[arm.name]
+    placed = [(arm, place(arm.experiment, lab)) for arm in arms]
+    first = placed[0][1]
+    for arm, placement in placed:
         check_hosts(experiment, arm, placement, first)
         check_lab_changes(arm, lab)
         check_fault(arm, lab, placement, is_only_trial=count * len(arms) == 1)
@@ -52,7 +51,7 @@ def make_plan(experiment: Experiment, lab: Lab, *, seed: int, repeat: int | None
             command_lines(arms[0].experiment, lab, first),
             tuple(tuple(sorted(circuits)) for circuits in first.asked),
         ),
-        *_trials(arms, lab, placements, random.Random(seed), count),
+        *_trials(placed, lab, random.Random(seed), count),
         steps.Restore(experiment.keep),
     )
     has_policy = any(arm.experiment.policy for arm in arms)
@@ -126,20 +125,16 @@ def _power_units(lab: Lab, hosts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _trials(
-    arms: tuple[Arm, ...],
-    lab: Lab,
-    placements: Mapping[str, Placement],
-    chance: random.Random,
-    count: int,
+    placed: Sequence[tuple[Arm, Placement]], lab: Lab, chance: random.Random, count: int
 ) -> Iterator[steps.RunTrial]:
     """Yield every arm `count` times, interleaved: in blocks of one each, each block shuffled."""
-    misbehaviours = {arm.name: far_end_faults(arm.experiment, lab) for arm in arms}
+    of_far_ends = {arm.name: far_end_faults(arm.experiment, lab) for arm, _ in placed}
     for block in range(count):
-        shuffled = list(arms)
+        shuffled = list(placed)
         chance.shuffle(shuffled)
-        for number, arm in enumerate(shuffled, start=block * len(arms)):
-            fault = _drawn_fault(arm.experiment, placements[arm.name], chance)
-            yield steps.RunTrial(number, arm.name, fault, misbehaviours[arm.name])
+        for number, (arm, placement) in enumerate(shuffled, start=block * len(placed)):
+            fault = _drawn_fault(arm.experiment, placement, chance)
+            yield steps.RunTrial(number, arm.name, fault, of_far_ends[arm.name])
 
 
 def _drawn_fault(
