@@ -11,7 +11,7 @@ from testbed.record.journal import Journal
 from testbed.record.log import EventLog
 from testbed.run.cleanup import Action, Cleanup, CleanupStep
 from testbed.run.inbox import Inbox
-from testbed.run.pause_detector import PauseDetector
+from testbed.run.machine_watch import PauseDetector
 from testbed.run.twin_control import TwinControl
 
 

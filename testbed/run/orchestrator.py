@@ -23,12 +23,10 @@ from testbed.run.cleanup import Cleanup
 from testbed.run.context import RunContext
 from testbed.run.inbox import Inbox, Report
 from testbed.run.job_lifecycle import JobLifecycle
-from testbed.run.light_watch import LightWatch
-from testbed.run.pause_detector import PauseDetector
+from testbed.run.light_watch import LightWatch, Receivers
+from testbed.run.machine_watch import Load, PauseDetector
 from testbed.run.planning import steps
 from testbed.run.planning.plan import Plan
-from testbed.run.processor_load import Load
-from testbed.run.receivers import Receivers
 from testbed.run.run_end import append_run_end
 from testbed.run.run_leases import RunLeases
 from testbed.run.time_limits import RESTORE_LIMIT, longest_restore, time_limit

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.run.processor_load import Load
+from testbed.run.machine_watch import Load
 
 TICKS = os.sysconf("SC_CLK_TCK")
 

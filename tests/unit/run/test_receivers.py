@@ -5,7 +5,7 @@ import pytest
 from testbed.errors import LabError
 from testbed.fabric.circuits import HostPort
 from testbed.record.log import EventLog, read_events
-from testbed.run.receivers import Receivers
+from testbed.run.light_watch import Receivers
 from testbed.schema import load_lab
 from testbed.twin.light import Light
 

@@ -1,26 +1,92 @@
-"""The share of this machine's processor time that programs outside the run took.
+"""What disturbs a run on this machine: pauses of this process, and other programs.
+
+A pause is this process stopped, starved of its machine, or asleep with it. Meanwhile nothing that
+happens in the lab is seen or answered, and hosts give up a controller that sends nothing: a trial
+around it would measure the pause.
 
 A twin's hosts share the machine with whatever else runs on it, and a busy machine makes every time
-longer: the record must show it.
+longer: the record must show which share of the processor time programs outside the run took.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-_PERIOD = 1.0
+from testbed.clock import boot_time
+from testbed.errors import TestbedError
+from testbed.record.log import EventLog
+
+_LEAST_PAUSE = 1.0
+"""Seconds from which on a pause is one."""
+
+_PAUSE_PERIOD = 0.1
+
+_LOAD_PERIOD = 1.0
 """Seconds between two looks: what a process takes after the last before its end is others."""
 
-_LEAST = 0.2
+_LEAST_LOAD = 0.2
 """Seconds of processor time of the machine from which on a share of it is known."""
 
 _PROC = Path("/proc")
 
 
-class Load:
-    """A watch over the machine, from now until `end`.
+class _Watch:
+    """A look that a thread of its own repeats, from now until `end`."""
+
+    def __init__(self, name: str, period: float) -> None:
+        self._lock = Lock()
+        self._period = period
+        self._over = Event()
+        self._thread = Thread(target=self._watch, name=name, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Watch no longer; nothing is noted after this. Safe to call twice."""
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._period):
+            self._look()
+
+    def _look(self) -> None:
+        raise NotImplementedError
+
+
+class PauseDetector(_Watch):
+    """A watch over this process; its thread does nothing but look."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._seen = boot_time()
+        self._longest = 0.0
+        super().__init__("pauses", _PAUSE_PERIOD)
+
+    def longest(self) -> float:
+        """Return the seconds of the longest pause since this was last asked; 0 when none was."""
+        self._look()
+        with self._lock:
+            longest, self._longest = self._longest, 0.0
+        return longest
+
+    def _look(self) -> None:
+        """Note how long ago the last look was, if that is long."""
+        with self._lock:
+            at = boot_time()
+            pause, self._seen = at - self._seen, at
+            if pause < _LEAST_PAUSE:
+                return
+            self._longest = max(self._longest, pause)
+        text = f"stood still for {pause:.1f} s: stopped, starved of the machine, or asleep with it"
+        with suppress(TestbedError):  # a full disk is reported by what must keep a record
+            self._log.append("note", "this process", text=text)
+
+
+class Load(_Watch):
+    """A watch over the processor time of the machine.
 
     On a twin every process that can be seen is the run's: its hosts, agents and ranks. Elsewhere
     only this one is.
@@ -28,15 +94,12 @@ class Load:
 
     def __init__(self, *, on_twin: bool, proc: Path = _PROC) -> None:
         self._on_twin, self._proc = on_twin, proc
-        self._lock = Lock()
         self._seen: dict[str, float] = {}
         self._busy = self._total = self._ours = 0.0
         self._last = _machine(proc)
         self._count_ours()
         self._ours = 0.0
-        self._over = Event()
-        self._thread = Thread(target=self._watch, name="load", daemon=True)
-        self._thread.start()
+        super().__init__("load", _LOAD_PERIOD)
 
     def others(self) -> float | None:
         """Return the share of the machine's time that others took since this was last asked.
@@ -47,16 +110,7 @@ class Load:
         with self._lock:
             busy, total, ours = self._busy, self._total, self._ours
             self._busy = self._total = self._ours = 0.0
-        return None if total < _LEAST else min(1.0, max(0.0, busy - ours) / total)
-
-    def end(self) -> None:
-        """Watch no longer. Safe to call twice."""
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(_PERIOD):
-            self._look()
+        return None if total < _LEAST_LOAD else min(1.0, max(0.0, busy - ours) / total)
 
     def _look(self) -> None:
         with self._lock:
@@ -74,7 +128,8 @@ class Load:
         now = {"self": sum(os.times()[: 2 if self._on_twin else 4])}
         if self._on_twin:
             mine = _process(self._proc / "self")
-            now |= _processes(self._proc)
+            found = (_process(path) for path in self._proc.iterdir() if path.name.isdecimal())
+            now |= dict(process for process in found if process is not None)
             # Inside a standing twin this process is not among those that can be seen.
             now.pop(mine[0] if mine else "", None)
         self._ours += sum(max(0.0, t - self._seen.get(key, 0.0)) for key, t in now.items())
@@ -90,11 +145,6 @@ def _machine(proc: Path) -> tuple[float, float] | None:
         return None
     busy = user + nice + system + sum(interrupts)
     return busy / _ticks(), (busy + idle + waiting) / _ticks()
-
-
-def _processes(proc: Path) -> dict[str, float]:
-    found = (_process(place) for place in proc.iterdir() if place.name.isdecimal())
-    return dict(one for one in found if one is not None)
 
 
 def _process(place: Path) -> tuple[str, float] | None:
