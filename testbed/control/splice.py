@@ -161,7 +161,9 @@ class Splice:
         present = ("", newcomer)
         match observation:
             case protocol.Fenced() if not repair.fenced and repair.rank is not None:
-                return self._after_fence(state, replace(repair, fenced=True), repair.rank)
+                leave = protocol.Leave(_survivors(state, repair), state.now.generation)
+                commands = (*self._bring_in(state, repair.rank), leave)
+                return replace(state, repair=replace(repair, fenced=True)), commands
             case protocol.FenceFailed(host, reason) if host == repair.victim and not repair.fenced:
                 return self._next_fence(state, repair, reason)
             case protocol.RankLeft(rank, committed):
@@ -192,12 +194,6 @@ class Splice:
         means, *others = repair.fences
         state = replace(state, repair=replace(repair, fences=tuple(others)))
         return state, (protocol.Fence(repair.rank, repair.victim, means),)
-
-    def _after_fence(self, state: State, repair: Repair, rank: int) -> tuple[State, Commands]:
-        return replace(state, repair=repair), (
-            *self._bring_in(state, rank),
-            protocol.Leave(_survivors(state, repair), state.now.generation),
-        )
 
     def _bring_in(self, state: State, rank: int) -> Commands:
         """Return the commands that make a host take a rank's place."""

@@ -76,16 +76,13 @@ class Orchestrator:
                 for step in self.plan.steps:
                     self._do(step)
         except Exception as error:
-            problem, pause = error, self._pause()
+            problem = error
+            if longest := self._pauses.longest():  # limits may have been missed for it
+                pause = f"; this process stood still for {longest:.1f} s meanwhile"
         with self.inbox.handled_by(self._record):
             self._restore()
         signals, left = self.inbox.signals, self._cleanup.failures
         append_run_end(self.log, self.directory, problem, left, signals, besides=pause)
-
-    def _pause(self) -> str:
-        """Return in words the pause for which limits may have been missed."""
-        pause = self._pauses.longest()
-        return f"; this process stood still for {pause:.1f} s meanwhile" if pause else ""
 
     def _do(self, step: steps.Step) -> None:
         self.inbox.check()
@@ -107,8 +104,9 @@ class Orchestrator:
                 self._note_load()
                 self._jobs.start_first_job()
                 self.log.append("phase", "trials")
-            case steps.RunTrial():
-                self._check_circuits()
+            case steps.RunTrial():  # unless another program has changed our circuits since
+                check, limit = self._bench.fabric.check, Deadline.after(_OPEN_LIMIT)
+                self.inbox.in_worker("reading the switches", check, limit)
                 self._run_trial(step)
             case steps.Restore():
                 return
@@ -193,11 +191,6 @@ class Orchestrator:
         make = partial(make_circuits, bench, wanted, self.log)
         self.inbox.in_worker("making the circuits", make, Deadline.after(_OPEN_LIMIT))
         self._light = LightWatch(bench.fabric, self.log, self.inbox.stop)
-
-    def _check_circuits(self) -> None:
-        """Stop the run when another program has changed our circuits since our last change."""
-        limit = Deadline.after(_OPEN_LIMIT)
-        self.inbox.in_worker("reading the switches", self._bench.fabric.check, limit)
 
     def _restore(self) -> None:
         self.log.trial = None  # what still comes belongs to no trial

@@ -74,7 +74,9 @@ class Trial:
             self.failure = self._wait.wait_for_end(deadline)
         else:
             self._disturb(self.plan.fault, deadline)
-        self._read_programs(deadline)
+        if self.job.programs:  # what they have measured, however they ended
+            problem = self.job.programs.measure(self._inbox, self._log, deadline)
+            self.failure = self.failure or problem
         have_struck = self._far_ends.end()
         self._measure_clocks()
         if not self.failure:
@@ -150,12 +152,6 @@ class Trial:
         """Wait until a step of the trial is under way; return the median time of those so far."""
         self.failure = self._wait.wait_for_step(self._begun + step, deadline)
         return self._pace.step_time(self.job.generation)
-
-    def _read_programs(self, deadline: Deadline) -> None:
-        """Write down what the programs of the job have measured, however they ended."""
-        if self.job.programs:
-            problem = self.job.programs.measure(self._inbox, self._log, deadline)
-            self.failure = self.failure or problem
 
     # --- what happens meanwhile -------------------------------------------------------------
 

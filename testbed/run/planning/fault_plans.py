@@ -47,8 +47,7 @@ def far_end_faults(experiment: Experiment, lab: Lab) -> tuple[FarEndFault, ...]:
 
     Raise FileError for what is aimed at no switch, or would begin after the fault of the job.
     """
-    found = tuple(_checked(experiment, lab))
-    return tuple(sorted(found, key=lambda fault: fault.step))
+    return tuple(sorted(_checked(experiment, lab), key=lambda fault: fault.step))
 
 
 def _checked(experiment: Experiment, lab: Lab) -> Iterator[FarEndFault]:
