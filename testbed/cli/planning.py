@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from testbed.analysis.settings import Profile, Settings
 from testbed.plugins import kind
+from testbed.run.planning.fault_plans import job_fault
 from testbed.run.planning.prediction import Physics
 from testbed.run.planning.profiles import PROFILES, settings
 from testbed.schema import Experiment, Lab
@@ -41,7 +42,7 @@ _IN_PLACE = ("attenuate", "dark-circuit")
 
 def _can_recover(experiment: Experiment) -> bool:
     """Return whether something is broken that ends, or that the same hosts or a spare get over."""
-    fault = next(iter(experiment.faults), None)
+    fault = job_fault(experiment)
     if fault is None or kind("faults", fault.kind).role:
         return False
     has_spare = any(getattr(job.options, "spares", 0) for job in experiment.jobs.values())

@@ -94,10 +94,10 @@ class Splice:
             case protocol.StepDone(rank, _) if state.repair is not None:
                 return self._finish_when_all(state, state.repair, rank)
         if isinstance(observation, HostObservation):
-            return self._weigh(state, observation)
+            return self._add_evidence(state, observation)
         return state, ()
 
-    def _weigh(self, state: State, observation: HostObservation) -> tuple[State, Commands]:
+    def _add_evidence(self, state: State, observation: HostObservation) -> tuple[State, Commands]:
         evidence, probes = state.evidence.after(observation)
         state = replace(state, evidence=evidence)
         if found := evidence.failed:
@@ -107,7 +107,7 @@ class Splice:
             names = " and ".join(evidence.unreachable)
             return self._give_up(state, f"{names} do not answer: is the way to them broken?")
         if evidence.dark_between_answering_hosts:
-            return self._relight(state)
+            return self._restore_circuits(state)
         return state, probes
 
     # --- deciding ---------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Splice:
         state = replace(state, now=now, repair=repair)
         return state, (decided, protocol.Fence(rank, victim, first))
 
-    def _relight(self, state: State) -> tuple[State, Commands]:
+    def _restore_circuits(self, state: State) -> tuple[State, Commands]:
         dark = state.evidence.dark_between_answering_hosts
         names = ", ".join(sorted(map(str, dark)))
         because = f"{names} is dark between hosts that answer"
@@ -162,7 +162,7 @@ class Splice:
         match observation:
             case protocol.Fenced() if not repair.fenced and repair.rank is not None:
                 leave = protocol.Leave(_survivors(state, repair), state.now.generation)
-                commands = (*self._bring_in(state, repair.rank), leave)
+                commands = (*self._add_spare(state, repair.rank), leave)
                 return replace(state, repair=replace(repair, fenced=True)), commands
             case protocol.FenceFailed(host, reason) if host == repair.victim and not repair.fenced:
                 return self._next_fence(state, repair, reason)
@@ -195,7 +195,7 @@ class Splice:
         state = replace(state, repair=replace(repair, fences=tuple(others)))
         return state, (protocol.Fence(repair.rank, repair.victim, means),)
 
-    def _bring_in(self, state: State, rank: int) -> Commands:
+    def _add_spare(self, state: State, rank: int) -> Commands:
         """Return the commands that make a host take a rank's place."""
         wanted = self._ring(state.now)
         host = state.now.hosts[rank]
@@ -210,7 +210,7 @@ class Splice:
         because = f"the spare failed: {reason}"
         decided = protocol.Decide(because, f"rank {repair.rank}", now.hosts[repair.rank])
         # Before the fence is up nothing is moved; then it is the new spare that is brought in.
-        return state, (decided, *(self._bring_in(state, repair.rank) if repair.fenced else ()))
+        return state, (decided, *(self._add_spare(state, repair.rank) if repair.fenced else ()))
 
     def _join_when_ready(self, state: State, repair: Repair) -> tuple[State, Commands]:
         survivors = _survivors(state, repair)

@@ -107,7 +107,7 @@ class Cleanup:
         if settle := self._inbox.work_under_way():
             self.push("what was under way", lambda limit: self._settle(settle, limit), _UNDER_WAY)
         self._log.append("phase", "restore", limit=sum(step.limit for step in self._entries))
-        self._heed_signals_from_before()
+        self._handle_earlier_signals()
         while self._entries:
             entry = self._entries.pop()
             self._do_recorded(entry)
@@ -144,7 +144,7 @@ class Cleanup:
                     self._hurry()
                     deadline = deadline.within(_HURRIED)
                 else:
-                    self._say_what_signals_do(deadline.left, entry)
+                    self._explain_signals(deadline.left, entry)
             except TestbedError as error:
                 return str(error)
             except Exception as error:  # a bug in one step must not cost all the others
@@ -157,11 +157,11 @@ class Cleanup:
         errors = [work.exception() if work and work.done() else None for work in self._failed]
         return {e.exit_code if isinstance(e, TestbedError) else EXIT_UNSAFE for e in errors}
 
-    def _heed_signals_from_before(self) -> None:
+    def _handle_earlier_signals(self) -> None:
         with suppress(Interrupted):  # it was not said yet; it is now
             self._inbox.check()
         if self._inbox.signals:
-            self._say_what_signals_do()
+            self._explain_signals()
         if len(self._inbox.signals) > 1:
             self._hurry()
 
@@ -171,7 +171,7 @@ class Cleanup:
             text = "what was under way did not end in time; all is taken back all the same"
             self._log.append("note", "clean-up", text=text)
 
-    def _say_what_signals_do(self, left: float = 0.0, now: CleanupStep | None = None) -> None:
+    def _explain_signals(self, left: float = 0.0, now: CleanupStep | None = None) -> None:
         """Say what is taken back, in how many seconds at most, and how that can be hurried.
 
         `now` is the step under way, which has `left` seconds.

@@ -33,7 +33,7 @@ class CollectiveChooser:
     log: EventLog
     tell: Callable[[int, Schedule], None]
     _number: int = 0
-    _said: str = ""
+    _recorded: str = ""
     _open: dict[int, dict[int, Event]] = field(default_factory=dict)
     _window: deque[Reports] = field(default_factory=lambda: deque(maxlen=WINDOW))
 
@@ -64,9 +64,9 @@ class CollectiveChooser:
         changes = choice.schedule is not self.schedule
         straggler = choice.straggler and choice.straggler.rank
         what = f"{choice.schedule.name} {straggler}"
-        if what == self._said:
+        if what == self._recorded:
             return
-        self._said = what
+        self._recorded = what
         self.log.append(
             "collective.chosen",
             choice.schedule.name,

@@ -49,7 +49,7 @@ class JobLifecycle:
         self._spare_start = 0.0
         """Seconds that a spare's process takes to start."""
         self._job: RunningJob | None = None
-        self._made_for: Any = None
+        self._started_with: Any = None
         """What the job was started with; None once it is broken or over."""
         self._probes: list[Probe] = []
         self._links: ProbedLinks | None = None
@@ -86,7 +86,7 @@ class JobLifecycle:
             # What a pause may have spoilt of the job's own measurements is measured anew.
             if trial.failure or trial.pause or not job.job.endless:
                 end_ranks(self._context)
-                self._made_for = None
+                self._started_with = None
 
     def handle(self, item: object) -> None:
         """Record what an agent reports, and let the job know; trials handle their own reports."""
@@ -102,7 +102,7 @@ class JobLifecycle:
 
     def _suitable_job(self, arm: Arm) -> RunningJob:
         """Return the running job when it is what the arm wants, else a new one."""
-        if self._job is not None and self._made_for == self._makings(arm):
+        if self._job is not None and self._started_with == self._start_parameters(arm):
             return self._job
         context, placement = self._context, place(arm.experiment, self._lab)
         end_ranks(context)
@@ -133,13 +133,13 @@ class JobLifecycle:
         if job.failure or not is_settled:
             raise LabError(f"the job did not start: {job.failure or 'its links were not probed'}")
         self._links = links = ProbedLinks.of(self._probes)
-        self._made_for = self._makings(arm)
+        self._started_with = self._start_parameters(arm)
         if isinstance(job.job, CircuitRequestingJob) and (choices := job.job.choices(links.cost)):
             job.tell_all({"do": "choose", "number": 1, "schedules": choices})
         self._note_slow_links(arm, links)
         return job
 
-    def _makings(self, arm: Arm) -> tuple[Any, ...]:
+    def _start_parameters(self, arm: Arm) -> tuple[Any, ...]:
         """Return all that ranks are told, or find, at their start: arms alike in it share a job."""
         found = arm.of(self._lab).twin if self._links and self._links.changes else None
         return arm.experiment.jobs, heartbeat(arm), found

@@ -132,5 +132,5 @@ class Programs:
 
 
 def _name(command: Sequence[str]) -> str:
-    """Return a program as people know it; the line of a rank that runs none is empty."""
+    """Return the name of a program in messages; the line of a rank that runs none is empty."""
     return f"the program {shown(command[0])}" if command else "the program"

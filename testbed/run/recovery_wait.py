@@ -101,7 +101,7 @@ class RecoveryWait:
         self._wait(is_over, deadline)
         return self.broken
 
-    def wait_for_calm(self, deadline: Deadline) -> str:
+    def wait_for_repair(self, deadline: Deadline) -> str:
         """Leave no recovery half done: the next trial's policy would know nothing of it."""
         executor = self.executor
         if executor is None:

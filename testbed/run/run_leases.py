@@ -65,7 +65,7 @@ class RunLeases:
             self._lease = self.leases.take(wanted, self.reason, self.run)
             return self._lease
 
-        lease = self._take_patiently(take)
+        lease = self._take_with_retries(take)
         lease.when_lost(self.inbox.stop)
         bench.hold(lease)
         self.log.append("lease.taken", "", resources=sorted(set(map(str, wanted))))
@@ -77,7 +77,7 @@ class RunLeases:
         patience.
         """
         began = now()
-        self._take_patiently(bench.lease_reported_identities)
+        self._take_with_retries(bench.lease_reported_identities)
         return now() - began
 
     def before_cleanup(self, cleanup: Cleanup) -> None:
@@ -108,7 +108,7 @@ class RunLeases:
             )
         self._lease.release()
 
-    def _take_patiently(self, take: Callable[[], _T]) -> _T:
+    def _take_with_retries(self, take: Callable[[], _T]) -> _T:
         """Try to take something until it is free or this run's patience is over."""
         told, began, patience = "", now(), self._patience_ends
         while True:

@@ -1,4 +1,4 @@
-"""One trial: let the job run, break something, wait until it is well again, take it back."""
+"""One trial: run the job, inject a fault, wait for the recovery, undo the fault."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Trial:
     context: RunContext
     chooser: CollectiveChooser | None = None
     failure: str = ""
-    """Why the job is not well after the trial, when it is not."""
+    """Why the job cannot go on after the trial, when it cannot."""
     pause: float = 0.0
     """Seconds for which this process was paused since the trial before, or the first start."""
 
@@ -73,14 +73,14 @@ class Trial:
             self._note_prediction(None, 0.0)
             self.failure = self._wait.wait_for_end(deadline)
         else:
-            self._disturb(self.plan.fault, deadline)
+            self._run_with_fault(self.plan.fault, deadline)
         if self.job.programs:  # what they have measured, however they ended
             problem = self.job.programs.measure(self._inbox, self._log, deadline)
             self.failure = self.failure or problem
         have_struck = self._far_ends.end()
         self._measure_clocks()
         if not self.failure:
-            self.failure = self._wait.wait_for_calm(deadline)
+            self.failure = self._wait.wait_for_repair(deadline)
         has_receipt = self._injection is not None and bool(self._injection.receipt)
         self._note_end(have_struck and (self.plan.fault is None or has_receipt))
 
@@ -97,7 +97,7 @@ class Trial:
 
     # --- the course of a trial with a fault -------------------------------------------------
 
-    def _disturb(self, plan: FaultPlan, deadline: Deadline) -> None:
+    def _run_with_fault(self, plan: FaultPlan, deadline: Deadline) -> None:
         step_time = self._baseline(plan.step, deadline)
         if self.failure:
             return
