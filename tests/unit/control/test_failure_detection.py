@@ -169,8 +169,8 @@ def test_a_port_outside_any_circuit_triggers_no_probe():
 
 
 def test_a_host_that_is_in_no_circuit_is_not_judged():
-    strangers = [HostSilent("h9"), HostSilent("h9")]
-    evidence, probes = weigh(*dark(BEFORE), *strangers)
+    others = [HostSilent("h9"), HostSilent("h9")]
+    evidence, probes = weigh(*dark(BEFORE), *others)
     assert (evidence.failed, probes) == (None, ())
 
 

@@ -154,7 +154,7 @@ class KilledRun:
         return recover(self.directory, self.lab, self.leases, self.inbox, self)
 
     def clear(self, instrument, name):
-        """Be the twin's door to its far ends, as far as recovering uses it."""
+        """Be the twin's control of its far ends, as far as recovering uses it."""
         self.faults.setdefault(instrument, set()).discard(name)
 
     def events(self, kind):

@@ -22,7 +22,7 @@ switches: {ocs: {driver: polatis, resource: "tcp://192.0.2.10:5025", ports: [1-8
 """
 
 
-class Door:
+class TwinLight:
     """What a twin answers of its light."""
 
     def __init__(self, light):
@@ -58,7 +58,7 @@ def lit(lab, now):
 def test_a_destroyed_receiver_is_recorded_once_and_ends_the_run(around, tmp_path):
     lab, log = around
     light = lit(lab, log.started + 2.5)
-    receivers = Receivers(lab, Door(light), log)
+    receivers = Receivers(lab, TwinLight(light), log)
     receivers.refuse_destroyed(["h0", "h1"])
     receivers.note()
     light.receiver_is_destroyed("ocs", 6, 1.25)
@@ -77,8 +77,8 @@ def test_a_run_that_needs_a_destroyed_receiver_is_refused(around, tmp_path):
     light = lit(lab, log.started)
     light.receiver_is_destroyed("ocs", 6, 1.25)
     with pytest.raises(LabError, match=r"destroyed in this twin by 1\.2 dBm: .*down and up again"):
-        Receivers(lab, Door(light), log).refuse_destroyed(["h0", "h1"])
-    elsewhere = Receivers(lab, Door(light), log)
+        Receivers(lab, TwinLight(light), log).refuse_destroyed(["h0", "h1"])
+    elsewhere = Receivers(lab, TwinLight(light), log)
     elsewhere.refuse_destroyed(["h0"])
     elsewhere.note()
     assert list(read_events(tmp_path / "events.jsonl")) == []
@@ -88,9 +88,9 @@ def test_a_run_that_needs_a_destroyed_receiver_is_refused(around, tmp_path):
 def test_the_twin_is_not_queried_for_receivers_without_a_limit(around):
     lab, log = around
     without = lab.model_copy(update={"hosts": {"h0": lab.hosts["h0"]}})
-    door = Door(lit(lab, 0.0))
-    receivers = Receivers(without, door, log)
+    twin = TwinLight(lit(lab, 0.0))
+    receivers = Receivers(without, twin, log)
     receivers.refuse_destroyed(["h0"])
     receivers.note()
-    assert door.asked == 0
+    assert twin.asked == 0
     Receivers(lab, None, log).note()
