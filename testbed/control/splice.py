@@ -20,7 +20,6 @@ from testbed.control import protocol
 from testbed.control.descriptors import SpliceOptions
 from testbed.control.failure_detection import Commands, Evidence, HostObservation
 from testbed.control.fence_order import Failure, fences
-from testbed.fabric.circuits import Matching
 from testbed.fabric.topology import ring
 
 
@@ -140,7 +139,7 @@ class Splice:
         repair = Repair(None)
         return replace(state, repair=repair), (
             protocol.Decide(because, names, names),
-            protocol.SetCircuits(self._ring(state.now), dark),
+            protocol.SetCircuits(ring(state.now.hosts, state.now.ports), dark),
             protocol.Leave(_survivors(state, repair), state.now.generation),
         )
 
@@ -197,7 +196,7 @@ class Splice:
 
     def _add_spare(self, state: State, rank: int) -> Commands:
         """Return the commands that make a host take a rank's place."""
-        wanted = self._ring(state.now)
+        wanted = ring(state.now.hosts, state.now.ports)
         host = state.now.hosts[rank]
         fresh = frozenset(circuit for circuit in wanted if host in circuit.hosts)
         return protocol.SetCircuits(wanted, fresh, host), protocol.PrepareSpare(rank, host)
@@ -229,10 +228,8 @@ class Splice:
         return replace(state, repair=None if is_over else replace(repair, finished=finished)), ()
 
     def _no_evidence(self, situation: protocol.Situation) -> Evidence:
-        return Evidence(situation.hosts, self._ring(situation), self._probe_limit)
-
-    def _ring(self, situation: protocol.Situation) -> Matching:
-        return ring(situation.hosts, situation.ports)
+        circuits = ring(situation.hosts, situation.ports)
+        return Evidence(situation.hosts, circuits, self._probe_limit)
 
 
 def _spliced(situation: protocol.Situation, rank: int) -> protocol.Situation:

@@ -115,8 +115,7 @@ class Orchestrator:
 
     def _note_load(self) -> None:
         """Say so when other programs keep this machine busy before the job starts."""
-        others = self._load.others()
-        if others is not None and others >= BUSY:
+        if (others := self._load.others()) is not None and others >= BUSY:
             text = (
                 f"other programs took {others:.0%} of the time of its {os.cpu_count()} processors "
                 "before the first trial: every time is longer than on an idle machine; end them, "

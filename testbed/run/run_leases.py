@@ -82,11 +82,10 @@ class RunLeases:
 
     def before_cleanup(self, cleanup: Cleanup) -> None:
         """Let a loss no longer end the run; what was lost is taken again first, if it is free."""
-        if self._lease is None:
-            return
-        self._lease.when_lost(lambda error: None)
-        if self._lease.is_lost:
-            cleanup.push("lost leases", partial(self._regain, self._lease), RESTORE_LIMIT)
+        if lease := self._lease:
+            lease.when_lost(lambda error: None)
+            if lease.is_lost:
+                cleanup.push("lost leases", partial(self._regain, lease), RESTORE_LIMIT)
 
     def _regain(self, lease: Lease, _: Deadline) -> None:
         if lease.regain():

@@ -66,8 +66,7 @@ class TwinSettings:
             )
         if not self._has_undo:
             entry = Undo("tuning", {"settings": found})
-            what = str(SETTINGS)
-            self._context.push_undo(what, lambda _: self._tune(found), _LIMIT, entry)
+            self._context.push_undo(str(SETTINGS), lambda _: self._tune(found), _LIMIT, entry)
             self._has_undo = True
         self._tune(self._wanted)
 

@@ -80,8 +80,7 @@ def _refuse_foreign(run: RunDirectory, path: Path) -> None:
     The writer of a run's files decides which of the caller's secrets are sent where, and leases,
     which name directories, can be written by everybody.
     """
-    why = foreign(path)
-    if not why:
+    if not (why := foreign(path)):
         return
     user = owner_of(path)
     hint = f"run it as {user}: testbed recover {run.path}"

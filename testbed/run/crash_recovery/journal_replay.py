@@ -115,9 +115,8 @@ class JournalReplay:
         closed = self._open(entry["ports"], deadline)
         self._bench.open_fabric(())
         fabric = self._bench.fabric
-        fabric.adopt_undo(
-            entry, exclusive_switches(self.lab, entry, self._inherited, self.directory)
-        )
+        exclusive = exclusive_switches(self.lab, entry, self._inherited, self.directory)
+        fabric.adopt_undo(entry, exclusive)
         try:
             for words in fabric.bring_back(deadline):
                 self.log.append("note", describe(entry), text=words)
