@@ -26,11 +26,10 @@ GRACE = 1.0
 
 
 class Interrupted(TestbedError):
-    """A signal, `number`, asked the run to end."""
+    """A signal asked the run to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
-        self.number = number
         self.exit_code = 128 + number
 
 

@@ -127,7 +127,8 @@ def _metrics_of(experiment: Experiment, arm: Arm) -> _ArmMetrics:
     known = {name: METRICS[name] for name in _CONDITIONAL - lacks.keys()}
     known |= _of_jobs(experiment, arm)
     predicted = _predicted(spec, breaks=has_fault and not has_delay, has_delay=has_delay)
-    any_size = any(_has_any_size(job.options) for job in spec.jobs.values())
+    options = [job.options for job in spec.jobs.values()]
+    any_size = any(not hasattr(o, "measures") or getattr(o, "any_size", False) for o in options)
     job = " and ".join(f"job {name} ({one.kind})" for name, one in spec.jobs.items())
     return _ArmMetrics(arm.name, known, predicted, any_size, job, lacks)
 
@@ -141,10 +142,6 @@ def _predicted(spec: Experiment, *, breaks: bool, has_delay: bool) -> frozenset[
     if by_job:
         return frozenset() if breaks else frozenset(n for one in by_job for n in one.predicts())
     return frozenset(PREDICTED if breaks else _OF_A_SUM if has_delay else ())
-
-
-def _has_any_size(options: object) -> bool:
-    return not hasattr(options, "measures") or getattr(options, "any_size", False)
 
 
 def _of_jobs(experiment: Experiment, arm: Arm) -> dict[str, MetricDefinition]:
