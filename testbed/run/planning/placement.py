@@ -60,7 +60,8 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
     job: Job = kind("jobs", spec.kind).load()(spec.options)
     hosts = _choose_hosts(experiment, lab, name, job.ranks + job.spares)
     ranks, spares = hosts[: job.ranks], hosts[job.ranks :]
-    if _fabric(experiment, lab) == "packet":
+    wanted = experiment.needs.fabric
+    if wanted == "packet" or (wanted == "any" and not lab.switches):
         _check_packet_ports(experiment, lab, name, hosts)
         if getattr(spec.options, "circuits", "auto") != "auto":
             raise FileError(
@@ -78,14 +79,6 @@ def place(experiment: Experiment, lab: Lab) -> Placement:
         _asked(experiment, lab, name, ranks, job) if isinstance(job, CircuitRequestingJob) else ()
     )
     return Placement(name, job, spec.kind, ranks, spares, circuits, asked=asked)
-
-
-def _fabric(experiment: Experiment, lab: Lab) -> FabricKind:
-    """Return the fabric that joins the job's hosts: circuits where it may be any of both."""
-    wanted = experiment.needs.fabric
-    if wanted == "any":
-        return "circuit" if lab.switches else "packet"
-    return wanted
 
 
 def _check_packet_ports(
