@@ -104,7 +104,8 @@ class Orchestrator:
                 self._note_load()
                 self._jobs.start_first_job()
                 self.log.append("phase", "trials")
-            case steps.RunTrial():  # unless another program has changed our circuits since
+            case steps.RunTrial():
+                # The run ends when another program has changed our circuits since our last change.
                 check, limit = self._bench.fabric.check, Deadline.after(_OPEN_LIMIT)
                 self.inbox.in_worker("reading the switches", check, limit)
                 self._run_trial(step)
