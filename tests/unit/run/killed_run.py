@@ -147,7 +147,7 @@ class KilledRun:
         """Say something to the switch at another console."""
         self.switch.execute(f":OXC:SWIT:CONN:{line}")
 
-    def promised(self):
+    def open_undos(self):
         return [entry["undo"] for entry in open_entries(self.directory.journal)]
 
     def recover(self):

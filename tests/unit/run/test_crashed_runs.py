@@ -17,12 +17,12 @@ from testbed.run.crash_recovery.crashed_runs import CrashedRun, runs_to_recover
 from tests.unit.run.killed_run import ONE, ONE_CROSSED, KilledRun
 
 
-def directory(results, *promises, facts=None):
-    """Return the directory of a run that is over and promised something."""
+def directory(results, *undos, facts=None):
+    """Return the directory of a run that is over and left something changed."""
     run = RunDirectory.create(results, "lumion")
     journal = Journal(run.journal)
-    for promise in promises:
-        journal.record_undo(promise)
+    for undo in undos:
+        journal.record_undo(undo)
     journal.close()
     if facts is not None:
         run.write_json("run.json", facts)
@@ -141,14 +141,14 @@ def test_a_full_output_pipe_does_not_block_recover(killed, capsys, monkeypatch, 
     with monkeypatch.context() as terminal:
         terminal.setattr("sys.stderr", full_pipe[1])
         code = command(capsys)[0]
-    assert code == 0 and killed.shown() == {} and killed.promised() == []
+    assert code == 0 and killed.shown() == {} and killed.open_undos() == []
 
 
 def test_a_closed_output_pipe_does_not_stop_recover(killed, capsys, monkeypatch, left_pipe):
     with monkeypatch.context() as terminal:
         terminal.setattr("sys.stderr", left_pipe)
         code = command(capsys)[0]
-    assert code == 0 and killed.shown() == {} and killed.promised() == []
+    assert code == 0 and killed.shown() == {} and killed.open_undos() == []
 
 
 def test_json_output_equals_the_record(killed, capsys):
@@ -208,7 +208,7 @@ def test_a_run_of_a_twin_that_is_gone_is_settled_without_touching_anything(kille
     on_a_twin(killed, f"{socket.gethostname()}/an earlier boot/pid:[1]/12/345")
     code, out, _ = command(capsys)
     assert code == 0 and "the twin that it ran in is gone" in out
-    assert killed.shown() == ONE_CROSSED and killed.promised() == []
+    assert killed.shown() == ONE_CROSSED and killed.open_undos() == []
 
 
 @pytest.mark.parametrize("node", ["elsewhere", socket.gethostname()])
@@ -217,7 +217,7 @@ def test_a_run_of_an_unlisted_twin_that_is_alive_is_still_to_be_recovered(killed
     on_a_twin(killed, f"{node}/{boot}/pid:[1]/12/345")
     code, out, _ = command(capsys)
     assert code == 4 and "not recovered: the twin that it ran in is not among those" in out
-    assert killed.promised() != []
+    assert killed.open_undos() != []
 
 
 def on_a_twin(killed, twin, label="measured-twin"):
@@ -230,7 +230,7 @@ def test_a_run_of_a_twin_that_is_not_named_is_not_recovered_on_hardware(killed, 
     on_a_twin(killed, twin)
     code, _, err = command(capsys, "latest")
     assert code == 6 and "run.json does not say in which twin it ran" in err
-    assert killed.shown() == ONE_CROSSED and killed.promised() != []
+    assert killed.shown() == ONE_CROSSED and killed.open_undos() != []
 
 
 def test_a_run_that_names_a_twin_is_not_recovered_on_hardware(killed, capsys):

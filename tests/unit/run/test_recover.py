@@ -1,4 +1,4 @@
-"""Every promise of a run that was killed is kept, or what is left is said."""
+"""Every change of a run that was killed is undone, or what is left is reported."""
 
 import os
 import signal
@@ -55,7 +55,7 @@ def test_recover_restores_the_original_circuits(run):
     assert run.shown() == OTHER_CROSSED
     assert run.recover() == 0
     assert run.shown() == ONE_CROSSED
-    assert run.promised() == [] and run.left() == []
+    assert run.open_undos() == [] and run.left() == []
 
 
 def test_recover_removes_all_circuits_of_successive_changes(run):
@@ -65,23 +65,23 @@ def test_recover_removes_all_circuits_of_successive_changes(run):
     assert run.shown() == ONE_CROSSED
     assert run.recover() == 0
     assert run.shown() == {}
-    assert run.promised() == []
+    assert run.open_undos() == []
 
 
 def test_recover_restores_power_and_counts_the_host_as_clean(run):
     killed(run, lambda: run.start_agent("h1"), lambda: run.cut("h1"))
     assert run.recover() == 0
-    assert run.powered["2"] and run.promised() == []
+    assert run.powered["2"] and run.open_undos() == []
     assert "h1 had no power, and starts now" in run.notes()
     assert "what ran there ended with its power" in run.notes()
 
 
 def test_a_host_whose_outlet_was_never_off_is_not_counted_as_clean(run):
-    def promise_only():
+    def record_only():
         run.journal.record_undo("outlet", unit="pdu", outlet="2", on=True)
 
     agent = []
-    killed(run, lambda: agent.extend(run.start_agent("h1")), promise_only)
+    killed(run, lambda: agent.extend(run.start_agent("h1")), record_only)
     assert run.recover() == 0
     assert "what ran there ended with its power" not in run.notes()
     assert all(is_gone(pid) for pid in agent)
@@ -92,14 +92,14 @@ def test_recover_restores_the_original_attenuation(run):
     assert run.taken[1] == pytest.approx(7.0)
     assert run.recover() == 0
     assert run.taken[1] == pytest.approx(0.0)
-    assert run.promised() == []
+    assert run.open_undos() == []
 
 
 def test_recover_clears_far_end_faults(run):
     run.faults["ocs"] = {"late"}
     killed(run, lambda: run.journal.record_undo("far-end-fault", switch="ocs", fault="late"))
     assert run.recover() == 0
-    assert run.faults == {"ocs": set()} and run.promised() == []
+    assert run.faults == {"ocs": set()} and run.open_undos() == []
 
 
 def test_recover_ends_agents_and_ranks_and_verifies_it(run):
@@ -107,7 +107,7 @@ def test_recover_ends_agents_and_ranks_and_verifies_it(run):
     killed(run, lambda: processes.extend(run.start_agent("h0")))
     assert run.recover() == 0
     assert all(is_gone(pid) for pid in processes)
-    assert run.promised() == []
+    assert run.open_undos() == []
 
 
 def test_recover_undoes_what_a_killed_agent_left(run):
@@ -170,7 +170,7 @@ def test_a_killed_recovery_is_continued_by_the_next(run, monkeypatch):
         real(journal, number)
 
     monkeypatch.setattr(Journal, "settle", settle)
-    while run.promised():
+    while run.open_undos():
         allowed = tries
         tries += 1
         with suppress(Killed):
@@ -232,7 +232,7 @@ def test_a_failed_restoration_is_reported_and_stays_in_the_journal(run):
     killed(run, lambda: run.change(ONE))
     run.switch.fault("stuck", port=1)
     assert run.recover() == 6
-    assert run.promised() == ["circuits"]
+    assert run.open_undos() == ["circuits"]
     assert "circuits of ocs: ocs could not be brought back" in run.left()[0]
     run.switch.clear()
     assert run.recover() == 0
@@ -244,7 +244,7 @@ def test_a_switch_that_does_not_answer_stops_no_other_step(run):
     run.wires["ocs"].close()
     assert run.recover() == 4
     assert run.powered["2"] and run.taken[1] == pytest.approx(0.0)
-    assert run.promised() == ["circuits"]
+    assert run.open_undos() == ["circuits"]
 
 
 def test_a_host_that_does_not_answer_does_not_delay_others(run):
@@ -254,7 +254,7 @@ def test_a_host_that_does_not_answer_does_not_delay_others(run):
     run.kill()
     assert run.recover() == 6
     assert all(is_gone(pid) for pid in processes)
-    assert run.promised() == ["agent"]
+    assert run.open_undos() == ["agent"]
     assert "h9 is not a host of the lab" in run.left()[0]
 
 
@@ -302,7 +302,7 @@ def test_resources_not_restored_stay_leased(run):
     assert run.recover() == 0
 
 
-# --- promises that cannot be understood ------------------------------------------------------
+# --- entries that cannot be understood -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_an_unknown_journal_entry_is_kept_and_reported(run, undo, arguments, sai
     killed(run, lambda: run.change(ONE), lambda: run.journal.record_undo(undo, **arguments))
     assert run.recover() == 6
     assert run.shown() == {}
-    assert run.promised() == [undo]
+    assert run.open_undos() == [undo]
     assert said in run.left()[0]
 
 
