@@ -263,6 +263,6 @@ class TestChanging:
     def test_the_command_that_deletes_all_circuits_is_never_sent(self, web, path):
         driver = calient(web)
         with pytest.raises(UsageError, match="would end circuits of others"):
-            driver._rest.order(
+            driver._dialect.order(
                 "it", "POST", f"/rest/crossconnects/{path}", {}, soon(), parse=lambda _: None
             )

@@ -356,4 +356,4 @@ class TestChanging:
     def test_a_request_that_replaces_the_whole_list_is_never_sent(self, web, method, path):
         driver = opened(web)
         with pytest.raises(UsageError, match="would end circuits of others"):
-            driver._rest.order("it", method, path, {}, soon(), parse=lambda _: None)
+            driver._dialect.order("it", method, path, {}, soon(), parse=lambda _: None)

@@ -8,6 +8,8 @@ from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.polatis import DENIED
+from testbed_drivers.transports.base import Endpoint
+from testbed_drivers.transports.options import Timeouts
 
 SPELLINGS = [
     "*RST",
@@ -21,14 +23,17 @@ SPELLINGS = [
 ]
 
 
+def scpi_at(dial):
+    at = Endpoint("ocs", "tcp://192.0.2.10:5025", None, Timeouts(), lambda way, data: None, dial)
+    return Scpi(at, ends=(b"\n", b"\n"), denied=DENIED)
+
+
 @pytest.fixture
 def scpi():
-    def dial(deadline):
+    def dial(*where, **how):
         pytest.fail("a line was opened for a command that is denied")
 
-    return Scpi(
-        "ocs", dial, lambda way, data: None, ends=(b"\n", b"\n"), denied=DENIED, serial=None
-    )
+    return scpi_at(dial)
 
 
 @pytest.mark.parametrize("line", SPELLINGS)
@@ -45,6 +50,6 @@ def test_a_denied_command_is_found_anywhere_in_a_line(before, data):
     orders = [*before, denied, *data.draw(st.permutations(before))]
     # only the first of them starts at the root for sure, so the denied one says its whole path
     orders = [order if order.startswith((":", "*")) else f":{order}" for order in orders]
-    scpi = Scpi("ocs", pytest.fail, print, ends=(b"\n", b"\n"), denied=DENIED, serial=None)
+    scpi = scpi_at(pytest.fail)
     with pytest.raises(UsageError, match="is never sent"):
         scpi.execute(orders, Deadline.after(1))

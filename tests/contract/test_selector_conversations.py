@@ -138,7 +138,7 @@ class TestDiconMxs:
     @pytest.mark.parametrize("order", ["WEN 1", "wen 1", "*RST", ":STAT?;WEN 1"])
     def test_commands_that_wear_the_switch_or_end_circuits_are_never_sent(self, mxs, order):
         with pytest.raises(UsageError, match="is never sent"):
-            mxs._scpi.execute([order], soon())
+            mxs._dialect.execute([order], soon())
 
 
 class TestSantec:

@@ -14,8 +14,10 @@ from testbed.errors import (
 from testbed.fabric.change import Change
 from testbed.fabric.reading import DARK, NOT_MEASURED, measured
 from testbed.secret import Secret
+from testbed_drivers.dialects.options import Tl1Options
 from testbed_drivers.dialects.tl1 import Tl1
 from testbed_drivers.dialects.tl1_syntax import Request
+from testbed_drivers.transports.base import Endpoint
 
 HEADER = b"\r\n\n   OCS-A 26-11-21 08:30:01\r\n"
 ALARM = HEADER + b'A  57 REPT EVT EQPT\r\n   "1.1.1>2.1.1:LOS,TC;"\r\n;'
@@ -434,17 +436,10 @@ class TestLogin:
     ids=str,
 )
 def test_commands_that_would_end_circuits_of_others_are_never_sent(script, request_):
-    tl1 = Tl1(
-        "ocs",
-        lambda deadline: script.line(),
-        lambda way, data: None,
-        user="lab",
-        password=None,
-        identity_query=[],
-        who=lambda answers: pytest.fail("nobody is asked"),
-        serial=None,
-    )
-    script.lines.clear()
+    options = Tl1Options(user="lab")
+    where = "tcp://192.0.2.10:3082"
+    endpoint = Endpoint("ocs", where, None, options, lambda way, data: None, script.dial)
+    tl1 = Tl1(endpoint, options, [], lambda answers: pytest.fail("no identity is asked for"))
     with pytest.raises(UsageError, match="is never sent"):
         tl1.execute([request_], soon())
     with pytest.raises(UsageError, match="is never sent"):

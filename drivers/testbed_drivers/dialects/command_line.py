@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from testbed.bench.contracts import EXIT_MARK, Identity, Tracer, Transport
+from testbed.bench.contracts import EXIT_MARK, Identity, Transport
 from testbed.clock import Deadline
 from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import NoReply, Rejected
-from testbed_drivers.dialects.session import (
-    LONGEST_ANSWER,
-    Dialect,
-    SerialNumber,
-    Session,
-    garbled,
-    unanswered,
-)
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.dialects.session import LONGEST_ANSWER, TransportDialect
+from testbed_drivers.transports.base import Endpoint
 
 Answer = TypeVar("Answer")
 
@@ -34,30 +27,19 @@ class Output(NamedTuple):
         return next(filter(None, map(str.strip, self.text.splitlines()[::-1])), "")
 
 
-class CommandLine(Dialect[Transport]):
+class CommandLine(TransportDialect):
     """Run commands over a session.
 
     `identity_query` is the command that says who answers, `identity` understands it; a fresh line
-    begins with it. `serial` is the serial number that must answer, or None.
+    begins with it.
     """
 
     def __init__(
-        self,
-        instrument: str,
-        dial: Callable[[Deadline], Transport],
-        tracer: Tracer,
-        *,
-        identity_query: str,
-        identity: Callable[[str], Identity],
-        serial: str | None,
-        timeouts: Timeouts = DEFAULT,
+        self, endpoint: Endpoint, identity_query: str, identity: Callable[[str], Identity]
     ) -> None:
-        self._instrument = instrument
-        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
+        super().__init__(endpoint)
         self._identity_query = identity_query
         self._identity = identity
-        self._serial = SerialNumber(instrument, serial)
-        self._answer_timeout = timeouts.answer_timeout
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -69,12 +51,10 @@ class CommandLine(Dialect[Transport]):
         It may run twice. `parse` raises ValueError for what the output cannot be.
         """
 
-        def once() -> Answer:
-            with self._session.exchange(deadline) as line:
-                budget = deadline.within(self._answer_timeout)
-                return self._asked(line, command, parse, budget)
+        def ask(line: Transport) -> Answer:
+            return self._asked(line, command, parse, deadline.within(self._answer_timeout))
 
-        return self._session.read(once, deadline)
+        return self._session.query(ask, deadline)
 
     def execute(
         self, command: str, judge: Callable[[Output], Answer], deadline: Deadline
@@ -104,22 +84,19 @@ class CommandLine(Dialect[Transport]):
         try:
             return parse()
         except ValueError as error:
-            raise garbled(self._instrument, command, error, output.text) from error
+            raise self._garbled(command, error, output.text) from error
 
     def _run(self, line: Transport, command: str, deadline: Deadline) -> Output:
-        sent = command.encode() + b"\n"
-        self._session.tracer("send", sent)
         try:
-            line.send(sent, deadline)
-            data = line.receive(_whole_answer, deadline)
+            self._send_bytes(line, command.encode() + b"\n", deadline)
+            data = self._receive_bytes(line, _whole_answer, deadline)
         except NoReply as error:
-            raise unanswered(self._instrument, f"did not finish {command}") from error
-        self._session.tracer("receive", data)
+            raise self._unanswered(f"did not finish {command}") from error
         text, _, status = data.rpartition(EXIT_MARK)
         try:
             return Output(text.decode(), int(status))
         except ValueError as error:
-            raise garbled(self._instrument, command, error, excerpt_of(data)) from error
+            raise self._garbled(command, error, excerpt_of(data)) from error
 
 
 def _whole_answer(data: bytes) -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.bench.contracts import Identity, Transport
 from testbed.clock import Deadline
 from testbed_drivers.dialects.message_dialect import MessageDialect
-from testbed_drivers.transports.base import exactly
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.transports.base import Endpoint, exactly
 
 
 class Frames(MessageDialect[bytes]):
@@ -16,30 +15,19 @@ class Frames(MessageDialect[bytes]):
 
     def __init__(
         self,
-        instrument: str,
-        dial: Callable[[Deadline], Transport],
-        tracer: Tracer,
+        endpoint: Endpoint,
+        identity_query: tuple[bytes, Callable[[bytes], Identity]],
         *,
         length: int,
-        identity_query: tuple[bytes, Callable[[bytes], Identity]],
-        serial: bool,
-        timeouts: Timeouts = DEFAULT,
     ) -> None:
-        super().__init__(
-            instrument,
-            dial,
-            tracer,
-            identity_query=identity_query,
-            serial=serial,
-            timeouts=timeouts,
-        )
+        super().__init__(endpoint, identity_query)
         self._cut = exactly(length)
 
     def _encode(self, message: bytes) -> bytes:
         return message
 
     def _receive(self, line: Transport, deadline: Deadline) -> bytes:
-        return self._receive_traced(line, self._cut, deadline)
+        return self._receive_bytes(line, self._cut, deadline)
 
     def _words(self, message: bytes) -> str:
         return message.hex(" ")

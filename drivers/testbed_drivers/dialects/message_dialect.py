@@ -11,12 +11,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from testbed.bench.contracts import Cut, Identity, Tracer, Transport
+from testbed.bench.contracts import Identity, Transport
 from testbed.clock import Deadline, now
 from testbed.errors import Garbled, NoReply
-from testbed_drivers.dialects.session import Dialect, Session, garbled, shortened, unanswered
-from testbed_drivers.transports.base import drain_input
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.dialects.session import TransportDialect, shortened
+from testbed_drivers.transports.base import Endpoint, drain_input
 
 _STALE_ANSWERS = 4
 """Answers to earlier exchanges that a serial line may still deliver after it was reopened."""
@@ -27,29 +26,19 @@ Message = TypeVar("Message")
 Answer = TypeVar("Answer")
 
 
-class MessageDialect(Dialect[Transport], Generic[Message]):
-    """Exchange messages over a session.
+class MessageDialect(TransportDialect, Generic[Message]):
+    """Exchange messages over a session on a serial line.
 
     `identity_query` is a query with the parser of its answer: asked on every fresh line, until an
-    answer is one. A `serial` line outlives its opening, and may still deliver answers of before;
+    answer is one. A serial line outlives its opening, and may still deliver answers of before;
     these are passed over.
     """
 
     def __init__(
-        self,
-        instrument: str,
-        dial: Callable[[Deadline], Transport],
-        tracer: Tracer,
-        *,
-        identity_query: tuple[Message, Callable[[Message], Identity]],
-        serial: bool,
-        timeouts: Timeouts = DEFAULT,
+        self, endpoint: Endpoint, identity_query: tuple[Message, Callable[[Message], Identity]]
     ) -> None:
-        self._instrument = instrument
-        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
-        self._answer_timeout = timeouts.answer_timeout
+        super().__init__(endpoint)
         self._identity_query = identity_query
-        self._serial = serial
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number where it tells one."""
@@ -59,11 +48,9 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
         self, query: Message, parse: Callable[[Message], Answer], deadline: Deadline
     ) -> Answer:
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
-
-        def once() -> Answer:
-            return self._done([query], parse, deadline, self._answer_timeout)[2]
-
-        return self._session.read(once, deadline)
+        return self._session.read(
+            lambda: self._done([query], parse, deadline, self._answer_timeout)[2], deadline
+        )
 
     def execute(
         self, messages: Sequence[Message], parse: Callable[[Message], Answer], deadline: Deadline
@@ -89,9 +76,9 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
             try:
                 answer = parse(self._receive(line, budget))
             except NoReply as error:
-                raise unanswered(self._instrument, f"did not answer {asked}") from error
+                raise self._unanswered(f"did not answer {asked}") from error
             except ValueError as error:
-                raise garbled(self._instrument, asked, error) from error
+                raise self._garbled(asked, error) from error
             return commanded, now(), answer
 
     @abstractmethod
@@ -119,16 +106,7 @@ class MessageDialect(Dialect[Transport], Generic[Message]):
                 self._session.note(f"left over from an earlier exchange: {shortened(error)}")
         else:
             raise Garbled(self._instrument, f"does not answer {self._words(query)} as it should")
-        if self._serial:
-            drain_input(line, _SILENCE, budget)
+        drain_input(line, _SILENCE, budget)
 
     def _send(self, line: Transport, messages: Sequence[Message], deadline: Deadline) -> None:
-        data = b"".join(map(self._encode, messages))
-        self._session.tracer("send", data)
-        line.send(data, deadline)
-
-    def _receive_traced(self, line: Transport, end: bytes | Cut, deadline: Deadline) -> bytes:
-        """Return what comes next, and write it into the transcript."""
-        data = line.receive(end, deadline)
-        self._session.tracer("receive", data)
-        return data
+        self._send_bytes(line, b"".join(map(self._encode, messages)), deadline)

@@ -29,3 +29,14 @@ class HttpOptions(Timeouts):
         encoded = base64.b64encode(f"{self.user}:{word}".encode()).decode()
         conceal(encoded)
         return f"Basic {encoded}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tl1Options(Timeouts):
+    """How an instrument is reached over TL1."""
+
+    user: str = ""
+    """Must be given: there is no TL1 without a login."""
+    password: Secret | None = None
+    transport: str = ""
+    """`visa` or `tcp`; empty: by how the resource is written."""

@@ -14,16 +14,16 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.bench.contracts import Identity, Transport
 from testbed.clock import Deadline
 from testbed.concealed import excerpt
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.resource import Tcp, place
 from testbed_drivers.dialects.http_line import HttpLine, Json, Reply
 from testbed_drivers.dialects.options import HttpOptions
-from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect, SerialNumber, Session
+from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect
 from testbed_drivers.transports import tls
-from testbed_drivers.transports.base import Dial
+from testbed_drivers.transports.base import Endpoint
 from testbed_drivers.transports.tcp import TcpTransport, open_socket
 
 Answer = TypeVar("Answer")
@@ -56,44 +56,28 @@ class WebService:
 
 
 class Rest(Dialect[HttpLine]):
-    """One instrument's web service over a session; `serial` is the number that must answer.
+    """One instrument's web service over a session; `options` are those of its endpoint."""
 
-    `dial` replaces the way its line is opened.
-    """
-
-    def __init__(
-        self,
-        instrument: str,
-        resource: str,
-        serial: str | None,
-        options: HttpOptions,
-        tracer: Tracer,
-        service: WebService,
-        dial: Dial | None = None,
-    ) -> None:
-        where = place(resource)
+    def __init__(self, endpoint: Endpoint, options: HttpOptions, service: WebService) -> None:
+        instrument, where = endpoint.instrument, place(endpoint.resource)
         if not isinstance(where, Tcp):
             raise UsageError(
-                f"{instrument}: {resource!r} is no URL", hint="write 'https://192.0.2.11'"
+                f"{instrument}: {endpoint.resource!r} is no URL", hint="write 'https://192.0.2.11'"
             )
-        self._instrument = instrument
         self._service = service
-        self._serial = SerialNumber(instrument, serial)
         self._known: dict[str, tuple[str, Json]] = {}
         authorization = options.authorization()
         headers = {**service.headers} | ({"Authorization": authorization} if authorization else {})
-        connector = _connector(instrument, where, options)
-        if dial is not None:
-            connector = lambda deadline: dial(instrument, resource, baud=0, deadline=deadline)  # noqa: E731
+        connector = _connector(endpoint, where, options)
 
         def connect(deadline: Deadline) -> Transport:
             return connector(deadline.within(options.connect_timeout))
 
         def line(deadline: Deadline) -> HttpLine:
-            return HttpLine(instrument, where, connect, headers, service.media, tracer, deadline)
+            media, tracer = service.media, endpoint.tracer
+            return HttpLine(instrument, where, connect, headers, media, tracer, deadline)
 
-        self._session = Session(instrument, line, self._greet, tracer, options)
-        self._answer_timeout = options.answer_timeout
+        super().__init__(endpoint, line)
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -104,12 +88,7 @@ class Rest(Dialect[HttpLine]):
 
         Asked once more, on a fresh line, when the line failed it.
         """
-
-        def once() -> Answer:
-            with self._session.exchange(deadline) as line:
-                return self._asked(line, ask, deadline)
-
-        return self._session.read(once, deadline)
+        return self._session.query(lambda line: self._asked(line, ask, deadline), deadline)
 
     def order(
         self,
@@ -135,10 +114,6 @@ class Rest(Dialect[HttpLine]):
             if reply.status not in accepted:
                 self._raise_for_status(what, reply)
             return self._understood(lambda: parse(reply.content))
-
-    def note(self, words: str) -> None:
-        """Write a remark into the transcript."""
-        self._session.note(words)
 
     def _greet(self, line: HttpLine, deadline: Deadline) -> None:
         self._known.clear()
@@ -195,9 +170,12 @@ class Rest(Dialect[HttpLine]):
 
 
 def _connector(
-    instrument: str, where: Tcp, options: HttpOptions
+    endpoint: Endpoint, where: Tcp, options: HttpOptions
 ) -> Callable[[Deadline], Transport]:
     """Return the way to connect to a service, inside TLS where its URL says so."""
+    instrument = endpoint.instrument
+    if endpoint.dial is not None:
+        return endpoint.opener()
     if not where.tls:
         return lambda deadline: TcpTransport(instrument, open_socket(instrument, where, deadline))
     return partial(tls.dial, instrument, where, _tls(instrument, options))

@@ -10,20 +10,13 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TypeVar
 
-from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.bench.contracts import Identity, Transport
 from testbed.clock import Deadline, now
 from testbed.concealed import excerpt, excerpt_of
 from testbed.errors import Garbled, NoReply, Rejected, UsageError
 from testbed_drivers.dialects.scpi_syntax import commands, error_reply, pattern
-from testbed_drivers.dialects.session import (
-    LONGEST_ANSWER,
-    Dialect,
-    SerialNumber,
-    Session,
-    garbled,
-    unanswered,
-)
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.dialects.session import LONGEST_ANSWER, TransportDialect
+from testbed_drivers.transports.base import Endpoint
 
 _ERROR_QUERY = ":SYST:ERR?"
 _LONGEST_QUEUE = 64
@@ -34,31 +27,19 @@ _STALE_ANSWERS = 4
 Answer = TypeVar("Answer")
 
 
-class Scpi(Dialect[Transport]):
+class Scpi(TransportDialect):
     """Speak SCPI over a session.
 
     `ends` are the terminators of what we write and of what we read. `denied` are the headers,
-    in SCPI spelling, that no line may contain. `serial` is the serial number that must answer, or
-    None.
+    in SCPI spelling, that no line may contain.
     """
 
     def __init__(
-        self,
-        instrument: str,
-        dial: Callable[[Deadline], Transport],
-        tracer: Tracer,
-        *,
-        ends: tuple[bytes, bytes],
-        denied: Sequence[str],
-        serial: str | None,
-        timeouts: Timeouts = DEFAULT,
+        self, endpoint: Endpoint, *, ends: tuple[bytes, bytes], denied: Sequence[str]
     ) -> None:
-        self._instrument = instrument
-        self._session = Session(instrument, dial, self._greet, tracer, timeouts)
-        self._answer_timeout = timeouts.answer_timeout
+        super().__init__(endpoint)
         self._write_end, self._read_end = ends
         self._denied = tuple(pattern(header) for header in denied)
-        self._serial = SerialNumber(instrument, serial)
 
     def beside(self, instrument: str, denied: Sequence[str] = ()) -> Scpi:
         """Return the same line for another instrument behind it, with more that is never sent.
@@ -78,12 +59,10 @@ class Scpi(Dialect[Transport]):
         """Return the parsed answer to a query; `parse` raises ValueError for what it cannot be."""
         self._refuse_denied(query)
 
-        def once() -> Answer:
-            with self._session.exchange(deadline) as line:
-                budget = deadline.within(self._answer_timeout)
-                return self._asked(line, query, parse, budget)
+        def ask(line: Transport) -> Answer:
+            return self._asked(line, query, parse, deadline.within(self._answer_timeout))
 
-        return self._session.read(once, deadline)
+        return self._session.query(ask, deadline)
 
     def execute(self, orders: Sequence[str], deadline: Deadline) -> tuple[float, float]:
         """Send commands as one line; return when they were sent and when the answer came.
@@ -143,18 +122,15 @@ class Scpi(Dialect[Transport]):
             return parse(reply)
         except NoReply as error:
             asked = excerpt(query, LONGEST_ANSWER)
-            raise unanswered(self._instrument, f"did not answer {asked}") from error
+            raise self._unanswered(f"did not answer {asked}") from error
         except ValueError as error:
-            raise garbled(self._instrument, query, error, reply) from error
+            raise self._garbled(query, error, reply) from error
 
     def _send(self, line: Transport, message: str, deadline: Deadline) -> None:
-        data = message.encode("ascii") + self._write_end
-        self._session.tracer("send", data)
-        line.send(data, deadline)
+        self._send_bytes(line, message.encode("ascii") + self._write_end, deadline)
 
     def _receive(self, line: Transport, deadline: Deadline) -> str:
-        data = line.receive(self._read_end, deadline)
-        self._session.tracer("receive", data)
+        data = self._receive_bytes(line, self._read_end, deadline)
         text = data.decode("ascii").strip() if data.isascii() else ""
         if not (data.isascii() and text.isprintable()):
             words = excerpt_of(data.strip())

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Cut, Identity, Tracer, Transport
 from testbed.clock import Deadline
 from testbed.concealed import excerpt
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected
+from testbed_drivers.transports.base import Endpoint
 from testbed_drivers.transports.options import DEFAULT, Timeouts
 
 LONGEST_ANSWER = 300
@@ -136,6 +137,15 @@ class Session(Generic[AnyLine]):
                 self.close()
                 raise
 
+    def query(self, ask: Callable[[AnyLine], Answer], deadline: Deadline) -> Answer:
+        """Return what `ask` returns for the line of one exchange; ask once more as `read` does."""
+
+        def once() -> Answer:
+            with self.exchange(deadline) as line:
+                return ask(line)
+
+        return self.read(once, deadline)
+
     def read(self, ask: Callable[[], Answer], deadline: Deadline) -> Answer:
         """Return what `ask` returns; ask once more, on a fresh line, when the line failed it.
 
@@ -202,9 +212,18 @@ class Session(Generic[AnyLine]):
 
 
 class Dialect(ABC, Generic[AnyLine]):
-    """A language that is spoken over a session, which `_session` is."""
+    """A language that is spoken over a session with the instrument at an endpoint.
 
-    _session: Session[AnyLine]
+    `open_line` opens a fresh line, which `_greet` then greets.
+    """
+
+    def __init__(self, endpoint: Endpoint, open_line: Callable[[Deadline], AnyLine]) -> None:
+        self._instrument = endpoint.instrument
+        self._serial = SerialNumber(endpoint.instrument, endpoint.serial)
+        self._answer_timeout = endpoint.options.answer_timeout
+        self._session = Session(
+            endpoint.instrument, open_line, self._greet, endpoint.tracer, endpoint.options
+        )
 
     @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
@@ -214,22 +233,45 @@ class Dialect(ABC, Generic[AnyLine]):
         """Keep the instrument for several exchanges in a row."""
         return self._session.held(deadline)
 
+    def note(self, words: str) -> None:
+        """Write a remark into the transcript."""
+        self._session.note(words)
+
     def close(self) -> None:
         """Close the line; safe to call twice."""
         self._session.close()
+
+    @abstractmethod
+    def _greet(self, line: AnyLine, deadline: Deadline) -> None:
+        """Check who answers on a fresh line, after a login where one is needed."""
+
+    def _garbled(self, asked: str, error: ValueError, reply: str = "") -> Garbled:
+        """Return the error for an answer to `asked` that a parser refused."""
+        message = f"answered {asked} with: {shortened(error)}"
+        return Garbled(self._instrument, message, reply=reply)
+
+    def _unanswered(self, what: str) -> NoReply:
+        """Return the error for an order or a query without an answer in time."""
+        hint = "whether it was done shows only in a read-back; check the line to it"
+        return NoReply(self._instrument, f"{what} in time", hint=hint)
+
+
+class TransportDialect(Dialect[Transport]):
+    """A dialect whose bytes are in the transcript as they are on the line."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(endpoint, endpoint.opener())
+
+    def _send_bytes(self, line: Transport, data: bytes, deadline: Deadline) -> None:
+        self._session.tracer("send", data)
+        line.send(data, deadline)
+
+    def _receive_bytes(self, line: Transport, end: bytes | Cut, deadline: Deadline) -> bytes:
+        data = line.receive(end, deadline)
+        self._session.tracer("receive", data)
+        return data
 
 
 def shortened(error: Exception) -> str:
     """Return what an error says of an answer, as a message may repeat it."""
     return excerpt(str(error), LONGEST_ANSWER)
-
-
-def garbled(instrument: str, asked: str, error: ValueError, reply: str = "") -> Garbled:
-    """Return the error for an answer to `asked` that a parser refused."""
-    return Garbled(instrument, f"answered {asked} with: {shortened(error)}", reply=reply)
-
-
-def unanswered(instrument: str, what: str) -> NoReply:
-    """Return the error for an order or a query without an answer in time."""
-    hint = "whether it was done shows only in a read-back; check the line to it"
-    return NoReply(instrument, f"{what} in time", hint=hint)

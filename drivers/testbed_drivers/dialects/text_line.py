@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.bench.contracts import Identity, Transport
 from testbed.clock import Deadline
 from testbed_drivers.dialects.message_dialect import MessageDialect
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.transports.base import Endpoint
 
 
 class TextLine(MessageDialect[str]):
@@ -15,23 +15,12 @@ class TextLine(MessageDialect[str]):
 
     def __init__(
         self,
-        instrument: str,
-        dial: Callable[[Deadline], Transport],
-        tracer: Tracer,
+        endpoint: Endpoint,
+        identity_query: tuple[str, Callable[[str], Identity]],
         *,
         ends: tuple[bytes, bytes],
-        identity_query: tuple[str, Callable[[str], Identity]],
-        serial: bool,
-        timeouts: Timeouts = DEFAULT,
     ) -> None:
-        super().__init__(
-            instrument,
-            dial,
-            tracer,
-            identity_query=identity_query,
-            serial=serial,
-            timeouts=timeouts,
-        )
+        super().__init__(endpoint, identity_query)
         self._write_end, self._read_end = ends
 
     def _encode(self, message: str) -> bytes:
@@ -40,7 +29,7 @@ class TextLine(MessageDialect[str]):
     def _receive(self, line: Transport, deadline: Deadline) -> str:
         """Return the next line that is not empty; ValueError when it is no ASCII."""
         while True:
-            if text := self._receive_traced(line, self._read_end, deadline).decode("ascii").strip():
+            if text := self._receive_bytes(line, self._read_end, deadline).decode("ascii").strip():
                 return text
 
     def _words(self, message: str) -> str:

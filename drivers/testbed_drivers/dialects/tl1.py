@@ -11,23 +11,16 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import TypeVar
 
-from testbed.bench.contracts import Identity, Tracer, Transport
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.concealed import excerpt
 from testbed.errors import Garbled, InstrumentError, LinkLost, NoReply, Rejected, UsageError
-from testbed.secret import Secret, masked
-from testbed_drivers.dialects.session import (
-    LONGEST_ANSWER,
-    Dialect,
-    SerialNumber,
-    Session,
-    garbled,
-    shortened,
-    unanswered,
-)
+from testbed.secret import masked
+from testbed_drivers.dialects.options import Tl1Options
+from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect, shortened
 from testbed_drivers.dialects.tl1_line import Tl1Line
 from testbed_drivers.dialects.tl1_syntax import MEANINGS, NOT_LOGGED_IN, Reply, Request
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.transports.base import Endpoint
 
 PIPELINE = 16
 """Commands on their way at once; at least one lab's controller does so, the limit is not public."""
@@ -42,40 +35,24 @@ Answer = TypeVar("Answer")
 class Tl1(Dialect[Tl1Line]):
     """Speak TL1 over a session.
 
-    `user` and `password` log in on each fresh line. `identity_query` are the queries that tell who
-    answers, and `who` makes an identity of their rows. `serial` is the serial number that must
-    answer, or None. Of `timeouts`, that of an answer is the longest silence on a query: each block
-    and acknowledgement of its reply starts it anew.
+    `options` log in on each fresh line. `identity_query` are the queries that tell who answers, and
+    `who` makes an identity of their rows. The `answer_timeout` of the endpoint is the longest
+    silence on a query: each block and acknowledgement of its reply starts it anew.
     """
 
     def __init__(
         self,
-        instrument: str,
-        dial: Callable[[Deadline], Transport],
-        tracer: Tracer,
-        *,
-        user: str,
-        password: Secret | None,
+        endpoint: Endpoint,
+        options: Tl1Options,
         identity_query: Sequence[Request],
         who: Callable[[Sequence[Rows]], Identity],
-        serial: str | None,
-        timeouts: Timeouts = DEFAULT,
     ) -> None:
-        self._instrument = instrument
-        self._user = user
-        self._password = password
+        dial = endpoint.opener()
+        super().__init__(endpoint, lambda deadline: Tl1Line(dial(deadline), endpoint.tracer))
+        self._user, self._password = options.user, options.password
         self._identity_query = identity_query
         self._who = who
-        self._serial = SerialNumber(instrument, serial)
         self._tags = cycle(range(1, _TAGS + 1))
-        self._session: Session[Tl1Line] = Session(
-            instrument,
-            lambda deadline: Tl1Line(dial(deadline), tracer),
-            self._greet,
-            tracer,
-            timeouts,
-        )
-        self._longest_silence = timeouts.answer_timeout
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
@@ -94,11 +71,10 @@ class Tl1(Dialect[Tl1Line]):
         for query in queries:
             self._refuse_denied(query)
 
-        def once() -> Answer:
-            with self._session.exchange(deadline) as line:
-                return self._asked(line, queries, parse, deadline)
+        def ask(line: Tl1Line) -> Answer:
+            return self._asked(line, queries, parse, deadline)
 
-        return self._session.read(once, deadline)
+        return self._session.query(ask, deadline)
 
     def execute(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
         """Send commands and return the reply to each, refusals among them.
@@ -126,7 +102,7 @@ class Tl1(Dialect[Tl1Line]):
     def _greet(self, line: Tl1Line, deadline: Deadline) -> None:
         """Log in on a fresh line and check who is there."""
         login = Request("ACT-USER", self._user, ("", self._login_password()))
-        (reply,) = self._exchange_all(line, [login], deadline, self._longest_silence)
+        (reply,) = self._exchange_all(line, [login], deadline, self._answer_timeout)
         if refusal := refusal_of(reply):  # it may repeat what it was sent
             raise Rejected(
                 self._instrument,
@@ -152,7 +128,7 @@ class Tl1(Dialect[Tl1Line]):
         parse: Callable[[Sequence[Rows]], Answer],
         deadline: Deadline,
     ) -> Answer:
-        replies = self._exchange_all(line, queries, deadline, self._longest_silence)
+        replies = self._exchange_all(line, queries, deadline, self._answer_timeout)
         for query, reply in zip(queries, replies, strict=True):
             if reply.code == NOT_LOGGED_IN:
                 raise LinkLost(self._instrument, "has ended the login")
@@ -162,7 +138,7 @@ class Tl1(Dialect[Tl1Line]):
             return parse([reply.rows for reply in replies])
         except ValueError as error:
             asked = ", ".join(map(str, queries[:3]))
-            raise garbled(self._instrument, asked, error) from error
+            raise self._garbled(asked, error) from error
 
     def _exchange_all(
         self, line: Tl1Line, requests: Sequence[Request], deadline: Deadline, silence: float
@@ -188,7 +164,7 @@ class Tl1(Dialect[Tl1Line]):
                 replies[reply.ctag] = reply
         except NoReply as error:
             missing = next(str(tagged[tag]) for tag in tagged if tag not in replies)
-            raise unanswered(self._instrument, f"did not answer {missing}") from error
+            raise self._unanswered(f"did not answer {missing}") from error
         except ValueError as error:
             raise Garbled(self._instrument, f"sent what is no TL1: {shortened(error)}") from error
         for tag, reply in replies.items():

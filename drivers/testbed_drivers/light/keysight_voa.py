@@ -10,12 +10,11 @@ import math
 import time
 from typing import NamedTuple
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import InstrumentError, LinkLost, UsageError
 from testbed_drivers.light.descriptors import AttenuatorOptions
 from testbed_drivers.light.scpi_channels import ScpiChannels
-from testbed_drivers.transports.base import Dial
 
 SET_SECONDS = 10.0
 """The longest that setting and reading back may take, whatever the caller's deadline."""
@@ -31,23 +30,10 @@ class Range(NamedTuple):
     most: float
 
 
-class KeysightVoa(ScpiChannels):
+class KeysightVoa(ScpiChannels[AttenuatorOptions]):
     """A Keysight attenuator; an `Attenuator`."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        channels: frozenset[int],
-        identity: str | None,
-        options: AttenuatorOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, resource, channels, identity, options, tracer, dial=dial)
-        self._settle_max = options.settle_max
-        self._ranges: dict[int, Range] | None = None
+    _ranges: dict[int, Range] | None = None
 
     def open(self, deadline: Deadline) -> Identity:
         """Open the line, check who answers and learn what each channel can be set to."""
@@ -97,10 +83,10 @@ class KeysightVoa(ScpiChannels):
 
         One that reads the same for as long as `settle_max` has stopped elsewhere.
         """
-        still, pause, before = deadline.within(self._settle_max), _FIRST_POLL, math.nan
+        still, pause, before = deadline.within(self._options.settle_max), _FIRST_POLL, math.nan
         while not abs((shown := self.attenuation(channel, deadline)) - decibels) <= TOLERANCE:
             if shown != before:
-                still, before = deadline.within(self._settle_max), shown
+                still, before = deadline.within(self._options.settle_max), shown
             elif still.left < pause:
                 raise InstrumentError(
                     self._name,

@@ -9,37 +9,21 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from testbed.bench.contracts import Tracer
 from testbed.clock import Deadline
 from testbed.fabric.reading import Reading, above
 from testbed_drivers.light.descriptors import MeterOptions
 from testbed_drivers.light.scpi_channels import ScpiChannels
-from testbed_drivers.transports.base import Dial
 
 _IN_DBM = {"0": True, "+0": True, "DBM": True, "1": False, "+1": False, "W": False}
 _BEYOND_MEASURE = 1e30
 """SCPI answers 9.9E37 and 9.91E37 for infinity and for what is not a number."""
 
 
-class ScpiMeter(ScpiChannels):
+class ScpiMeter(ScpiChannels[MeterOptions]):
     """A power meter; a `PowerMeter` without the words of its family."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        channels: frozenset[int],
-        identity: str | None,
-        options: MeterOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, resource, channels, identity, options, tracer, dial=dial)
-        self._floor = options.floor
-
     def _measured(self, unit_and_power: str, deadline: Deadline) -> Reading:
-        return self._scpi.query(unit_and_power, partial(_level, self._floor), deadline)
+        return self._scpi.query(unit_and_power, partial(_level, self._options.floor), deadline)
 
 
 class KeysightMeter(ScpiMeter):

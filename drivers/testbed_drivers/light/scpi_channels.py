@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Generic, TypeVar
+
 from testbed.bench.contracts import Identity, Tracer
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.light.descriptors import ScpiOptions
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Dial, Endpoint
 
 DENIED = ("*RST", "*RCL", "SYSTem:PRESet")
 """Commands that change what others have set on other channels."""
 
+AnyOptions = TypeVar("AnyOptions", bound=ScpiOptions)
 
-class ScpiChannels:
+
+class ScpiChannels(Generic[AnyOptions]):
     """An instrument with channels, over SCPI; `dial` replaces the way its line is opened.
 
     `channels` are those that the lab file lets it use.
@@ -25,22 +29,16 @@ class ScpiChannels:
         resource: str,
         channels: frozenset[int],
         identity: str | None,
-        options: ScpiOptions,
+        options: AnyOptions,
         tracer: Tracer,
         *,
         dial: Dial | None = None,
     ) -> None:
         self._name = name
         self._channels = channels
-        self._scpi = Scpi(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=options.ends(),
-            denied=DENIED,
-            serial=identity,
-            timeouts=options,
-        )
+        self._options = options
+        endpoint = Endpoint(name, resource, identity, options, tracer, dial)
+        self._scpi = Scpi(endpoint, ends=options.ends(), denied=DENIED)
 
     def open(self, deadline: Deadline) -> Identity:
         """Open the line and check who answers."""

@@ -17,6 +17,7 @@ from testbed.errors import InstrumentError, Rejected
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.options import HttpOptions
 from testbed_drivers.dialects.rest import Get, Rest, WebService
+from testbed_drivers.transports.base import Endpoint
 
 UNITS = "/redfish/v1/PowerEquipment/RackPDUs"
 SYSTEMS = "/redfish/v1/Systems"
@@ -48,7 +49,8 @@ class RedfishService(ABC):
             headers={"OData-Version": "4.0"},
             not_found_hint=f"check the {self.noun}'s id; the service lists them at {self.outlets}",
         )
-        self._rest = Rest(name, resource, identity, options, tracer, service)
+        endpoint = Endpoint(name, resource, identity, options, tracer)
+        self._rest = Rest(endpoint, options, service)
 
     def open(self, deadline: Deadline) -> Identity:
         """Open the line and check who answers."""

@@ -7,55 +7,30 @@ does not say who it is. Evidence: drivers/README.md.
 
 from __future__ import annotations
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
-from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.frames import Frames
 from testbed_drivers.switches.descriptors.selectors import AgiltronOptions
 from testbed_drivers.switches.selector import Selector, channels
 from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 GO = b"\x01\x12\x00"
 ASK = b"\x01\x11\x00"
 
 
-class Agiltron(Selector):
-    """An Agiltron FF switch; `dial` replaces the way its line is opened."""
+class Agiltron(Selector[AgiltronOptions, Frames]):
+    """An Agiltron FF switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: AgiltronOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        if identity is not None:
-            raise UsageError(
-                f"{name}: an Agiltron FF does not tell its serial number",
-                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
-            )
-        self._options = options
-        self._positions = channels(options.channels)
-        self._dialect = self._frames = Frames(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            length=4,
-            identity_query=(ASK + b"\0", self._identity),
-            serial=True,
-            timeouts=options,
-        )
+    def _new_dialect(self, endpoint: Endpoint) -> Frames:
+        endpoint.require_no_serial("an Agiltron FF")
+        self._positions = channels(self._options.channels)
+        return Frames(endpoint, (ASK + b"\0", self._identity), length=4)
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel."""
-        return self._frames.query(ASK + b"\0", self._asked, deadline)
+        return self._dialect.query(ASK + b"\0", self._asked, deadline)
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(1, self._options.channels)
@@ -68,7 +43,7 @@ class Agiltron(Selector):
             if frame != order:
                 raise ValueError(f"{frame.hex(' ')}, which is no echo")
 
-        commanded, answered, _ = self._frames.execute([order], echoed, deadline)
+        commanded, answered, _ = self._dialect.execute([order], echoed, deadline)
         return ChangeResult(commanded, answered)
 
     def _identity(self, frame: bytes) -> Identity:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
@@ -25,7 +25,7 @@ from testbed_drivers.switches.calient_ports import trouble
 from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +58,15 @@ class Circuit:
         return Request(verb, ",".join(self.ends), ("", payload))
 
 
-class Calient(PerCircuitSwitch):
-    """A Calient switch; `dial` replaces the way its line is opened."""
+class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
+    """A Calient switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: CalientOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._dialect = self._tl1 = Tl1(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            user=options.user,
-            password=options.password,
-            identity_query=(Request("RTRV-NE"),),
-            who=_identity,
-            serial=identity,
-            timeouts=options,
-        )
-        self._options = options
-        self._names = options.port_names()
+    def _new_dialect(self, endpoint: Endpoint) -> Tl1:
+        self._names = self._options.port_names()
         self._numbers = {name: number for number, name in enumerate(self._names, 1)}
         self._listed: list[Circuit] = []
         """What the last read-back showed, for the names and labels of what is taken down."""
+        return Tl1(endpoint, self._options, (Request("RTRV-NE"),), _identity)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect in service, ours or not."""
@@ -106,7 +84,7 @@ class Calient(PerCircuitSwitch):
         wanted = [(port, *divmod(port - 1, len(self._names))) for port in sorted(known)]
         places = sorted({place for _, _, place in wanted})
         queries = [Request("RTRV-PORT", self._names[place]) for place in places]
-        levels = self._tl1.query(queries, partial(_levels, places), deadline) if queries else {}
+        levels = self._dialect.query(queries, partial(_levels, places), deadline) if queries else {}
         return others | {port: levels[place][side] for port, side, place in wanted}
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
@@ -152,7 +130,9 @@ class Calient(PerCircuitSwitch):
         orders = [circuit.order(verb) for circuit in circuits]
         return {
             ingress: words
-            for circuit, reply in zip(circuits, self._tl1.execute(orders, deadline), strict=True)
+            for circuit, reply in zip(
+                circuits, self._dialect.execute(orders, deadline), strict=True
+            )
             if (words := refusal_of(reply))
             for ingress, _ in circuit.pairs
         }
@@ -179,7 +159,7 @@ class Calient(PerCircuitSwitch):
     def _in_service(self, deadline: Deadline) -> list[Circuit]:
         """Read back all circuits, remember them, and return those in service."""
         query = Request("RTRV-CRS", "", ("", "ALL"))
-        self._listed = self._tl1.query([query], self._read, deadline)
+        self._listed = self._dialect.query([query], self._read, deadline)
         return [circuit for circuit in self._listed if circuit.in_service]
 
     def _read(self, answers: Sequence[Rows]) -> list[Circuit]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
@@ -23,7 +23,7 @@ from testbed_drivers.switches.calient_ports import PortNames, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
-from testbed_drivers.transports.base import Dial
+from testbed_drivers.transports.base import Endpoint
 
 CIRCUITS = "/rest/crossconnects/?id="
 LIST = f"{CIRCUITS}list"
@@ -50,22 +50,10 @@ class Half:
     leaves: Json
 
 
-class CalientRest(PerCircuitSwitch):
-    """A Calient switch; `dial` replaces the way its line is opened."""
+class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
+    """A Calient switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: CalientRestOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
+    def _new_dialect(self, endpoint: Endpoint) -> Rest:
         self._names = PortNames(())
         self._seen: list[Half] = []
         """What was read last; a change begins with reading, and nobody else has the line then."""
@@ -75,7 +63,7 @@ class CalientRest(PerCircuitSwitch):
             denied=DENIED,
             not_found_hint="this release does not offer that; its pages at /api/ list what it does",
         )
-        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, service, dial)
+        return Rest(endpoint, self._options, service)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not, in service or not."""
@@ -102,10 +90,10 @@ class CalientRest(PerCircuitSwitch):
                 seen |= {port: _reading(word) for port, word in ends.items() if port in others}
             return seen
 
-        return self._rest.read(ask, deadline) if wanted else {}
+        return self._dialect.read(ask, deadline) if wanted else {}
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
-        self._names = self._rest.read(
+        self._names = self._dialect.read(
             lambda get: PortNames(row["port"] for row in get(PORTS)), deadline
         )
         ingress, egress = sides(len(self._names), len(self._names))
@@ -159,7 +147,9 @@ class CalientRest(PerCircuitSwitch):
             parse = partial(_refusals, count=len(some))
             what = f"{verb} of {len(some)} circuits"
             try:
-                words = self._rest.order(what, "POST", CIRCUITS + verb, body, deadline, parse=parse)
+                words = self._dialect.order(
+                    what, "POST", CIRCUITS + verb, body, deadline, parse=parse
+                )
             except Rejected as error:
                 left = [ends for _, ends in orders[orders.index(some[0]) :]]
                 return refused | {i: error.reply for ends in left for i in ends}
@@ -168,8 +158,8 @@ class CalientRest(PerCircuitSwitch):
         return refused
 
     def _halves(self, deadline: Deadline) -> list[Half]:
-        with self._rest.held(deadline):
-            self._seen = self._rest.read(self._listed, deadline)
+        with self._dialect.held(deadline):
+            self._seen = self._dialect.read(self._listed, deadline)
             return self._seen
 
     def _listed(self, get: Get) -> list[Half]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.session import SerialNumber
@@ -17,50 +17,32 @@ from testbed_drivers.dialects.text_line import TextLine
 from testbed_drivers.switches.descriptors.selectors import DiconOptions
 from testbed_drivers.switches.selector import Selector
 from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 _CHANNEL = re.compile(r"\d{1,3}")
 
 
-class Dicon(Selector):
-    """A DiCon 1×N module; `dial` replaces the way its line is opened."""
+class Dicon(Selector[DiconOptions, TextLine]):
+    """A DiCon 1×N module."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: DiconOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
-        self._expected = identity
-        self._serial = SerialNumber(name, identity)
-        self._dialect = self._line = TextLine(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=(b"\r", b"\n"),
-            identity_query=("ID?", self._identity),
-            serial=True,
-            timeouts=options,
-        )
+    def _new_dialect(self, endpoint: Endpoint) -> TextLine:
+        self._expected = endpoint.serial
+        self._serial = SerialNumber(endpoint.instrument, endpoint.serial)
+        return TextLine(endpoint, ("ID?", self._identity), ends=(b"\r", b"\n"))
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel that the module was told."""
-        return self._line.query("I1?", partial(_state, self.capabilities), deadline)
+        return self._dialect.query("I1?", partial(_state, self.capabilities), deadline)
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
-        return capabilities_of(self._options, sides(1, self._line.query("CF?", _count, deadline)))
+        return capabilities_of(
+            self._options, sides(1, self._dialect.query("CF?", _count, deadline))
+        )
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         channel = wanted[1] - 1 if wanted else 0
         parse = partial(_state, self.capabilities)
-        commanded, answered, _ = self._line.execute([f"I1 {channel}", "I1?"], parse, deadline)
+        commanded, answered, _ = self._dialect.execute([f"I1 {channel}", "I1?"], parse, deadline)
         return ChangeResult(commanded, answered)
 
     def _identity(self, reply: str) -> Identity:

@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import DiconMxsOptions
 from testbed_drivers.switches.selector import Selector
 from testbed_drivers.switches.switch import ChangeResult, capabilities_of, checked_state, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 DENIED = ("*RST", "WEN")
 """What ends circuits of others, and what writes every move into memory that wears out."""
@@ -33,41 +33,21 @@ STATUS_WORDS = (
 """What the switch says of itself; only the first of them is in order."""
 
 
-class DiconMxs(Selector):
-    """A DiCon MXS-9100; `dial` replaces the way its line is opened."""
+class DiconMxs(Selector[DiconMxsOptions, Scpi]):
+    """A DiCon MXS-9100."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: DiconMxsOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
-        self._dialect = self._scpi = Scpi(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=(b"\r", b"\r"),
-            denied=DENIED,
-            serial=identity,
-            timeouts=options,
-        )
+    def _new_dialect(self, endpoint: Endpoint) -> Scpi:
+        return Scpi(endpoint, ends=(b"\r", b"\r"), denied=DENIED)
 
     def state(self, deadline: Deadline) -> State:
         """Read back where every input was told to go."""
         inputs = sorted(self.capabilities.ingress)
         query = ";".join(f":ROUT{port}:SCAN?" for port in inputs)
-        return self._scpi.query(query, partial(_state, self.capabilities), deadline)
+        return self._dialect.query(query, partial(_state, self.capabilities), deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return all cross-connects while the switch as a whole is anything but READY."""
-        word = self._scpi.query(":STAT?", _status, deadline)
+        word = self._dialect.query(":STAT?", _status, deadline)
         return {} if word == "READY" else dict.fromkeys(self.state(deadline), word)
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
@@ -75,7 +55,7 @@ class DiconMxs(Selector):
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         orders = list(_orders(begin, wanted, len(self.capabilities.ingress)))
-        return ChangeResult(*self._scpi.execute(orders, deadline))
+        return ChangeResult(*self._dialect.execute(orders, deadline))
 
 
 def _orders(begin: State, wanted: State, inputs: int) -> Iterator[str]:

@@ -8,65 +8,38 @@ standard for such elements: whoever builds a controller can let it speak this on
 
 from __future__ import annotations
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import MziOptions
 from testbed_drivers.switches.selector import Selector, positions_of
 from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 BAR, CROSS = positions_of(2)
 _STATES: dict[str, State] = {"BAR": BAR, "CROSS": CROSS, "NONE": {}}
 
 
-class Mzi(Selector):
-    """One element; `dial` replaces the way the line of its controller is opened.
+class Mzi(Selector[MziOptions, Scpi]):
+    """One element; one that is made `beside` another shares the line of their controller."""
 
-    One that is made `beside` another shares the line with it.
-    """
-
-    _scpi: Scpi
-
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: MziOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-        beside: Mzi | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
-        self._header = f":ROUT{options.element}:STAT"
-        if beside:
-            self._dialect = self._scpi = beside._scpi.beside(name)
-            return
-        self._dialect = self._scpi = Scpi(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=(b"\n", b"\n"),
-            denied=("*RST",),
-            serial=identity,
-            timeouts=options,
-        )
+    def _new_dialect(self, endpoint: Endpoint) -> Scpi:
+        self._header = f":ROUT{self._options.element}:STAT"
+        if self._beside:
+            return self._beside._dialect.beside(self._name)
+        return Scpi(endpoint, ends=(b"\n", b"\n"), denied=("*RST",))
 
     def state(self, deadline: Deadline) -> State:
         """Read back the position; no cross-connect at all while the phase is between the two."""
-        return self._scpi.query(f"{self._header}?", _state, deadline)
+        return self._dialect.query(f"{self._header}?", _state, deadline)
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(self._options, sides(2, 2), positions=(BAR, CROSS))
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         word = "BAR" if wanted == BAR else "CROSS"
-        return ChangeResult(*self._scpi.execute([f"{self._header} {word}"], deadline))
+        return ChangeResult(*self._dialect.execute([f"{self._header} {word}"], deadline))
 
 
 def _state(reply: str) -> State:

@@ -14,7 +14,7 @@ from testbed.clock import Deadline, now
 from testbed.errors import Rejected
 from testbed.fabric.change import Change
 from testbed.fabric.device import State
-from testbed_drivers.switches.switch import ChangeResult, Switch
+from testbed_drivers.switches.switch import AnyDialect, AnyOptions, ChangeResult, Switch
 
 SECONDS_PER_CIRCUIT = 0.1
 """What a change may take longer for every circuit in it."""
@@ -23,7 +23,7 @@ Refused = dict[int, str]
 """What was refused, by ingress, in the words of the switch."""
 
 
-class PerCircuitSwitch(Switch):
+class PerCircuitSwitch(Switch[AnyOptions, AnyDialect]):
     """A `Switch` whose changes may be done in part."""
 
     @abstractmethod

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from testbed.bench.contracts import Applied, Identity, Tracer, Transport
+from testbed.bench.contracts import Applied, Identity, Transport
 from testbed.clock import Deadline, now
 from testbed.commands import typed
 from testbed.concealed import excerpt_of
@@ -34,10 +34,10 @@ from testbed.fabric.change import Change, after
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.mesh import Gate, Mesh, Setting, hexagonal
 from testbed.fabric.mesh_routes import Routing, route
-from testbed_drivers.dialects.session import SerialNumber, Session
+from testbed_drivers.dialects.session import TransportDialect
 from testbed_drivers.switches.descriptors.photonic_mesh import PhotonicMeshOptions
 from testbed_drivers.switches.switch import ChangeResult, Switch, capabilities_of, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 _COMPLAINT = re.compile(r"error|invalid|fail|refuse|busy", re.IGNORECASE)
 """Words of a refusal. What a real box answers is not public: any other status counts as done."""
@@ -45,54 +45,109 @@ _SERIAL = re.compile(r"serial (\w[\w-]*)")
 _CELLS = re.compile(r"(\d+) cells")
 
 
-class PhotonicMesh(Switch):
-    """A photonic mesh used as a circuit switch; `dial` replaces the way its line is opened."""
+class CellsLine(TransportDialect):
+    """One line that sets cells, on a connection of its own that begins with a greeting.
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: PhotonicMeshOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
-        self._unset = self._mesh = _mesh_of(name, options)
-        self._presumed: State | None = None
-        """What is there as somebody says who knows; None when nobody does."""
-        self._unacknowledged: Setting | None = None
-        """What was sent and not acknowledged; None when there is no doubt."""
-        self._expects_serial = identity is not None
-        self._serial = SerialNumber(name, identity)
+    A greeting that names a number of cells must name `cells`.
+    """
+
+    def __init__(self, endpoint: Endpoint, cells: int) -> None:
+        super().__init__(endpoint)
+        self._cells = cells
+        self._expects_serial = endpoint.serial is not None
         self._seen_identity = Identity("", "", "", "")
-        self._session: Session[Transport] = Session(
-            name,
-            line_opener(name, resource, options, dial),
-            self._greet,
-            tracer,
-            options,
-        )
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who it is; refuse the wrong serial number."""
 
         def once() -> Identity:
-            with self._connection(deadline):
+            with self.connection(deadline):
                 return self._seen_identity
 
         return self._session.read(once, deadline)
 
+    def held(self, deadline: Deadline) -> AbstractContextManager[None]:
+        """Keep the instrument for several connections in a row."""
+        return self._session.locked(deadline)
+
+    @contextmanager
+    def connection(self, deadline: Deadline) -> Iterator[Transport]:
+        """Lend a connection that has been greeted, and close it whatever happens."""
+        with self.held(deadline):
+            try:
+                with self._session.exchange(deadline) as line:
+                    yield line
+            finally:
+                self._session.close()
+
+    def tell(self, line: Transport, order: str, deadline: Deadline) -> str:
+        """Send a line and return the words of the status text."""
+        self._send_bytes(line, order.encode() + b"\n", deadline)
+        return " ".join(self._read_until_closed(line, deadline).split())
+
+    def _greet(self, line: Transport, deadline: Deadline) -> None:
+        greeting = self._receive_bytes(line, b"\n", deadline.within(self._answer_timeout))
+        words = self._words(greeting).strip()
+        serial, cells = _SERIAL.search(words), _CELLS.search(words)
+        if serial is None and self._expects_serial:
+            raise Garbled(
+                self._instrument,
+                f"greets with {words!r}, which names no serial number",
+                reply=words,
+            )
+        if cells and int(cells[1]) != self._cells:
+            raise InstrumentError(
+                self._instrument,
+                f"has {cells[1]} cells instead of {self._cells}",
+                reply=words,
+                hint="correct 'width' and 'height' in the lab file",
+            )
+        model = cells[0] if cells else words
+        self._seen_identity = self._serial.check(
+            Identity("photonic mesh", model, serial[1] if serial else "", "")
+        )
+
+    def _read_until_closed(self, line: Transport, deadline: Deadline) -> str:
+        """Return the status text; the other side hangs up after it."""
+        data = b""
+        try:
+            while True:
+                data += line.receive(len, deadline)
+        except LinkLost as error:
+            self._session.tracer("receive", data)
+            text = self._words(data)
+            if not text.endswith("\n"):
+                raise LinkLost(
+                    self._instrument, "hung up before it had answered", reply=text
+                ) from error
+            return text
+
+    def _words(self, data: bytes) -> str:
+        text = data.decode("ascii") if data.isascii() else ""
+        if not all(line.isprintable() for line in text.splitlines()) or not data.isascii():
+            words = excerpt_of(data)
+            raise Garbled(self._instrument, f"answered {words!r}", reply=words)
+        return text
+
+
+class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
+    """A photonic mesh used as a circuit switch."""
+
+    def _new_dialect(self, endpoint: Endpoint) -> CellsLine:
+        self._unset = self._mesh = _mesh_of(self._name, self._options)
+        self._presumed: State | None = None
+        """What is there as somebody says who knows; None when nobody does."""
+        self._unacknowledged: Setting | None = None
+        """What was sent and not acknowledged; None when there is no doubt."""
+        return CellsLine(endpoint, len(self._mesh.cells))
+
     def state(self, deadline: Deadline) -> State:
         """Return what the box was told; ends a doubt about that, and asks who answers there."""
-        with self._held(deadline):
+        with self._dialect.held(deadline):
             if self._unacknowledged is None:
                 self.identify(deadline)
             else:
-                self._session.note("its last change was not acknowledged: sent again")
+                self._dialect.note("its last change was not acknowledged: sent again")
                 self._send_setting(self._unacknowledged, deadline)
             return self._known_state()
 
@@ -108,7 +163,7 @@ class PhotonicMesh(Switch):
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do a change; raise InstrumentError while it is in doubt what it would start from."""
-        with self._held(deadline):
+        with self._dialect.held(deadline):
             if self._unacknowledged is not None:
                 raise InstrumentError(
                     self._name,
@@ -117,24 +172,17 @@ class PhotonicMesh(Switch):
                 )
             return super().apply(change, deadline)
 
-    def close(self) -> None:
-        """Close the line; safe to call twice. Leaves all light as it is."""
-        self._session.close()
-
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(
             self._options, sides(len(self._mesh.ingress), len(self._mesh.egress))
         )
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        return self._session.locked(deadline)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Route what is there afterwards, and set every cell."""
         routing = self._routed(change, self._known_state())
         if routing.disturbed:
             circuits = ", ".join(f"{i}→{e}" for i, e in sorted(routing.disturbed.items()))
-            self._session.note(f"these circuits stay, on another path: {circuits}")
+            self._dialect.note(f"these circuits stay, on another path: {circuits}")
         return self._send_setting(routing.setting, deadline)
 
     def _known_state(self) -> State:
@@ -148,7 +196,7 @@ class PhotonicMesh(Switch):
                 hint="list all that it is to hold in a file, which sets all of its cells: "
                 f"{typed('switch', self._name, 'apply', 'wanted.yaml')}",
             )
-        self._session.note(f"nothing was told yet; presumed: {dict(self._presumed)}")
+        self._dialect.note(f"nothing was told yet; presumed: {dict(self._presumed)}")
         return self._presumed
 
     def _routed(self, change: Change, present: State) -> Routing:
@@ -175,79 +223,22 @@ class PhotonicMesh(Switch):
             )
         return routing
 
-    # --- the line -----------------------------------------------------------------------------
-
     def _send_setting(self, setting: Setting, deadline: Deadline) -> ChangeResult:
         """Set every cell and wait for the status; without one, there is a doubt.
 
         A refusal changes nothing, so it leaves the doubt that there was before, or none.
         """
-        order = cells_line(dict(enumerate(setting))).encode() + b"\n"
         before = self._unacknowledged
-        with self._connection(deadline) as line:
-            self._session.tracer("send", order)
+        with self._dialect.connection(deadline) as line:
             commanded = now()
             self._unacknowledged = setting
-            line.send(order, deadline)
-            words = " ".join(self._read_until_closed(line, deadline).split())
+            words = self._dialect.tell(line, cells_line(dict(enumerate(setting))), deadline)
             if _COMPLAINT.search(words):
                 self._unacknowledged = before
                 raise Rejected(self._name, f"refused to set its cells: {words}", reply=words)
         self._unacknowledged = None
         self._mesh = replace(self._mesh, setting=setting)
         return ChangeResult(commanded, now())
-
-    @contextmanager
-    def _connection(self, deadline: Deadline) -> Iterator[Transport]:
-        """Lend a connection that has been greeted, and close it whatever happens."""
-        with self._held(deadline):
-            try:
-                with self._session.exchange(deadline) as line:
-                    yield line
-            finally:
-                self._session.close()
-
-    def _greet(self, line: Transport, deadline: Deadline) -> None:
-        budget = deadline.within(self._answer_timeout)
-        data = line.receive(b"\n", budget)
-        self._session.tracer("receive", data)
-        words = self._words(data).strip()
-        serial, cells = _SERIAL.search(words), _CELLS.search(words)
-        if serial is None and self._expects_serial:
-            raise Garbled(
-                self._name, f"greets with {words!r}, which names no serial number", reply=words
-            )
-        if cells and int(cells[1]) != len(self._mesh.cells):
-            raise InstrumentError(
-                self._name,
-                f"has {cells[1]} cells instead of {len(self._mesh.cells)}",
-                reply=words,
-                hint="correct 'width' and 'height' in the lab file",
-            )
-        model = cells[0] if cells else words
-        self._seen_identity = self._serial.check(
-            Identity("photonic mesh", model, serial[1] if serial else "", "")
-        )
-
-    def _read_until_closed(self, line: Transport, deadline: Deadline) -> str:
-        """Return the status text; the other side hangs up after it."""
-        data = b""
-        try:
-            while True:
-                data += line.receive(len, deadline)
-        except LinkLost as error:
-            self._session.tracer("receive", data)
-            text = self._words(data)
-            if not text.endswith("\n"):
-                raise LinkLost(self._name, "hung up before it had answered", reply=text) from error
-            return text
-
-    def _words(self, data: bytes) -> str:
-        text = data.decode("ascii") if data.isascii() else ""
-        if not all(line.isprintable() for line in text.splitlines()) or not data.isascii():
-            words = excerpt_of(data)
-            raise Garbled(self._name, f"answered {words!r}", reply=words)
-        return text
 
 
 def _mesh_of(name: str, options: PhotonicMeshOptions) -> Mesh:

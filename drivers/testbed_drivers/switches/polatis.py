@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
@@ -27,7 +27,7 @@ from testbed_drivers.switches.switch import (
     checked_state,
     size,
 )
-from testbed_drivers.transports.base import Dial, is_serial, line_opener
+from testbed_drivers.transports.base import Endpoint, is_serial
 
 PORTS_PER_QUERY = 256
 """The most ports that one query of power levels names."""
@@ -41,36 +41,17 @@ DENIED = ("*RST", "OXC:SWITch:DISConnect:ALL", "OXC:SWITch:CONNect:ONLY")
 """Commands that end circuits of others."""
 
 
-class Polatis(Switch):
-    """A Polatis switch; `dial` replaces the way its line is opened."""
+class Polatis(Switch[PolatisOptions, Scpi]):
+    """A Polatis switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: PolatisOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
-        self._dialect = self._scpi = Scpi(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=options.ends(serial=is_serial(resource)),
-            denied=DENIED,
-            serial=identity,
-            timeouts=options,
-        )
+    def _new_dialect(self, endpoint: Endpoint) -> Scpi:
+        ends = self._options.ends(serial=is_serial(endpoint.resource))
+        return Scpi(endpoint, ends=ends, denied=DENIED)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
         parse = partial(_state, self.capabilities, self._ports)
-        return self._scpi.query(":OXC:SWIT:CONN:STAT?", parse, deadline)
+        return self._dialect.query(":OXC:SWIT:CONN:STAT?", parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connects with a port that is disabled or failed."""
@@ -79,7 +60,7 @@ class Polatis(Switch):
             return {}
         ports = [port for pair in state.items() for port in pair]
         query = f":OXC:SWIT:PORT:STAT? {port_list(ports)}"
-        flags = self._scpi.query(query, partial(_flags, ports), deadline)
+        flags = self._dialect.query(query, partial(_flags, ports), deadline)
         words = {"D": "disabled", "F": "failed"}
         return {
             ingress: words[flag]
@@ -95,11 +76,11 @@ class Polatis(Switch):
         for start in range(0, len(asked), PORTS_PER_QUERY):
             some = asked[start : start + PORTS_PER_QUERY]
             query = f":PMON:POW? {port_list(some)}"
-            levels |= self._scpi.query(query, partial(_levels, some), deadline)
+            levels |= self._dialect.query(query, partial(_levels, some), deadline)
         return levels
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
-        counts = self._options.size or self._scpi.query(":OXC:SWIT:SIZE?", _size, deadline)
+        counts = self._options.size or self._dialect.query(":OXC:SWIT:SIZE?", _size, deadline)
         ingress, egress = ports = all_ports(*counts)
         if ingress == egress:  # which way a monitor looks that has light both ways is not known
             return capabilities_of(self._options, ports, steadiness=True)
@@ -117,11 +98,11 @@ class Polatis(Switch):
         The error is asked for on the same line: a query that is refused has no answer of its own.
         """
         query = f":PMON:POW? {port_list(ports)};:SYST:ERR?"
-        return self._scpi.query(query, partial(_is_read, ports), deadline)
+        return self._dialect.query(query, partial(_is_read, ports), deadline)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
         """Remove, add and check for errors in one line."""
-        return ChangeResult(*self._scpi.execute(list(_orders(change)), deadline))
+        return ChangeResult(*self._dialect.execute(list(_orders(change)), deadline))
 
 
 def _orders(change: Change) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import Garbled, Rejected, UsageError
 from testbed.fabric.device import Capabilities, State
@@ -23,7 +23,7 @@ from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.descriptors.polatis import PolatisRestconfOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused, order_each
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
-from testbed_drivers.transports.base import Dial
+from testbed_drivers.transports.base import Endpoint
 
 DATA = "/api/data/optical-switch:"
 PAIRS = f"{DATA}cross-connects"
@@ -31,22 +31,10 @@ DENIED = re.compile(rf"(PUT|PATCH|DELETE) {re.escape(PAIRS)}(/|/pair/?)?")
 """What writes or removes all cross-connects at once."""
 
 
-class PolatisRestconf(PerCircuitSwitch):
-    """A Polatis switch; `dial` replaces the way its line is opened."""
+class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
+    """A Polatis switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: PolatisRestconfOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
+    def _new_dialect(self, endpoint: Endpoint) -> Rest:
         service = WebService(
             _identity,
             _words,
@@ -55,18 +43,18 @@ class PolatisRestconf(PerCircuitSwitch):
             etag_paths=(PAIRS,),
             not_found_hint="this firmware does not offer that; use the driver 'polatis'",
         )
-        self._dialect = self._rest = Rest(name, resource, identity, options, tracer, service, dial)
+        return Rest(endpoint, self._options, service)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
-        return self._rest.read(partial(_state, self.capabilities, self._ports), deadline)
+        return self._dialect.read(partial(_state, self.capabilities, self._ports), deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connects with a port that is not enabled, in the switch's words."""
         state = self.state(deadline)
         if not state:
             return {}
-        flags = self._rest.read(partial(_ports, "port-config", "status"), deadline)
+        flags = self._dialect.read(partial(_ports, "port-config", "status"), deadline)
         return {
             ingress: flags[port].lower()
             for ingress, egress in state.items()
@@ -79,14 +67,14 @@ class PolatisRestconf(PerCircuitSwitch):
         wanted = dict.fromkeys(ports, NOT_MEASURED)
         if not self.capabilities.monitored & wanted.keys():
             return wanted
-        return self._rest.read(partial(self._levels, wanted), deadline)
+        return self._dialect.read(partial(self._levels, wanted), deadline)
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(*(self._options.size or self._size(who)))
         try:
-            monitored = self._rest.read(partial(_ports, "opm-power", "power"), deadline)
+            monitored = self._dialect.read(partial(_ports, "opm-power", "power"), deadline)
         except Rejected as error:
-            self._rest.note(f"no power monitors: {error}")
+            self._dialect.note(f"no power monitors: {error}")
             monitored = {}
         return capabilities_of(
             self._options,
@@ -134,7 +122,7 @@ class PolatisRestconf(PerCircuitSwitch):
     ) -> None:
         what = f"{method} {ingress}→{egress}"
         path = f"{PAIRS}/pair={ingress}"
-        self._rest.order(
+        self._dialect.order(
             what, method, path, body, deadline, parse=lambda _: None, accepted=accepted
         )
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
@@ -22,44 +22,23 @@ from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.polatis import declared_monitors
 from testbed_drivers.switches.power_monitors import monitored_ports
 from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 PORTS_PER_COMMAND = 64
 """The longest list that is sent; the switch's own limit is not public."""
 
 
-class PolatisTl1(PerCircuitSwitch):
-    """A Polatis switch; `dial` replaces the way its line is opened."""
+class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
+    """A Polatis switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: PolatisTl1Options,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._dialect = self._tl1 = Tl1(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            user=options.user,
-            password=options.password,
-            identity_query=(Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",))),
-            who=_identity,
-            serial=identity,
-            timeouts=options,
-        )
-        self._options = options
+    def _new_dialect(self, endpoint: Endpoint) -> Tl1:
+        queries = (Request("RTRV-NETYPE", "", ("",)), Request("RTRV-INV", "OCS", ("",)))
+        return Tl1(endpoint, self._options, queries, _identity)
 
     def state(self, deadline: Deadline) -> State:
         """Read back every cross-connect, ours or not."""
         parse = partial(_state, self.capabilities, self._ports)
-        return self._tl1.query([Request("RTRV-PATCH", "", ("",))], parse, deadline)
+        return self._dialect.query([Request("RTRV-PATCH", "", ("",))], parse, deadline)
 
     def power(self, ports: Iterable[int], deadline: Deadline) -> Readings:
         """Read the light at ports; only those that have a monitor are asked for."""
@@ -70,11 +49,11 @@ class PolatisTl1(PerCircuitSwitch):
             for start in range(0, len(wanted), PORTS_PER_COMMAND)
         ]
         parse = partial(_levels, wanted, self._options.floor)
-        return {**others, **self._tl1.query(queries, parse, deadline)} if wanted else others
+        return {**others, **self._dialect.query(queries, parse, deadline)} if wanted else others
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
-        counts = self._options.size or self._tl1.query([query], _size, deadline)
+        counts = self._options.size or self._dialect.query([query], _size, deadline)
         ingress, egress = sides(*counts)
         declared, reads = (
             declared_monitors(self._options.monitors, who),
@@ -90,7 +69,7 @@ class PolatisTl1(PerCircuitSwitch):
         """Ask for the light of ports; tell whether the switch reads all of them."""
         query = Request("RTRV-PORT-POWER", listed(ports), ("",))
         try:
-            self._tl1.query([query], partial(_levels, ports, self._options.floor), deadline)
+            self._dialect.query([query], partial(_levels, ports, self._options.floor), deadline)
         except Rejected:
             return False
         return True
@@ -112,7 +91,7 @@ class PolatisTl1(PerCircuitSwitch):
     def _refused(
         self, portions: Sequence[State], orders: Sequence[Request], deadline: Deadline
     ) -> Refused:
-        replies = self._tl1.execute(orders, deadline)
+        replies = self._dialect.execute(orders, deadline)
         return {
             ingress: words
             for some, reply in zip(portions, replies, strict=True)

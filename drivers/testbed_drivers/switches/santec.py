@@ -11,74 +11,48 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.switches.descriptors.selectors import SantecOptions
 from testbed_drivers.switches.selector import Selector, channels
 from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides, size
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 _MODULE = re.compile(r".*x(\d+)")
 
 
-class Santec(Selector):
-    """One module of an OSX or SX1; `dial` replaces the way its line is opened.
+class Santec(Selector[SantecOptions, Scpi]):
+    """One module of an OSX or SX1; one that is made `beside` another shares the line with it."""
 
-    One that is made `beside` another shares the line with it.
-    """
-
-    _scpi: Scpi
-
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: SantecOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-        beside: Santec | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        self._options = options
-        self._header = f":ROUT{options.module}:CHAN"
-        home = f"ROUTe{options.module}:HOMe"
-        if beside:
-            self._dialect = self._scpi = beside._scpi.beside(name, denied=(home,))
-            return
-        self._dialect = self._scpi = Scpi(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=(b"\n", b"\n"),
-            denied=("*RST", "ROUTe:CHANnel:ALL", home),
-            serial=identity,
-            timeouts=options,
-        )
+    def _new_dialect(self, endpoint: Endpoint) -> Scpi:
+        self._header = f":ROUT{self._options.module}:CHAN"
+        home = f"ROUTe{self._options.module}:HOMe"
+        if self._beside:
+            return self._beside._dialect.beside(self._name, denied=(home,))
+        denied = ("*RST", "ROUTe:CHANnel:ALL", home)
+        return Scpi(endpoint, ends=(b"\n", b"\n"), denied=denied)
 
     def state(self, deadline: Deadline) -> State:
         """Read back the channel that the module was told."""
         parse = partial(_state, self.capabilities.positions)
-        return self._scpi.query(f"{self._header}?", parse, deadline)
+        return self._dialect.query(f"{self._header}?", parse, deadline)
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return the cross-connect while the box is carrying out what it was told."""
-        condition = self._scpi.query(":STAT:OPER:COND?", int, deadline)
+        condition = self._dialect.query(":STAT:OPER:COND?", int, deadline)
         return {1: f"operation condition {condition}"} if condition else {}
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         parse = partial(_count, self._options.module)
-        count = self._scpi.query(":MOD:CAT?", parse, deadline)
+        count = self._dialect.query(":MOD:CAT?", parse, deadline)
         return capabilities_of(
             self._options, sides(1, count), positions=channels(count), steadiness=True, sweeps=True
         )
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
-        return ChangeResult(*self._scpi.execute([f"{self._header} {wanted[1] - 1}"], deadline))
+        return ChangeResult(*self._dialect.execute([f"{self._header} {wanted[1] - 1}"], deadline))
 
 
 def _state(positions: tuple[State, ...], reply: str) -> State:

@@ -8,10 +8,10 @@ from testbed.clock import Deadline, now
 from testbed.errors import Rejected, UsageError
 from testbed.fabric.change import Change, after
 from testbed.fabric.device import State
-from testbed_drivers.switches.switch import ChangeResult, Switch
+from testbed_drivers.switches.switch import AnyDialect, AnyOptions, ChangeResult, Switch
 
 
-class Selector(Switch):
+class Selector(Switch[AnyOptions, AnyDialect]):
     """A switch that is told where to go, and leaves without a word where it was.
 
     So the position is read before each move, and what a change does not remove is not undone.

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline, now
 from testbed.errors import InstrumentError, Rejected, UsageError
 from testbed.fabric.change import Change
@@ -40,7 +40,7 @@ from testbed_drivers.switches.switch import (
     checked_state,
     sides,
 )
-from testbed_drivers.transports.base import Dial
+from testbed_drivers.transports.base import Endpoint
 
 CIRCUITS_PER_COMMAND = 64
 """The longest list that is sent; the box's own limit is not public."""
@@ -57,40 +57,22 @@ Circuits = frozenset[tuple[int, int]]
 """Cross-connects as pairs of ingress and egress."""
 
 
-class SonicOcs(Switch):
-    """A SONiC optical circuit switch; `dial` replaces the way its line is opened."""
+class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
+    """A SONiC optical circuit switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: SonicOcsOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        if not isinstance(place(resource), Ssh):
+    def _new_dialect(self, endpoint: Endpoint) -> CommandLine:
+        if not isinstance(place(endpoint.resource), Ssh):
             raise UsageError(
-                f"{name}: {resource!r} is no SSH server", hint="write 'ssh://admin@192.0.2.10'"
+                f"{self._name}: {endpoint.resource!r} is no SSH server",
+                hint="write 'ssh://admin@192.0.2.10'",
             )
-        self._options = options
-        ssh = dial or partial(kind("transports", "ssh").load(), password=options.password)
-        self._dialect = self._cli = CommandLine(
-            name,
-            lambda deadline: ssh(name, resource, baud=0, deadline=deadline),
-            tracer,
-            identity_query="show version",
-            identity=_identity,
-            serial=identity,
-            timeouts=options,
-        )
+        password = self._options.password
+        dial = endpoint.dial or partial(kind("transports", "ssh").load(), password=password)
+        return CommandLine(replace(endpoint, dial=dial), "show version", _identity)
 
     def state(self, deadline: Deadline) -> State:
         """Read back what the hardware has, configured or not."""
-        return self._cli.query(
+        return self._dialect.query(
             _STATUS,
             lambda text: checked_state(self._tuned(text), self.capabilities, text, self._ports),
             deadline,
@@ -98,16 +80,16 @@ class SonicOcs(Switch):
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
         """Return what is not tuned on both sides, and where configuration and status disagree."""
-        with self._held(deadline):
+        with self._dialect.held(deadline):
             configured = self._configured(deadline)
-            rows = self._cli.query(_STATUS, self._tuned, deadline)
+            rows = self._dialect.query(_STATUS, self._tuned, deadline)
         words = {pair: word for pair, word in rows.items() if word != "tuned"}
         words |= dict.fromkeys(rows.keys() - configured, "stale: in the hardware, not configured")
         words |= dict.fromkeys(configured - rows.keys(), "configured, but not in the hardware")
         return {ingress: word for (ingress, _), word in words.items()}
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ports = sides(*self._cli.query("show ocs port config", port_counts, deadline))
+        ports = sides(*self._dialect.query("show ocs port config", port_counts, deadline))
         return capabilities_of(self._options, ports, steadiness=True)
 
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
@@ -121,7 +103,7 @@ class SonicOcs(Switch):
         self._check_stale(task)
         commanded = now()
         orders = task.orders(len(self.capabilities.ingress))
-        answers = (self._cli.execute(order, _refusal, deadline) for order in orders)
+        answers = (self._dialect.execute(order, _refusal, deadline) for order in orders)
         words = next(filter(None, answers), "")
         answered = now()
         if not words:
@@ -156,11 +138,11 @@ class SonicOcs(Switch):
                 return
 
     def _configured(self, deadline: Deadline) -> Circuits:
-        rows = self._cli.query(_CONFIG, configured_circuits, deadline)
+        rows = self._dialect.query(_CONFIG, configured_circuits, deadline)
         return frozenset((a, b + len(self.capabilities.ingress)) for a, b in rows)
 
     def _present(self, deadline: Deadline) -> Circuits:
-        return frozenset(self._cli.query(_STATUS, self._tuned, deadline))
+        return frozenset(self._dialect.query(_STATUS, self._tuned, deadline))
 
     def _tuned(self, text: str) -> dict[tuple[int, int], str]:
         """Return what a status says of each circuit: `tuned`, or what is not."""

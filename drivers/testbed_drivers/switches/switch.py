@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from testbed.bench.contracts import Applied, Identity
+from testbed.bench.contracts import Applied, Identity, Tracer
 from testbed.clock import Deadline, now
 from testbed.concealed import excerpt
 from testbed.errors import LinkLost, UsageError
@@ -15,10 +14,14 @@ from testbed.fabric.change import Change
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings
 from testbed_drivers.dialects.session import LONGEST_ANSWER, Dialect
-from testbed_drivers.transports.options import DEFAULT, Timeouts
+from testbed_drivers.transports.base import Dial, Endpoint
+from testbed_drivers.transports.options import Timeouts
 
 MOST_PORTS = 4096
 """Inputs, or outputs; the largest switches that are sold have a few hundred of each."""
+
+AnyOptions = TypeVar("AnyOptions", bound=Timeouts)
+AnyDialect = TypeVar("AnyDialect", bound=Dialect[Any])
 
 
 class ChangeResult(NamedTuple):
@@ -41,20 +44,33 @@ class SwitchOptions(Protocol):
         """Return the seconds after which light that is not steady will not become so."""
 
 
-class Switch(ABC):
-    """An `OpticalSwitch` without its questions and orders.
+class Switch(ABC, Generic[AnyOptions, AnyDialect]):
+    """An `OpticalSwitch` without its queries and orders.
 
-    `ports` are those that the lab file lets it move light on. A driver sets `_dialect` when it is
-    made.
+    `ports` are those that the lab file lets it move light on, `identity` is the serial number that
+    must answer, None accepts any. `dial` replaces the way its line is opened; `beside` is another
+    driver behind the same controller, for a driver that can share its line.
     """
 
-    _dialect: Dialect[Any]
-
-    def __init__(self, name: str, ports: frozenset[int], timeouts: Timeouts = DEFAULT) -> None:
+    def __init__(
+        self,
+        name: str,
+        resource: str,
+        ports: frozenset[int],
+        identity: str | None,
+        options: AnyOptions,
+        tracer: Tracer,
+        *,
+        dial: Dial | None = None,
+        beside: Self | None = None,
+    ) -> None:
         self._name = name
         self._ports = ports
-        self._answer_timeout = timeouts.answer_timeout
+        self._options = options
+        self._beside = beside
         self._capabilities: Capabilities | None = None
+        endpoint = Endpoint(name, resource, identity, options, tracer, dial)
+        self._dialect = self._new_dialect(endpoint)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -72,7 +88,7 @@ class Switch(ABC):
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do the removes, then the adds, and read back."""
         self._check(change)
-        with self._held(deadline):
+        with self._dialect.held(deadline):
             budget = deadline.within(self._seconds(change))
             stamp = now()
             done = self._carry_out(change, budget) if change else ChangeResult(stamp, stamp)
@@ -80,7 +96,7 @@ class Switch(ABC):
             refused = {i: excerpt(words, LONGEST_ANSWER) for i, words in done.refused.items()}
             return Applied(done.commanded, done.answered, now(), state, refused)
 
-    def presume(self, state: State) -> None:  # noqa: B027 - most can be asked
+    def presume(self, state: State) -> None:
         """Do nothing: this family can be asked what it holds."""
 
     def unsteady(self, deadline: Deadline) -> Mapping[int, str]:
@@ -104,12 +120,12 @@ class Switch(ABC):
         self._dialect.close()
 
     @abstractmethod
+    def _new_dialect(self, endpoint: Endpoint) -> AnyDialect:
+        """Return what the switch speaks at its endpoint; called once, when the driver is made."""
+
+    @abstractmethod
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         """Return what the switch that has just been opened can do."""
-
-    def _held(self, deadline: Deadline) -> AbstractContextManager[None]:
-        """Keep the instrument for several exchanges in a row."""
-        return self._dialect.held(deadline)
 
     @abstractmethod
     def _carry_out(self, change: Change, deadline: Deadline) -> ChangeResult:
@@ -120,7 +136,7 @@ class Switch(ABC):
 
         The caller's deadline may be shorter.
         """
-        return 3 * self.capabilities.settle_max + self._answer_timeout
+        return 3 * self.capabilities.settle_max + self._options.answer_timeout
 
     def _check(self, change: Change) -> None:
         """Refuse, before the first byte, what the lab file or the switch does not allow."""

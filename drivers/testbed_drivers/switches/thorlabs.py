@@ -9,53 +9,28 @@ from __future__ import annotations
 
 from functools import partial
 
-from testbed.bench.contracts import Identity, Tracer
+from testbed.bench.contracts import Identity
 from testbed.clock import Deadline
-from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed_drivers.dialects.text_line import TextLine
 from testbed_drivers.switches.descriptors.selectors import ThorlabsOptions
 from testbed_drivers.switches.selector import Selector, positions_of
 from testbed_drivers.switches.switch import ChangeResult, capabilities_of, sides
-from testbed_drivers.transports.base import Dial, line_opener
+from testbed_drivers.transports.base import Endpoint
 
 
-class Thorlabs(Selector):
-    """A Thorlabs OSW switch; `dial` replaces the way its line is opened."""
+class Thorlabs(Selector[ThorlabsOptions, TextLine]):
+    """A Thorlabs OSW switch."""
 
-    def __init__(
-        self,
-        name: str,
-        resource: str,
-        ports: frozenset[int],
-        identity: str | None,
-        options: ThorlabsOptions,
-        tracer: Tracer,
-        *,
-        dial: Dial | None = None,
-    ) -> None:
-        super().__init__(name, ports, options)
-        if identity is not None:
-            raise UsageError(
-                f"{name}: a Thorlabs OSW does not tell its serial number",
-                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
-            )
-        self._options = options
-        self._positions = positions_of(int(options.model[3]))
+    def _new_dialect(self, endpoint: Endpoint) -> TextLine:
+        endpoint.require_no_serial("a Thorlabs OSW")
+        self._positions = positions_of(int(self._options.model[3]))
         self._parse = partial(_state, self._positions)
-        self._dialect = self._line = TextLine(
-            name,
-            line_opener(name, resource, options, dial),
-            tracer,
-            ends=(b"\n", b"\r\n"),
-            identity_query=("S?", self._identity),
-            serial=True,
-            timeouts=options,
-        )
+        return TextLine(endpoint, ("S?", self._identity), ends=(b"\n", b"\r\n"))
 
     def state(self, deadline: Deadline) -> State:
         """Read back the position."""
-        return self._line.query("S?", self._parse, deadline)
+        return self._dialect.query("S?", self._parse, deadline)
 
     def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(len(self._positions[0]), 2)
@@ -63,7 +38,7 @@ class Thorlabs(Selector):
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:
         number = self._positions.index(wanted) + 1
-        commanded, answered, _ = self._line.execute([f"S {number}", "S?"], self._parse, deadline)
+        commanded, answered, _ = self._dialect.execute([f"S {number}", "S?"], self._parse, deadline)
         return ChangeResult(commanded, answered)
 
     def _identity(self, reply: str) -> Identity:

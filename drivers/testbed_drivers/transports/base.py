@@ -6,16 +6,17 @@ import errno
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from testbed.bench.contracts import Cut, Transport
+from testbed.bench.contracts import Cut, Tracer, Transport
 from testbed.clock import Deadline
 from testbed.concealed import excerpt_of
 from testbed.errors import BusyError, Garbled, LinkLost, NoReply, TestbedError, UsageError
 from testbed.plugins import kind
 from testbed.resource import Ssh, Tcp, Tty, is_visa, place
-from testbed_drivers.transports.options import LineOptions
+from testbed_drivers.transports.options import LineOptions, Timeouts
 
 
 class Dial(Protocol):
@@ -51,22 +52,36 @@ def dial_for(
     return dial
 
 
-class TransportOptions(Protocol):
-    """What the options of every instrument say that leaves its transport open."""
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an instrument answers, and how it is reached.
 
-    @property
-    def transport(self) -> str:
-        """Return the name of a transport; empty: by how the resource is written."""
+    `serial` is the serial number that must answer, None accepts any. `dial` replaces the way its
+    lines are opened.
+    """
 
+    instrument: str
+    resource: str
+    serial: str | None
+    options: Timeouts
+    tracer: Tracer
+    dial: Dial | None = None
 
-def line_opener(
-    instrument: str, resource: str, options: TransportOptions, dial: Dial | None
-) -> Callable[[Deadline], Transport]:
-    """Return what opens a line as its options say; `dial` replaces the way."""
-    setting = options if isinstance(options, LineOptions) else None
-    chosen = dial or dial_for(instrument, resource, options.transport, setting)
-    baud = setting.baud if setting else 0
-    return lambda deadline: chosen(instrument, resource, baud=baud, deadline=deadline)
+    def require_no_serial(self, what: str) -> None:
+        """Raise UsageError for a serial number that is expected of what does not tell its own."""
+        if self.serial is not None:
+            raise UsageError(
+                f"{self.instrument}: {what} does not tell its serial number",
+                hint="leave out 'identity', and name its adapter as in /dev/serial/by-id/…",
+            )
+
+    def opener(self) -> Callable[[Deadline], Transport]:
+        """Return what opens a line as the options say; those without a transport leave it open."""
+        setting = self.options if isinstance(self.options, LineOptions) else None
+        transport = getattr(self.options, "transport", "")
+        dial = self.dial or dial_for(self.instrument, self.resource, transport, setting)
+        baud = setting.baud if setting else 0
+        return lambda deadline: dial(self.instrument, self.resource, baud=baud, deadline=deadline)
 
 
 def is_serial(resource: str) -> bool:

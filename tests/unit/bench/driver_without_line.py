@@ -15,6 +15,7 @@ from testbed.fabric.reading import DARK, measured
 from testbed_drivers.dialects.armed_faults import ArmedFaults
 from testbed_drivers.switches.simulated_switch import FAULTS, SimulatedSwitch
 from testbed_drivers.switches.switch import ChangeResult, Switch, sides
+from testbed_drivers.transports.options import Timeouts
 from tests.contract.virtual_time import VirtualDeadline, VirtualTime
 
 SETTLE, SETTLE_MAX = 0.020, 0.050
@@ -23,11 +24,18 @@ EVERYTHING = INGRESS | EGRESS
 CAN = Capabilities(INGRESS, EGRESS, SETTLE, SETTLE_MAX, steadiness=True, monitored=EVERYTHING)
 
 
+class NoDialect:
+    """What is spoken without a line: nothing."""
+
+    def held(self, deadline):
+        return nullcontext()
+
+
 class WithoutALine(Switch):
     """A switch that is told and asked without a word; `losses` reads of the light are lost."""
 
     def __init__(self, can=CAN, bears={}):  # noqa: B006 - never written to
-        super().__init__("ocs", EVERYTHING)
+        super().__init__("ocs", "", EVERYTHING, None, Timeouts(), lambda way, data: None)
         self.time = VirtualTime()
         self.destroyed = []
         """The receivers that got more than they bear, by egress port, and how much."""
@@ -72,8 +80,8 @@ class WithoutALine(Switch):
     def _read_capabilities(self, who, deadline):
         return self.can
 
-    def _held(self, deadline):
-        return nullcontext()
+    def _new_dialect(self, endpoint):
+        return NoDialect()
 
     def _carry_out(self, change, deadline):
         self.box.disconnect(change.removes)

@@ -6,26 +6,19 @@ import re
 from dataclasses import dataclass
 from itertools import product
 
-from testbed.secret import Secret
 from testbed.units import Seconds
 from testbed_drivers.descriptors import described
-from testbed_drivers.dialects.options import HttpOptions
-from testbed_drivers.transports.options import Timeouts
+from testbed_drivers.dialects.options import HttpOptions, Tl1Options
 
 
 @dataclass(frozen=True, slots=True)
-class CalientOptions(Timeouts):
+class CalientOptions(Tl1Options):
     """How a Calient switch is reached over TL1 and which ports it has.
 
     `shape` counts shelves, slots and ports: the order of the ports' own names, 1.1.1 to 5.8.8, is
     that of their numbers. Every port is a pair of fibres: light enters at n and leaves at N + n.
     """
 
-    user: str = ""
-    """Must be given: there is no TL1 without a login."""
-    password: Secret | None = None
-    transport: str = ""
-    """`visa` or `tcp`; empty: by how the resource is written."""
     shape: str = "5x8x8"
     group: str = "SYSTEM"
     """The group that labels our circuits; those of other groups are never taken down."""
@@ -36,7 +29,7 @@ class CalientOptions(Timeouts):
 
     def __post_init__(self) -> None:
         """Raise ValueError for a shape that is none."""
-        Timeouts.__post_init__(self)
+        Tl1Options.__post_init__(self)
         if not re.fullmatch(r"[1-9]\d?x[1-9]\d?x[1-9]\d?", self.shape):
             raise ValueError(f"shape {self.shape!r} is not shelves, slots and ports such as 5x8x8")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from testbed.secret import Secret
 from testbed.units import PowerLevel, Seconds
 from testbed_drivers.descriptors import described
-from testbed_drivers.dialects.options import HttpOptions
-from testbed_drivers.transports.options import LineOptions, Timeouts
+from testbed_drivers.dialects.options import HttpOptions, Tl1Options
+from testbed_drivers.transports.options import LineOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +48,9 @@ class PolatisOptions(LineOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class PolatisTl1Options(Timeouts):
+class PolatisTl1Options(Tl1Options):
     """How a Polatis switch is reached over TL1 and what it is known to need."""
 
-    user: str = ""
-    """Must be given: there is no TL1 without a login."""
-    password: Secret | None = None
-    transport: str = ""
-    """`visa` or `tcp`; empty: by how the resource is written."""
     size: tuple[int, int] | None = None
     """Inputs and outputs; asked of the switch when not given."""
     floor: PowerLevel = -50.0
