@@ -129,6 +129,7 @@ class PowerSite:
     serial: str
     scheduler: Scheduler
     turn: Callable[[str, bool], None]
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

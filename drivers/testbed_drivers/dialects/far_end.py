@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakSet
 
-from testbed.bench.sites import FarEndSession, Scheduler, never
+from testbed.bench.sites import (
+    AttenuatorSite,
+    FarEndSession,
+    MeterSite,
+    PowerSite,
+    SwitchSite,
+    never,
+)
 from testbed_drivers.dialects import client_connection
 from testbed_drivers.dialects.armed_faults import ArmedFault, ArmedFaults
 from testbed_drivers.dialects.client_connection import ClientConnection
@@ -24,6 +31,8 @@ DEVICE_FAULTS = {
 }
 """What every device can be told to do wrong that carries out changes."""
 
+Site = SwitchSite | PowerSite | AttenuatorSite | MeterSite
+
 
 class FarEnd(ABC):
     """The device side of an instrument, without its language and its inside.
@@ -32,14 +41,14 @@ class FarEnd(ABC):
     inside; those of the wire are added. `at_once` are the faults that happen when they are armed.
     """
 
-    def __init__(self, faults: Mapping[str, str], scheduler: Scheduler, seed: int) -> None:
+    def __init__(self, faults: Mapping[str, str], site: Site) -> None:
         self.lock = threading.RLock()
-        self.faults = ArmedFaults({**client_connection.FAULTS, **faults}, seed)
+        self.faults = ArmedFaults({**client_connection.FAULTS, **faults}, site.seed)
         self.at_once: dict[str, Callable[[ArmedFault], None]] = {}
         if "busy" in faults:
             self.at_once["busy"] = self._be_busy
-        self.scheduler = scheduler
-        self._seed = seed
+        self.scheduler = site.scheduler
+        self._seed = site.seed
         self._connections: WeakSet[ClientConnection] = WeakSet()
         self._busy_until = 0.0
 

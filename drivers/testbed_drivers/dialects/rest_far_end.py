@@ -6,9 +6,8 @@ import hmac
 from abc import abstractmethod
 from collections.abc import Mapping
 
-from testbed.bench.sites import Scheduler
 from testbed_drivers.dialects.client_connection import ClientConnection
-from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd, Site
 from testbed_drivers.dialects.http_far_end import Answer, HttpSession, Request
 from testbed_drivers.dialects.options import HttpOptions
 
@@ -29,10 +28,8 @@ class RestFarEnd(FarEnd):
     public: frozenset[str] = frozenset()
     """Paths that need no login."""
 
-    def __init__(
-        self, faults: Mapping[str, str], options: HttpOptions, scheduler: Scheduler, seed: int
-    ) -> None:
-        super().__init__({**FAULTS, **faults}, scheduler, seed)
+    def __init__(self, faults: Mapping[str, str], options: HttpOptions, site: Site) -> None:
+        super().__init__({**FAULTS, **faults}, site)
         self._authorization = options.authorization()
 
     def _conversation(self, connection: ClientConnection) -> HttpSession:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from testbed.bench.sites import Scheduler
 from testbed_drivers.dialects.armed_faults import ArmedFault
 from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
-from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd, Site
 from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
@@ -75,7 +74,7 @@ class ScpiFarEnd(FarEnd):
     """An instrument that answers SCPI; its clients share its state and its error queue.
 
     `table` maps headers in SCPI spelling to handlers, which run one at a time, under `lock`.
-    `ends` returns what ends a reply, given whether the client came over a serial line.
+    `end` ends a reply.
     """
 
     def __init__(
@@ -83,16 +82,15 @@ class ScpiFarEnd(FarEnd):
         identity: str,
         table: Mapping[str, Handler],
         faults: Mapping[str, str],
-        ends: Callable[[bool], bytes],
-        scheduler: Scheduler,
-        seed: int,
+        site: Site,
+        end: bytes = b"\n",
         errors: ErrorQueue | None = None,
     ) -> None:
-        super().__init__({**FAULTS, **faults}, scheduler, seed)
+        super().__init__({**FAULTS, **faults}, site)
         self.at_once |= {"stale": self._go_stale, "overflow": self._fill}
         self._identity = identity
         self._errors = errors or ErrorQueue()
-        self._ends = ends
+        self._end = end
         common: dict[str, Handler] = {
             "*IDN?": lambda _: self._identity,
             "*OPC?": lambda _: "1",
@@ -113,7 +111,7 @@ class ScpiFarEnd(FarEnd):
         self._others.append(other)
 
     def _reply_end(self, serial: bool) -> bytes:
-        return self._ends(serial)
+        return self._end
 
     def _conversation(self, connection: ClientConnection) -> LineSession:
         return LineSession(connection, lambda line: self._reply(line, connection.end))
@@ -129,31 +127,29 @@ class ScpiFarEnd(FarEnd):
         return reply.encode("ascii") + end if reply else b""
 
     def _execute(self, command: Command) -> str | None:
-        if not self._knows(command):
-            for other in self._others:
-                if other._knows(command):
-                    with other.lock:
-                        return other._execute(command)
-        try:
-            return self._handler(command)(command.argument)
-        except Refused as refused:
-            self._errors.put(refused.number, refused.words)
-            return None
+        known = (each for each in (self, *self._others) if each._handler(command))
+        far_end = next(known, self)
+        with far_end.lock:
+            try:
+                return far_end._permitted(command)(command.argument)
+            except Refused as refused:
+                self._errors.put(refused.number, refused.words)
+                return None
 
-    def _knows(self, command: Command) -> bool:
-        return any(header.fullmatch(command.header) for header, _ in self._table)
+    def _handler(self, command: Command) -> Handler | None:
+        found = (act for header, act in self._table if header.fullmatch(command.header))
+        return next(found, None)
 
-    def _handler(self, command: Command) -> Handler:
-        for header, handler in self._table:
-            if header.fullmatch(command.header):
-                if handler not in self._always and self.is_busy:
-                    raise Refused(-213, "Init ignored; busy")
-                if not command.header.endswith("?") and self.faults.strikes(
-                    "error", command.header
-                ):
-                    raise Refused(-200, "Execution error")
-                return handler
-        raise Refused(-113, "Undefined header")
+    def _permitted(self, command: Command) -> Handler:
+        """Return what carries out a command; raise Refused for one that is not carried out."""
+        handler = self._handler(command)
+        if handler is None:
+            raise Refused(-113, "Undefined header")
+        if handler not in self._always and self.is_busy:
+            raise Refused(-213, "Init ignored; busy")
+        if not command.header.endswith("?") and self.faults.strikes("error", command.header):
+            raise Refused(-200, "Execution error")
+        return handler
 
     def _go_stale(self, fault: ArmedFault) -> None:
         self._errors.put(-222, "Data out of range")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
 
-from testbed.bench.sites import Scheduler
 from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
 from testbed_drivers.dialects.far_end import FarEnd
 
@@ -12,33 +11,24 @@ from testbed_drivers.dialects.far_end import FarEnd
 class TextFarEnd(FarEnd):
     """An instrument that answers lines; its clients share its state.
 
-    `answer` carries out one line and returns its answer, an empty string for none; it runs under
-    `lock`. Each answer stands between `before` and `end`.
+    Each answer stands between `before` and `end`.
     """
 
-    def __init__(
-        self,
-        answer: Callable[[str], str],
-        faults: Mapping[str, str],
-        scheduler: Scheduler,
-        seed: int,
-        *,
-        end: bytes,
-        before: bytes = b"",
-    ) -> None:
-        super().__init__(faults, scheduler, seed)
-        self._answer = answer
-        self._before = before
-        self._end = end
+    before = b""
+    end = b"\r\n"
 
     def _reply_end(self, serial: bool) -> bytes:
-        return self._end
+        return self.end
 
     def _conversation(self, connection: ClientConnection) -> LineSession:
         return LineSession(connection, self.execute)
 
+    @abstractmethod
+    def _carry_out(self, line: str) -> str:
+        """Carry out one line, under `lock`; return its answer, an empty string for none."""
+
     def execute(self, line: str) -> bytes:
         """Carry out one line; return its answer as it goes on the connection, or nothing."""
         with self.lock:
-            text = self._answer(line)
-        return self._before + text.encode("ascii") + self._end if text else b""
+            text = self._carry_out(line)
+        return self.before + text.encode("ascii") + self.end if text else b""

@@ -12,11 +12,10 @@ from datetime import datetime, timedelta
 from itertools import count
 from weakref import WeakSet
 
-from testbed.bench.sites import Scheduler
 from testbed.secret import Secret
 from testbed_drivers.dialects.armed_faults import ArmedFault
 from testbed_drivers.dialects.client_connection import ClientConnection
-from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd, Site
 from testbed_drivers.dialects.tl1_commands import Command, command, command_end
 
 FAULTS = {
@@ -48,7 +47,7 @@ class Denied(Exception):
 
 
 class Tl1FarEnd(FarEnd):
-    """An instrument that answers TL1; its clients share its state and log in each for himself.
+    """An instrument that answers TL1; its clients share its state and log in each on its own.
 
     `name` is what it calls itself in every header, `table` maps verbs to handlers, which run one
     at a time, under `lock`. `accounts` are the passwords of users.
@@ -60,10 +59,9 @@ class Tl1FarEnd(FarEnd):
         accounts: Mapping[str, str],
         table: Mapping[str, Handler],
         faults: Mapping[str, str],
-        scheduler: Scheduler,
-        seed: int,
+        site: Site,
     ) -> None:
-        super().__init__({**FAULTS, **faults}, scheduler, seed)
+        super().__init__({**FAULTS, **faults}, site)
         self.at_once["kicked"] = self._kick
         self.idle_seconds = _IDLE_SECONDS
         self._name = name
@@ -109,7 +107,8 @@ class Tl1FarEnd(FarEnd):
         if not session.user:
             raise Denied("PLNA", "Login Not Active")
         if request.verb in _SESSION_VERBS:
-            return _SESSION_VERBS[request.verb](session)
+            setattr(session, *_SESSION_VERBS[request.verb])
+            return ()
         return self._handler(request)(request)
 
     def _handler(self, request: Command) -> Handler:
@@ -167,21 +166,6 @@ class Tl1Session:
             line, self._begun = self._begun[:end], self._begun[end:]
             self._answer(line)
 
-    def log_out(self) -> Sequence[str]:
-        """End the login."""
-        self.user = ""
-        return ()
-
-    def inhibit(self) -> Sequence[str]:
-        """Hear nothing any more that was not asked for."""
-        self.alarms_allowed = False
-        return ()
-
-    def allow(self) -> Sequence[str]:
-        """Hear alarms again."""
-        self.alarms_allowed = True
-        return ()
-
     def _answer(self, line: bytes) -> None:
         text, request = line.decode("ascii", "replace"), command(line)
         strikes = self._far_end.faults.strikes
@@ -199,12 +183,13 @@ class Tl1Session:
             self._connection.send_unsolicited(self._far_end.alarm())
 
 
-_SESSION_VERBS: Mapping[str, Callable[[Tl1Session], Sequence[str]]] = {
-    "CANC-USER": Tl1Session.log_out,
-    "INH-MSG": Tl1Session.inhibit,
-    "INH-MSG-ALL": Tl1Session.inhibit,
-    "ALW-MSG-ALL": Tl1Session.allow,
+_SESSION_VERBS = {
+    "CANC-USER": ("user", ""),
+    "INH-MSG": ("alarms_allowed", False),
+    "INH-MSG-ALL": ("alarms_allowed", False),
+    "ALW-MSG-ALL": ("alarms_allowed", True),
 }
+"""What a command sets of the session that it came on."""
 
 
 def account(user: str, password: Secret | None) -> dict[str, str]:

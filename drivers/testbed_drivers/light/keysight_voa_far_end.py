@@ -54,9 +54,8 @@ class KeysightVoaFarEnd(ScpiFarEnd):
             f"Keysight Technologies,N7764A,{site.serial},1.0",
             table,
             DEVICE_FAULTS,  # a channel is its `port`
-            lambda serial: options.ends()[1],
-            site.scheduler,
-            site.seed,
+            site,
+            end=options.ends()[1],
         )
 
     def _commands(self, channel: int, suffix: str) -> dict[str, Handler]:

@@ -34,9 +34,7 @@ class MeterFarEnd(ScpiFarEnd):
         self._noise = random.Random(site.seed)
         self._units = dict.fromkeys(site.channels, "DBM")
         self._nanometres = dict.fromkeys(site.channels, 1310.0)
-        super().__init__(
-            identity, table, FAULTS, lambda serial: options.ends()[1], site.scheduler, site.seed
-        )
+        super().__init__(identity, table, FAULTS, site, end=options.ends()[1])
 
     def _read(self, channel: int, _: str) -> str:
         level = self._site.sees(channel)

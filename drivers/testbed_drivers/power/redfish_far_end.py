@@ -40,7 +40,7 @@ class RedfishServiceFarEnd(RestFarEnd):
         self._site = site
         self._powered = dict(site.outlets)
         self._shown = dict(site.outlets)
-        super().__init__(DEVICE_FAULTS, options or HttpOptions(), site.scheduler, seed=0)
+        super().__init__(DEVICE_FAULTS, options or HttpOptions(), site)
 
     @abstractmethod
     def _resources(self) -> Resources:

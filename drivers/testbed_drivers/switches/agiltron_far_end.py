@@ -20,9 +20,11 @@ _ASK = b"\x01\x11\x00"
 class AgiltronFarEnd(FramesFarEnd):
     """An Agiltron FF switch at a site."""
 
+    length = 4
+
     def __init__(self, site: SwitchSite, options: AgiltronOptions | None = None) -> None:
         count = (options or AgiltronOptions()).channels
-        super().__init__(self._carry_out, LIT_FAULTS, site.scheduler, site.seed, length=4)
+        super().__init__(LIT_FAULTS, site)
         site.ingress, site.egress = sides(1, count)
         self._positions = channels(count)
         self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)

@@ -53,7 +53,7 @@ class CalientFarEnd(Tl1FarEnd):
         self._serial = site.serial
         self._circuits: dict[str, Circuit] = {}
         accounts = account(options.user, options.password)
-        super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
+        super().__init__("OCS", accounts, self._commands(), FAULTS, site)
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self.at_once |= self._switch.at_once(self.hang_up, lambda: dict(self._switch.commanded))
 

@@ -38,12 +38,8 @@ class CalientRestFarEnd(RestFarEnd):
         self._serial = site.serial
         self._both_ways: set[str] = set()
         self._groups: dict[str, str] = {}
-        super().__init__(
-            {**simulated_switch.FAULTS, **FAULTS},
-            options or CalientRestOptions(),
-            site.scheduler,
-            site.seed,
-        )
+        faults = {**simulated_switch.FAULTS, **FAULTS}
+        super().__init__(faults, options or CalientRestOptions(), site)
         self._cookies: set[str] = set()
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self.at_once |= self._switch.at_once(self._end_logins, lambda: dict(self._switch.commanded))

@@ -25,10 +25,10 @@ _MOVE = re.compile(r"I1 (\d+)")
 class DiconFarEnd(TextFarEnd):
     """A DiCon 1×N module at a site; after power comes it is parked at channel 0."""
 
+    before = b"\n"
+
     def __init__(self, site: SwitchSite, options: DiconOptions | None = None) -> None:
-        super().__init__(
-            self._carry_out, SELECTOR_FAULTS, site.scheduler, site.seed, before=b"\n", end=b"\r\n"
-        )
+        super().__init__(SELECTOR_FAULTS, site)
         self._count = set_selector_ports(site)
         self._positions = ({}, *channels(self._count))
         self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)

@@ -44,9 +44,8 @@ class DiconMxsFarEnd(ScpiFarEnd):
             f"DiCon,MXS-9100,{site.serial},1.0",
             self._commands(),
             FAULTS,
-            lambda serial: b"\r",
-            site.scheduler,
-            site.seed,
+            site,
+            end=b"\r",
             errors=ShortErrorQueue(),
         )
         site.ingress, site.egress = sides(self._inputs, self._outputs)

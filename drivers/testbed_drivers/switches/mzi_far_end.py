@@ -77,14 +77,8 @@ class MziFarEnd(ScpiFarEnd):
 
     def __init__(self, site: SwitchSite, options: MziOptions | None = None) -> None:
         self._element = (options or MziOptions()).element
-        super().__init__(
-            f"House,MZI-2x2,{site.serial},1.0",
-            self._commands(),
-            {**ELEMENT_FAULTS, **FAULTS},
-            lambda serial: b"\n",
-            site.scheduler,
-            site.seed,
-        )
+        identity = f"House,MZI-2x2,{site.serial},1.0"
+        super().__init__(identity, self._commands(), {**ELEMENT_FAULTS, **FAULTS}, site)
         site.ingress, site.egress = sides(2, 2)
         self._switch = Interferometer(site, self.faults, self.lock)
         self.at_once |= self._switch.at_once(self.hang_up)

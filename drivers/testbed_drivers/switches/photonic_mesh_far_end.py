@@ -36,7 +36,7 @@ class PhotonicMeshFarEnd(FarEnd):
 
     def __init__(self, site: SwitchSite, options: PhotonicMeshOptions | None = None) -> None:
         of_any = {name: simulated_switch.FAULTS[name] for name in _OF_ANY_SWITCH}
-        super().__init__({**FAULTS, **of_any}, site.scheduler, site.seed)
+        super().__init__({**FAULTS, **of_any}, site)
         options = options or PhotonicMeshOptions()
         self._site = site
         self._mesh = hexagonal(options.width, options.height, options.ingress, options.egress)

@@ -7,8 +7,6 @@ SUB of what is not connected does nothing; a dark port's peer reads as an empty 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.dialects.scpi_syntax import pattern, port_list, port_lists
@@ -32,36 +30,30 @@ class PolatisFarEnd(ScpiFarEnd):
         line = "VST" if self._monitored else "I-OST"
         size = f"{self._inputs}x{self._outputs or 'CC'}"
         model = f"{line}-{size}-LU1-DMHNS"
-        super().__init__(
-            f"Polatis,{model},{site.serial},6.5.2.18",
-            self._commands(),
-            FAULTS,
-            lambda serial: options.ends(serial=serial)[1],
-            site.scheduler,
-            site.seed,
-        )
+        identity = f"Polatis,{model},{site.serial},6.5.2.18"
+        super().__init__(identity, self._commands(), FAULTS, site)
+        self._options = options
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self.at_once |= self._switch.at_once(self.hang_up, self._remembered)
+
+    def _reply_end(self, serial: bool) -> bytes:
+        return self._options.ends(serial=serial)[1]
 
     def _commands(self) -> dict[str, Handler]:
         monitors: dict[str, Handler] = {"PMON:POWer?": self._levels} if self._monitored else {}
         return monitors | {
-            "*RST": _setter(lambda _: self._switch.disconnect(self._switch.commanded)),
+            "*RST": lambda _: self._switch.disconnect(self._switch.commanded),
             "OXC:SWITch:SIZE?": lambda _: f"{self._inputs},{self._outputs}",
-            "OXC:SWITch:CONNect:ADD": _setter(lambda text: self._add(self._pairs(text))),
-            "OXC:SWITch:CONNect:SUB": _setter(
-                lambda text: self._switch.disconnect(self._named(text))
-            ),
-            "OXC:SWITch:CONNect:ONLY": _setter(lambda text: self._only(self._pairs(text))),
+            "OXC:SWITch:CONNect:ADD": lambda text: self._add(self._pairs(text)),
+            "OXC:SWITch:CONNect:SUB": lambda text: self._switch.disconnect(self._named(text)),
+            "OXC:SWITch:CONNect:ONLY": lambda text: self._only(self._pairs(text)),
             "OXC:SWITch:CONNect:STATe?": lambda _: _two_lists(self._switch.read_back()),
             "OXC:SWITch:CONNect:PORT?": self._peer,
-            "OXC:SWITch:DISConnect:ALL": _setter(
-                lambda _: self._switch.disconnect(self._switch.commanded)
-            ),
-            "OXC:SWITch:PORT:DISable": _setter(lambda text: self._switch.shut(self._ports(text))),
-            "OXC:SWITch:PORT:ENABle": _setter(lambda text: self._switch.unshut(self._ports(text))),
+            "OXC:SWITch:DISConnect:ALL": lambda _: self._switch.disconnect(self._switch.commanded),
+            "OXC:SWITch:PORT:DISable": lambda text: self._switch.shut(self._ports(text)),
+            "OXC:SWITch:PORT:ENABle": lambda text: self._switch.unshut(self._ports(text)),
             "OXC:SWITch:PORT:STATe?": self._port_states,
-            "OXC:BOOT:MODE": _setter(self._set_boot_mode),
+            "OXC:BOOT:MODE": self._set_boot_mode,
             "OXC:BOOT:MODE?": lambda _: self._boot_mode,
         }
 
@@ -155,15 +147,6 @@ def _monitored(options: PolatisOptions, inputs: int, outputs: int) -> range:
     first = inputs + 1 if options.monitors == "outputs" else 1
     last = inputs if options.monitors == "inputs" else inputs + outputs
     return range(first, last + 1) if options.monitors else range(0)
-
-
-def _setter(act: Callable[[str], None]) -> Handler:
-    """Return a handler that answers nothing."""
-
-    def handler(argument: str) -> None:
-        act(argument)
-
-    return handler
 
 
 def _two_lists(pairs: dict[int, int]) -> str:

@@ -33,7 +33,7 @@ class PolatisRestconfFarEnd(RestFarEnd):
         options = options or PolatisRestconfOptions()
         self._inputs, self._outputs = options.size or size_at(site)
         self._serial = site.serial
-        super().__init__(simulated_switch.FAULTS, options, site.scheduler, site.seed)
+        super().__init__(simulated_switch.FAULTS, options, site)
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self.at_once |= self._switch.at_once(self.hang_up)
 

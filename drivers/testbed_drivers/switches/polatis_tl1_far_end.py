@@ -32,7 +32,7 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         self._serial = site.serial
         self._monitors = options.monitors
         accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS
-        super().__init__("OCS", accounts, self._commands(), FAULTS, site.scheduler, site.seed)
+        super().__init__("OCS", accounts, self._commands(), FAULTS, site)
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
         self.at_once |= self._switch.at_once(self.hang_up)
 

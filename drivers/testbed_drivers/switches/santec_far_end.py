@@ -27,14 +27,8 @@ class SantecFarEnd(ScpiFarEnd):
         self._module = (options or SantecOptions()).module
         self._positions = channels(set_selector_ports(site))
         self._modules = {self._module: self}
-        super().__init__(
-            f"Santec,OSX-100,{site.serial},1.0",
-            self._commands(),
-            LIT_FAULTS,
-            lambda serial: b"\n",
-            site.scheduler,
-            site.seed,
-        )
+        identity = f"Santec,OSX-100,{site.serial},1.0"
+        super().__init__(identity, self._commands(), LIT_FAULTS, site)
         self._switch = SimulatedSelector(site, self.faults, self.lock, self._positions)
         self.at_once |= self._switch.at_once(self.hang_up)
 

@@ -53,7 +53,7 @@ class SonicOcsFarEnd(FarEnd):
     """A SONiC optical circuit switch at a site; its ports are `1A`… and `1B`…."""
 
     def __init__(self, site: SwitchSite, options: SonicOcsOptions | None = None) -> None:
-        super().__init__({**FAULTS, **BOX_FAULTS}, site.scheduler, site.seed)
+        super().__init__({**FAULTS, **BOX_FAULTS}, site)
         self._site = site
         self._password = (options or SonicOcsOptions()).password
         self._inputs = max(site.ingress)

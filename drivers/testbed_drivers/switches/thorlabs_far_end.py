@@ -19,7 +19,7 @@ class ThorlabsFarEnd(TextFarEnd):
     """A Thorlabs OSW switch at a site."""
 
     def __init__(self, site: SwitchSite, options: ThorlabsOptions | None = None) -> None:
-        super().__init__(self._carry_out, ELEMENT_FAULTS, site.scheduler, site.seed, end=b"\r\n")
+        super().__init__(ELEMENT_FAULTS, site)
         inputs = int((options or ThorlabsOptions()).model[3])
         site.ingress, site.egress = sides(inputs, 2)
         self._positions = positions_of(inputs)
