@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from testbed.plugins import Kind
@@ -20,3 +21,7 @@ def described(
         Kind(driver, implementation, options, far_end=name, **more),
         Kind(far_end, f"{module}_far_end:{title}FarEnd", options),
     )
+
+
+described_switch = partial(described, role="switch")
+"""Returns the kinds of a driver of a switch and of its far end."""

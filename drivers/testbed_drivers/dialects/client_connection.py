@@ -64,20 +64,20 @@ class ClientConnection:
 
     def reply(self, data: bytes, command: str, *, last: bool = False) -> None:
         """Send the answer to `command`, unless a fault says otherwise; hang up after the last."""
-        if self._strikes("reset", command):
+        if self._faults.strikes("reset", command):
             return self.hang_up()
-        if self._strikes("silent", command):
+        if self._faults.strikes("silent", command):
             return None
-        half = self._strikes("truncated", command)
+        half = self._faults.strikes("truncated", command) is not None
         data = self._with_faults(data, command, half)
-        if self._strikes("after-next", command):
+        if self._faults.strikes("after-next", command):
             self._postponed += data
             return None
-        if self._strikes("merged", command):
+        if self._faults.strikes("merged", command):
             self._kept += data
             return None
         data, self._kept, self._postponed = self._kept + data + self._postponed, b"", b""
-        if self._strikes("cut", command):
+        if self._faults.strikes("cut", command):
             self._send_in_turn(data[: len(data) // 2])
             return self.hang_up()
         self._send_timed(data, command)
@@ -87,16 +87,16 @@ class ClientConnection:
 
     def _with_faults(self, data: bytes, command: str, half: bool) -> bytes:
         """Return the answer as it is on the connection, right or wrong."""
-        if self._strikes("garbled", command):
+        if self._faults.strikes("garbled", command):
             at = self._chance.randrange(max(1, len(data) - len(self.end)))
             data = data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :]
-        if self._strikes("wrong-end", command):
+        if self._faults.strikes("wrong-end", command):
             data = data.removesuffix(self.end) + _NO_END
         if half:
             data = data[: len(data) // 2]
-        if self._strikes("banner", command):
+        if self._faults.strikes("banner", command):
             data = _BANNER + data
-        if self._strikes("doubled", command):
+        if self._faults.strikes("doubled", command):
             data += data
         return data
 
@@ -109,9 +109,6 @@ class ClientConnection:
         if late := self._faults.strikes("late", command):
             self._delay(late.delay)
         self._send_in_turn(data)
-
-    def _strikes(self, name: str, command: str) -> bool:
-        return self._faults.strikes(name, command) is not None
 
     def _delay(self, seconds: float) -> None:
         self._busy_until = max(self._busy_until, self._scheduler.now()) + seconds

@@ -77,9 +77,9 @@ class KeysightVoaFarEnd(ScpiFarEnd):
 
     def _attenuate(self, channel: int, text: str) -> None:
         decibels = _decibels(text)
-        if self._strikes("stuck", channel):
+        if self.faults.strikes("stuck", "", channel):
             return
-        if self._strikes("lie", channel):
+        if self.faults.strikes("lie", "", channel):
             self._filters[channel].shown = decibels
             return
         self._filters[channel].shown = None
@@ -109,16 +109,13 @@ class KeysightVoaFarEnd(ScpiFarEnd):
         states = {"ON": True, "1": True, "OFF": False, "0": False}
         if text.upper() not in states:
             raise Refused(-224, "Illegal parameter value")
-        if self._strikes("stuck", channel):
+        if self.faults.strikes("stuck", "", channel):
             return
         one = self._filters[channel]
         one.shown_open = states[text.upper()]
-        if not self._strikes("lie", channel):
+        if not self.faults.strikes("lie", "", channel):
             one.is_open = one.shown_open
             self._site.takes(channel, one.loss)
-
-    def _strikes(self, name: str, channel: int) -> bool:
-        return self.faults.strikes(name, "", channel) is not None
 
 
 def _word(text: str) -> float | None:

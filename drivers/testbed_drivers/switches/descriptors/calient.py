@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from testbed.units import Seconds
-from testbed_drivers.descriptors import described
+from testbed_drivers.descriptors import described_switch
 from testbed_drivers.dialects.options import HttpOptions, Tl1Options
 
 
@@ -51,26 +51,24 @@ class CalientRestOptions(HttpOptions):
     """Over how long its power monitors average what they read."""
 
 
-CALIENT, CALIENT_FAR_END = described(
+CALIENT, CALIENT_FAR_END = described_switch(
     "calient",
     "testbed_drivers.switches.calient:Calient",
     CalientOptions,
     driver="Calient S-series 3D MEMS switch, TL1 over TCP (experimental)",
     far_end="Calient S-series switch, device side of its TL1",
-    role="switch",
     resource="TCPIP::{host}::3082::SOCKET",
     make="calient",
     ways=("tcp",),
     needs=("user",),
     sides=lambda options: (len(options.port_names()),) * 2,
 )
-CALIENT_REST, CALIENT_REST_FAR_END = described(
+CALIENT_REST, CALIENT_REST_FAR_END = described_switch(
     "calient-rest",
     "testbed_drivers.switches.calient_rest:CalientRest",
     CalientRestOptions,
     driver="Calient S-series and Edge640 MEMS switch, REST over HTTP(S)",
     far_end="Calient switch, device side of its REST",
-    role="switch",
     resource="https://{host}",
     make="calient",
     ways=("http",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed.units import Seconds
-from testbed_drivers.descriptors import described
+from testbed_drivers.descriptors import described_switch
 from testbed_drivers.transports.options import Timeouts
 
 
@@ -31,13 +31,12 @@ class PhotonicMeshOptions(Timeouts):
     settle_max: Seconds = 2.0
 
 
-PHOTONIC_MESH, PHOTONIC_MESH_FAR_END = described(
+PHOTONIC_MESH, PHOTONIC_MESH_FAR_END = described_switch(
     "photonic-mesh",
     "testbed_drivers.switches.photonic_mesh:PhotonicMesh",
     PhotonicMeshOptions,
     driver="programmable photonic mesh, one line of cells over TCP (experimental)",
     far_end="programmable photonic mesh, device side of its one line",
-    role="switch",
     whole=True,
     ways=("tcp",),
     sides=lambda options: (len(options.ingress), len(options.egress)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.units import PowerLevel, Seconds
-from testbed_drivers.descriptors import described
+from testbed_drivers.descriptors import described_switch
 from testbed_drivers.dialects.options import HttpOptions, Tl1Options
 from testbed_drivers.transports.options import LineOptions
 
@@ -82,13 +82,12 @@ def ports_on_one_side(size: tuple[int, int] | None) -> int:
     return size[0] if size and not size[1] else 0
 
 
-POLATIS, POLATIS_FAR_END = described(
+POLATIS, POLATIS_FAR_END = described_switch(
     "polatis",
     "testbed_drivers.switches.polatis:Polatis",
     PolatisOptions,
     driver="Polatis / HUBER+SUHNER piezo switch, SCPI over TCP or serial",
     far_end="Polatis switch, device side of its SCPI",
-    role="switch",
     resource="TCPIP::{host}::5025::SOCKET",
     make="polatis",
     ways=("tcp", "serial", "visa"),
@@ -96,13 +95,12 @@ POLATIS, POLATIS_FAR_END = described(
     reciprocal=True,
     one_side=lambda options: ports_on_one_side(options.size),
 )
-POLATIS_TL1, POLATIS_TL1_FAR_END = described(
+POLATIS_TL1, POLATIS_TL1_FAR_END = described_switch(
     "polatis-tl1",
     "testbed_drivers.switches.polatis_tl1:PolatisTl1",
     PolatisTl1Options,
     driver="Polatis / HUBER+SUHNER piezo switch, TL1 over TCP",
     far_end="Polatis switch, device side of its TL1",
-    role="switch",
     resource="TCPIP::{host}::3082::SOCKET",
     make="polatis",
     ways=("tcp",),
@@ -110,13 +108,12 @@ POLATIS_TL1, POLATIS_TL1_FAR_END = described(
     sides=lambda options: options.size or (0, 0),
     reciprocal=True,
 )
-POLATIS_RESTCONF, POLATIS_RESTCONF_FAR_END = described(
+POLATIS_RESTCONF, POLATIS_RESTCONF_FAR_END = described_switch(
     "polatis-restconf",
     "testbed_drivers.switches.polatis_restconf:PolatisRestconf",
     PolatisRestconfOptions,
     driver="Polatis / HUBER+SUHNER piezo switch, RESTCONF over HTTP(S)",
     far_end="Polatis switch, device side of its RESTCONF",
-    role="switch",
     resource="http://{host}:8008",
     make="polatis",
     ways=("http",),

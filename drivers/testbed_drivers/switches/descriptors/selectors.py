@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from testbed.units import Seconds
-from testbed_drivers.descriptors import described
+from testbed_drivers.descriptors import described_switch
 from testbed_drivers.transports.options import LineOptions
 
 
@@ -67,73 +67,67 @@ class AgiltronOptions(LineOptions):
     settle_max: Seconds = 0.1
 
 
-DICON, DICON_FAR_END = described(
+DICON, DICON_FAR_END = described_switch(
     "dicon",
     "testbed_drivers.switches.dicon:Dicon",
     DiconOptions,
     driver="DiCon 1×N MEMS module on a serial line (experimental)",
     far_end="DiCon 1×N module, device side of its lines",
-    role="switch",
     ways=("serial", "visa"),
     sides=lambda options: (1, 0),
     reciprocal=True,
 )
-DICON_MXS, DICON_MXS_FAR_END = described(
+DICON_MXS, DICON_MXS_FAR_END = described_switch(
     "dicon-mxs",
     "testbed_drivers.switches.dicon_mxs:DiconMxs",
     DiconMxsOptions,
     driver="DiCon MXS-9100 matrix switch, SCPI over TCP or serial (experimental)",
     far_end="DiCon MXS-9100, device side of its SCPI",
-    role="switch",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: options.size,
     reciprocal=True,
 )
-SANTEC, SANTEC_FAR_END = described(
+SANTEC, SANTEC_FAR_END = described_switch(
     "santec",
     "testbed_drivers.switches.santec:Santec",
     SantecOptions,
     driver="one 1×N module of a Santec (JGR) OSX or SX1, SCPI over TCP",
     far_end="Santec OSX with one module, device side of its SCPI",
-    role="switch",
     whole=True,
     element=lambda options: f"module {options.module}",
     ways=("tcp",),
     sides=lambda options: (1, 0),
     reciprocal=True,
 )
-THORLABS, THORLABS_FAR_END = described(
+THORLABS, THORLABS_FAR_END = described_switch(
     "thorlabs",
     "testbed_drivers.switches.thorlabs:Thorlabs",
     ThorlabsOptions,
     driver="Thorlabs OSW12 (1×2) or OSW22 (2×2) on a serial line",
     far_end="Thorlabs OSW switch, device side of its lines",
-    role="switch",
     whole=True,
     ways=("serial", "visa"),
     anonymous=True,
     sides=lambda options: (1 if options.model == "OSW12" else 2, 2),
     reciprocal=True,
 )
-MZI, MZI_FAR_END = described(
+MZI, MZI_FAR_END = described_switch(
     "mzi",
     "testbed_drivers.switches.mzi:Mzi",
     MziOptions,
     driver="generic 2×2 bar/cross element, our own SCPI over TCP or serial",
     far_end="2×2 interferometers, device side of our own SCPI",
-    role="switch",
     whole=True,
     element=lambda options: f"element {options.element}",
     ways=("tcp", "serial", "visa"),
     sides=lambda options: (2, 2),
 )
-AGILTRON, AGILTRON_FAR_END = described(
+AGILTRON, AGILTRON_FAR_END = described_switch(
     "agiltron",
     "testbed_drivers.switches.agiltron:Agiltron",
     AgiltronOptions,
     driver="Agiltron FF 1×N switch on a serial line",
     far_end="Agiltron FF switch, device side of its frames",
-    role="switch",
     whole=True,
     ways=("serial", "visa"),
     anonymous=True,

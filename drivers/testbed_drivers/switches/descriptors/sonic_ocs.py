@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from testbed.secret import Secret
 from testbed.units import Seconds
-from testbed_drivers.descriptors import described
+from testbed_drivers.descriptors import described_switch
 from testbed_drivers.transports.options import Timeouts
 
 
@@ -26,13 +26,12 @@ class SonicOcsOptions(Timeouts):
     settle_max: Seconds = 5.0
 
 
-SONIC_OCS, SONIC_OCS_FAR_END = described(
+SONIC_OCS, SONIC_OCS_FAR_END = described_switch(
     "sonic-ocs",
     "testbed_drivers.switches.sonic_ocs:SonicOcs",
     SonicOcsOptions,
     driver="optical circuit switch under SONiC, text of its command line over SSH (experimental)",
     far_end="optical circuit switch under SONiC, device side of its command line",
-    role="switch",
     ways=("ssh",),
     sides=lambda options: (0, 0),
 )
