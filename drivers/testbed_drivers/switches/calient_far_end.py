@@ -12,15 +12,13 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.tl1_commands import Command
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
 from testbed_drivers.switches import simulated_switch
+from testbed_drivers.switches.calient_ports import STATES, level
 from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 _NOT_HERE = ("partial", "lag", "flap")
 FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name not in _NOT_HERE}
 """What it can do wrong: every circuit has a command and an answer of its own."""
-
-_STATES = {"": "IS/IS/OK", "moving": "IS/RDY/OK", "failed": "IS/RDY/FAIL"}
-"""Administrative, operational and optical state of a circuit in service."""
 
 
 @dataclass(slots=True)
@@ -144,8 +142,8 @@ class CalientFarEnd(Tl1FarEnd):
         shown = self._shown(circuit)
         trouble = next((troubles[i] for i in shown if i in troubles), "")
         if shown == circuit.pairs:
-            return [self._row(circuit, circuit.kind, shown, _STATES[trouble])]
-        return [self._row(circuit, "1WAY", {i: e}, _STATES[trouble]) for i, e in shown.items()]
+            return [self._row(circuit, circuit.kind, shown, STATES[trouble])]
+        return [self._row(circuit, "1WAY", {i: e}, STATES[trouble]) for i, e in shown.items()]
 
     def _row(self, circuit: Circuit, kind: str, pairs: dict[int, int], states: str) -> str:
         ingress, egress = next(iter(pairs.items()))
@@ -165,7 +163,7 @@ class CalientFarEnd(Tl1FarEnd):
             if {number, self._leaving(number)} & {*circuit.pairs, *circuit.pairs.values()}
         ]
         connections = "".join(f",CONNNAME{n}={name}" for n, name in enumerate(names, 1))
-        levels = f"INPWR={_level(enters)},OUTPWR={_level(leaves)}"
+        levels = f"INPWR={level(enters)},OUTPWR={level(leaves)}"
         return f"{self._names[number - 1]}:ALIAS=,{levels}{connections}"
 
     def _remembered(self) -> dict[str, Circuit]:
@@ -204,7 +202,3 @@ class CalientFarEnd(Tl1FarEnd):
 
     def _entering(self, egress: int) -> int:
         return egress - len(self._names)
-
-
-def _level(dbm: float | None) -> str:
-    return "NONE" if dbm is None else f"{dbm:.2f}"

@@ -14,6 +14,8 @@ from testbed.fabric.device import State
 
 SHELVES, SLOTS, PORTS = 5, 8, 8
 """The shape of a switch with 320 ports; smaller ones have the first of them."""
+STATES = {"": "IS/IS/OK", "moving": "IS/RDY/OK", "failed": "IS/RDY/FAIL"}
+"""Administrative, operational and optical state of a circuit in service."""
 
 
 class PortNames:
@@ -62,6 +64,11 @@ class PortNames:
 
     def _leaving(self, name: str) -> int:
         return len(self._names) + self._entering(name)
+
+
+def level(decibels: float | None) -> str:
+    """Return a level or a loss as the switch writes it."""
+    return "NONE" if decibels is None else f"{decibels:.2f}"
 
 
 def trouble(status: str) -> str:

@@ -22,7 +22,7 @@ from testbed_drivers.dialects.rest import Get, Rest, WebService
 from testbed_drivers.switches.calient_ports import PortNames, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
-from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
+from testbed_drivers.switches.switch import capabilities_of, checked_state, portions, sides
 from testbed_drivers.transports.base import Endpoint
 
 CIRCUITS = "/rest/crossconnects/?id="
@@ -142,7 +142,7 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
         A list that is refused as a whole ends it: those after it would fare no better.
         """
         refused: Refused = {}
-        for some in _portions(orders):
+        for some in portions(orders, CIRCUITS_PER_ORDER):
             body = [item for item, _ in some]
             parse = partial(_refusals, count=len(some))
             what = f"{verb} of {len(some)} circuits"
@@ -178,11 +178,6 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
             status = "/".join(str(half[key]) for key in ("as", "os", "oc"))
             levels = half.get("inp"), half.get("outp")
             yield Half(circuit, row["group"], ingress, egress, status, *levels)
-
-
-def _portions(orders: Sequence[Order]) -> Iterator[Sequence[Order]]:
-    for start in range(0, len(orders), CIRCUITS_PER_ORDER):
-        yield orders[start : start + CIRCUITS_PER_ORDER]
 
 
 def _refusals(answer: Json, count: int) -> list[str]:

@@ -15,7 +15,7 @@ from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.http_far_end import Answer, Request
 from testbed_drivers.dialects.rest_far_end import RestFarEnd
 from testbed_drivers.switches import simulated_switch
-from testbed_drivers.switches.calient_ports import PortNames
+from testbed_drivers.switches.calient_ports import STATES, PortNames, level
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
@@ -23,8 +23,6 @@ FAULTS = {
     "half-refused": "does the first half of a list of circuits and refuses each of the others",
 }
 """What it can do wrong beyond any switch behind a web service."""
-
-_STATES = {"": ("IS", "IS", "OK"), "moving": ("IS", "RDY", "OK"), "failed": ("IS", "RDY", "FAIL")}
 
 Status = dict[str, dict[str, str]]
 """What became of one order: `1` done, `0` refused, in words."""
@@ -169,12 +167,12 @@ class CalientRestFarEnd(RestFarEnd):
     def _half(self, ingress: int, egress: int) -> dict[str, str]:
         enters, leaves = self._switch.power(ingress), self._switch.power(egress)
         loss = None if enters is None or leaves is None else enters - leaves
-        admin, operational, capability = _STATES[self._switch.unsteady().get(ingress, "")]
+        admin, operational, capability = STATES[self._switch.unsteady().get(ingress, "")].split("/")
         return {
             "conn": self._names.circuit(ingress, egress),
-            "inp": _level(enters),
-            "outp": _level(leaves),
-            "loss": _level(loss),
+            "inp": level(enters),
+            "outp": level(leaves),
+            "loss": level(loss),
             "alarm": "CL",
             "as": admin,
             "os": operational,
@@ -188,9 +186,9 @@ class CalientRestFarEnd(RestFarEnd):
             if number in (ingress, egress - len(self._names))
         ]
         circuit = names[0] if names else ""
-        level = _level(self._switch.power(number))
+        power = level(self._switch.power(number))
         port = {"port": self._names.name(number), "conn": circuit, "connid": circuit}
-        return port | {"power": level, "inalias": "", "outalias": ""}
+        return port | {"power": power, "inalias": "", "outalias": ""}
 
     def _error(self, status: int, words: str) -> Answer:
         return Answer(status, _refused(HTTPStatus(status).phrase, words))
@@ -210,7 +208,3 @@ def _done() -> Status:
 
 def _refused(words: str, description: str) -> Status:
     return {"response": {"status": "0", "msg": words, "description": description}}
-
-
-def _level(value: float | None) -> str:
-    return "NONE" if value is None else f"{value:.2f}"

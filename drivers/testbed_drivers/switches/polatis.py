@@ -17,14 +17,15 @@ from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Reading, Readings, above
 from testbed_drivers.dialects.scpi import Scpi
 from testbed_drivers.dialects.scpi_syntax import error_reply, port_list, port_lists
-from testbed_drivers.switches.descriptors.polatis import PolatisOptions
-from testbed_drivers.switches.power_monitors import Monitors, monitored_ports
+from testbed_drivers.switches.descriptors.polatis import Monitors, PolatisOptions
+from testbed_drivers.switches.power_monitors import monitored_ports
 from testbed_drivers.switches.switch import (
     ChangeResult,
     Switch,
     all_ports,
     capabilities_of,
     checked_state,
+    portions,
     size,
 )
 from testbed_drivers.transports.base import Endpoint, is_serial
@@ -73,8 +74,7 @@ class Polatis(Switch[PolatisOptions, Scpi]):
         """Read the light at ports; only those that have a monitor are asked for."""
         levels = dict.fromkeys(ports, NOT_MEASURED)
         asked = sorted(self.capabilities.monitored & levels.keys())
-        for start in range(0, len(asked), PORTS_PER_QUERY):
-            some = asked[start : start + PORTS_PER_QUERY]
+        for some in portions(asked, PORTS_PER_QUERY):
             query = f":PMON:POW? {port_list(some)}"
             levels |= self._dialect.query(query, partial(_levels, some), deadline)
         return levels
@@ -107,9 +107,7 @@ class Polatis(Switch[PolatisOptions, Scpi]):
 
 def _orders(change: Change) -> Iterator[str]:
     for verb, pairs in (("SUB", change.removes), ("ADD", change.adds)):
-        ports = sorted(pairs)
-        for start in range(0, len(ports), PAIRS_PER_COMMAND):
-            some = ports[start : start + PAIRS_PER_COMMAND]
+        for some in portions(sorted(pairs), PAIRS_PER_COMMAND):
             others = (pairs[port] for port in some)
             yield f":OXC:SWIT:CONN:{verb} {port_list(some)},{port_list(others)}"
 

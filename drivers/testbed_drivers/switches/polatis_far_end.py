@@ -10,7 +10,7 @@ from __future__ import annotations
 from testbed.bench.sites import SwitchSite
 from testbed_drivers.dialects.scpi_far_end import Handler, Refused, ScpiFarEnd
 from testbed_drivers.dialects.scpi_syntax import pattern, port_list, port_lists
-from testbed_drivers.switches.descriptors.polatis import PolatisOptions
+from testbed_drivers.switches.descriptors.polatis import Monitors, PolatisOptions
 from testbed_drivers.switches.simulated_switch import FAULTS, SimulatedSwitch
 
 _DARK = -60.0
@@ -26,7 +26,7 @@ class PolatisFarEnd(ScpiFarEnd):
         options = options or PolatisOptions()
         self._inputs, self._outputs = options.size or size_at(site)
         self._boot_mode = "DARK"
-        self._monitored = _monitored(options, self._inputs, self._outputs)
+        self._monitored = monitored(options.monitors or False, self._inputs, self._outputs)
         line = "VST" if self._monitored else "I-OST"
         size = f"{self._inputs}x{self._outputs or 'CC'}"
         model = f"{line}-{size}-LU1-DMHNS"
@@ -142,11 +142,11 @@ class PolatisFarEnd(ScpiFarEnd):
         return lists
 
 
-def _monitored(options: PolatisOptions, inputs: int, outputs: int) -> range:
+def monitored(monitors: Monitors, inputs: int, outputs: int) -> range:
     """Return the ports that have a power monitor."""
-    first = inputs + 1 if options.monitors == "outputs" else 1
-    last = inputs if options.monitors == "inputs" else inputs + outputs
-    return range(first, last + 1) if options.monitors else range(0)
+    first = inputs + 1 if monitors == "outputs" else 1
+    last = inputs if monitors == "inputs" else inputs + outputs
+    return range(first, last + 1) if monitors else range(0)
 
 
 def _two_lists(pairs: dict[int, int]) -> str:

@@ -7,7 +7,7 @@ The flap that the switch times itself is left alone: the units of its intervals 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from testbed.bench.contracts import Identity
@@ -21,7 +21,7 @@ from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
 from testbed_drivers.switches.polatis import declared_monitors
 from testbed_drivers.switches.power_monitors import monitored_ports
-from testbed_drivers.switches.switch import capabilities_of, checked_state, sides, size
+from testbed_drivers.switches.switch import capabilities_of, checked_state, portions, sides, size
 from testbed_drivers.transports.base import Endpoint
 
 PORTS_PER_COMMAND = 64
@@ -44,10 +44,8 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
         """Read the light at ports; only those that have a monitor are asked for."""
         others = dict.fromkeys(ports, NOT_MEASURED)
         wanted = sorted(self.capabilities.monitored & others.keys())
-        queries = [
-            Request("RTRV-PORT-POWER", listed(wanted[start : start + PORTS_PER_COMMAND]), ("",))
-            for start in range(0, len(wanted), PORTS_PER_COMMAND)
-        ]
+        some = portions(wanted, PORTS_PER_COMMAND)
+        queries = [Request("RTRV-PORT-POWER", listed(ports), ("",)) for ports in some]
         parse = partial(_levels, wanted, self._options.floor)
         return {**others, **self._dialect.query(queries, parse, deadline)} if wanted else others
 
@@ -55,10 +53,8 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
         query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
         counts = self._options.size or self._dialect.query([query], _size, deadline)
         ingress, egress = sides(*counts)
-        declared, reads = (
-            declared_monitors(self._options.monitors, who),
-            partial(self._reads, deadline),
-        )
+        declared = declared_monitors(self._options.monitors, who)
+        reads = partial(self._reads, deadline)
         monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_COMMAND)
         averaging = self._options.averaging
         return capabilities_of(
@@ -76,34 +72,28 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
 
     def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         # One end names a circuit. Both ends would name two when somebody has just moved one.
-        portions = list(_portions(pairs))
-        orders = [Request("DLT-PATCH", listed(some), ("",)) for some in portions]
-        return self._refused(portions, orders, deadline)
+        return self._each("DLT-PATCH", listed, pairs, deadline)
 
     def _connect(self, pairs: State, deadline: Deadline) -> Refused:
-        portions = list(_portions(pairs))
-        orders = [
-            Request("ENT-PATCH", f"{listed(some)},{listed(some.values())}", ("",))
-            for some in portions
-        ]
-        return self._refused(portions, orders, deadline)
+        return self._each("ENT-PATCH", _both_ends, pairs, deadline)
 
-    def _refused(
-        self, portions: Sequence[State], orders: Sequence[Request], deadline: Deadline
+    def _each(
+        self, verb: str, named: Callable[[State], str], pairs: State, deadline: Deadline
     ) -> Refused:
+        """Give orders about circuits, so many in each; return those that were refused."""
+        lists = [dict(some) for some in portions(sorted(pairs.items()), PORTS_PER_COMMAND)]
+        orders = [Request(verb, named(some), ("",)) for some in lists]
         replies = self._dialect.execute(orders, deadline)
         return {
             ingress: words
-            for some, reply in zip(portions, replies, strict=True)
+            for some, reply in zip(lists, replies, strict=True)
             if (words := refusal_of(reply))
             for ingress in some
         }
 
 
-def _portions(pairs: State) -> Iterator[dict[int, int]]:
-    rows = sorted(pairs.items())
-    for start in range(0, len(rows), PORTS_PER_COMMAND):
-        yield dict(rows[start : start + PORTS_PER_COMMAND])
+def _both_ends(pairs: State) -> str:
+    return f"{listed(pairs)},{listed(pairs.values())}"
 
 
 def _identity(answers: Sequence[Rows]) -> Identity:

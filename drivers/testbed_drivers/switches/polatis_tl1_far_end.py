@@ -14,7 +14,7 @@ from testbed_drivers.dialects.tl1_commands import Command, unlisted
 from testbed_drivers.dialects.tl1_far_end import Denied, Handler, Tl1FarEnd, account
 from testbed_drivers.switches import simulated_switch
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
-from testbed_drivers.switches.polatis_far_end import size_at
+from testbed_drivers.switches.polatis_far_end import monitored, size_at
 from testbed_drivers.switches.simulated_switch import SimulatedSwitch
 
 FAULTS = {name: what for name, what in simulated_switch.FAULTS.items() if name != "failed"}
@@ -30,7 +30,8 @@ class PolatisTl1FarEnd(Tl1FarEnd):
         options = options or PolatisTl1Options()
         self._inputs, self._outputs = options.size or size_at(site)
         self._serial = site.serial
-        self._monitors = options.monitors
+        monitors = True if options.monitors is None else options.monitors
+        self._monitored = monitored(monitors, self._inputs, self._outputs)
         accounts = account(options.user, options.password) or _FACTORY_ACCOUNTS
         super().__init__("OCS", accounts, self._commands(), FAULTS, site)
         self._switch = SimulatedSwitch(site, self.faults, self.lock)
@@ -90,15 +91,10 @@ class PolatisTl1FarEnd(Tl1FarEnd):
 
     def _power(self, request: Command) -> Sequence[str]:
         ports = self._named(request)
-        if dumb := [port for port in ports if not self._is_monitored(port)]:
+        if dumb := [port for port in ports if port not in self._monitored]:
             raise Denied("IIAC", f"No monitor at port {dumb[0]}")
         levels = {port: self._switch.power(port) for port in ports}
         return [f"{p}:{_NO_LIGHT if dbm is None else dbm:.2f}" for p, dbm in levels.items()]
-
-    def _is_monitored(self, port: int) -> bool:
-        if self._monitors in ("inputs", "outputs"):
-            return (port <= self._inputs) is (self._monitors == "inputs")
-        return self._monitors is not False
 
     def _shutters(self, request: Command) -> Sequence[str]:
         words = {True: "CLOSED", False: "OPEN"}

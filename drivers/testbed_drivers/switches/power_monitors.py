@@ -7,10 +7,9 @@ side can be read that is one question; where it cannot, each port of it is asked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
-Monitors = bool | Literal["inputs", "outputs"]
-"""What a lab file says of the monitors of a switch: all, none, or those of one side only."""
+from testbed_drivers.switches.descriptors.polatis import Monitors
+from testbed_drivers.switches.switch import portions
 
 Reads = Callable[[Sequence[int]], bool]
 """Tells whether a switch reads the light of all of some ports."""
@@ -29,6 +28,5 @@ def monitored_ports(
 
 
 def _readable(ports: Sequence[int], reads: Reads, most: int) -> Iterator[int]:
-    for start in range(0, len(ports), most):
-        some = ports[start : start + most]
+    for some in portions(ports, most):
         yield from some if reads(some) else (port for port in some if reads([port]))

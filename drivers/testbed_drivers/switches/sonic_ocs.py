@@ -38,6 +38,7 @@ from testbed_drivers.switches.switch import (
     Switch,
     capabilities_of,
     checked_state,
+    portions,
     sides,
 )
 from testbed_drivers.transports.base import Endpoint
@@ -190,9 +191,8 @@ class _Task:
             ("add {} safe", self.adds - self.present),
         ):
             names = [_id(pair, inputs) for pair in sorted(pairs)]
-            for start in range(0, len(names), CIRCUITS_PER_COMMAND):
-                some = ",".join(names[start : start + CIRCUITS_PER_COMMAND])
-                yield f"sudo config ocs cross-connect {form.format(some)}"
+            for some in portions(names, CIRCUITS_PER_COMMAND):
+                yield f"sudo config ocs cross-connect {form.format(','.join(some))}"
 
     def undone(self, configured: Circuits, present: Circuits) -> Circuits:
         """Return what is left to do of the change, given what is there now."""

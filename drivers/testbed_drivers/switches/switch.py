@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from testbed.bench.contracts import Applied, Identity, Tracer
@@ -22,6 +22,7 @@ MOST_PORTS = 4096
 
 AnyOptions = TypeVar("AnyOptions", bound=Timeouts)
 AnyDialect = TypeVar("AnyDialect", bound=Dialect[Any])
+Row = TypeVar("Row")
 
 
 class ChangeResult(NamedTuple):
@@ -169,6 +170,11 @@ def capabilities_of(
 ) -> Capabilities:
     """Return the capabilities of a switch with these ingress and egress ports."""
     return Capabilities(*ports, options.settle, options.settle_max, **more)
+
+
+def portions(rows: Sequence[Row], most: int) -> Iterator[Sequence[Row]]:
+    """Yield rows in the order that they have, at most so many at a time."""
+    return (rows[start : start + most] for start in range(0, len(rows), most))
 
 
 def size(inputs: int, outputs: int) -> tuple[int, int]:

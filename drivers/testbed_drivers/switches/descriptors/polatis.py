@@ -10,6 +10,9 @@ from testbed_drivers.descriptors import described_switch
 from testbed_drivers.dialects.options import HttpOptions, Tl1Options
 from testbed_drivers.transports.options import LineOptions
 
+Monitors = bool | Literal["inputs", "outputs"]
+"""What a lab file says of the monitors of a switch: all, none, or those of one side only."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolatisOptions(LineOptions):
@@ -29,7 +32,7 @@ class PolatisOptions(LineOptions):
     settle_max: Seconds = 0.05
     averaging: Seconds = 0.0
     """Over how long its power monitors average what they read."""
-    monitors: bool | Literal["inputs", "outputs"] | None = None
+    monitors: Monitors | None = None
     """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
 
     def __post_init__(self) -> None:
@@ -55,7 +58,7 @@ class PolatisTl1Options(Tl1Options):
     """Inputs and outputs; asked of the switch when not given."""
     floor: PowerLevel = -50.0
     """A monitor's reading of this or less is no light."""
-    monitors: bool | Literal["inputs", "outputs"] | None = None
+    monitors: Monitors | None = None
     """Where it has power monitors: at no port, or on one side only; asked of it when not given."""
     settle: Seconds = 0.025
     settle_max: Seconds = 0.05
