@@ -157,3 +157,7 @@ class MeterSite:
     seed: int
     scheduler: Scheduler
     sees: Callable[[int], float | None]
+
+
+Site = SwitchSite | PowerSite | AttenuatorSite | MeterSite
+"""The environment of any far end."""

@@ -8,14 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakSet
 
-from testbed.bench.sites import (
-    AttenuatorSite,
-    FarEndSession,
-    MeterSite,
-    PowerSite,
-    SwitchSite,
-    never,
-)
+from testbed.bench.sites import FarEndSession, Site, never
 from testbed_drivers.dialects import client_connection
 from testbed_drivers.dialects.armed_faults import ArmedFault, ArmedFaults
 from testbed_drivers.dialects.client_connection import ClientConnection
@@ -30,8 +23,6 @@ DEVICE_FAULTS = {
     "lie": "accepts a change of `port` and reads it back as done, but light or power stays",
 }
 """What every device can be told to do wrong that carries out changes."""
-
-Site = SwitchSite | PowerSite | AttenuatorSite | MeterSite
 
 
 class FarEnd(ABC):

@@ -6,8 +6,9 @@ import hmac
 from abc import abstractmethod
 from collections.abc import Mapping
 
+from testbed.bench.sites import Site
 from testbed_drivers.dialects.client_connection import ClientConnection
-from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd, Site
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.http_far_end import Answer, HttpSession, Request
 from testbed_drivers.dialects.options import HttpOptions
 

@@ -9,11 +9,12 @@ volume 2 chapter 21; which ones a given box uses is known only from the box.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
+from testbed.bench.sites import Site
 from testbed_drivers.dialects.armed_faults import ArmedFault
 from testbed_drivers.dialects.client_connection import ClientConnection, LineSession
-from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd, Site
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
@@ -150,6 +151,16 @@ class ScpiFarEnd(FarEnd):
         if not command.header.endswith("?") and self.faults.strikes("error", command.header):
             raise Refused(-200, "Execution error")
         return handler
+
+    @staticmethod
+    def _by_channel(
+        channels: Collection[int], commands: Callable[[int, str], dict[str, Handler]]
+    ) -> dict[str, Handler]:
+        """Return the commands of every channel, by its number; channel 1 needs none."""
+        table = commands(1, "") if 1 in channels else {}
+        for channel in sorted(channels):
+            table |= commands(channel, f"{channel}")
+        return table
 
     def _go_stale(self, fault: ArmedFault) -> None:
         self._errors.put(-222, "Data out of range")

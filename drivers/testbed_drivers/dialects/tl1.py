@@ -7,7 +7,7 @@ would end circuits of others is never sent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle
 from typing import TypeVar
 
@@ -95,6 +95,18 @@ class Tl1(Dialect[Tl1Line]):
                     replies[number] = reply
         return replies
 
+    def refused(
+        self, orders: Sequence[tuple[Request, Iterable[int]]], deadline: Deadline
+    ) -> dict[int, str]:
+        """Send orders, each about some ports; return why not, by port, where one was refused."""
+        replies = self.execute([request for request, _ in orders], deadline)
+        return {
+            port: words
+            for (_, ports), reply in zip(orders, replies, strict=True)
+            if (words := _refusal_of(reply))
+            for port in ports
+        }
+
     def _done(self, requests: Sequence[Request], deadline: Deadline) -> list[Reply]:
         with self._session.exchange(deadline) as line:
             return self._exchange_all(line, requests, deadline, math.inf)
@@ -103,7 +115,7 @@ class Tl1(Dialect[Tl1Line]):
         """Log in on a fresh line and check who is there."""
         login = Request("ACT-USER", self._user, ("", self._login_password()))
         (reply,) = self._exchange_all(line, [login], deadline, self._answer_timeout)
-        if refusal := refusal_of(reply):  # it may repeat what it was sent
+        if refusal := _refusal_of(reply):  # it may repeat what it was sent
             raise Rejected(
                 self._instrument,
                 f"refused the login of {self._user!r}: {masked(refusal)}",
@@ -132,7 +144,7 @@ class Tl1(Dialect[Tl1Line]):
         for query, reply in zip(queries, replies, strict=True):
             if reply.code == NOT_LOGGED_IN:
                 raise LinkLost(self._instrument, "has ended the login")
-            if refusal := refusal_of(reply):
+            if refusal := _refusal_of(reply):
                 raise Rejected(self._instrument, f"refused {query}: {refusal}", reply=reply.words)
         try:
             return parse([reply.rows for reply in replies])
@@ -182,7 +194,7 @@ class Tl1(Dialect[Tl1Line]):
             )
 
 
-def refusal_of(reply: Reply) -> str:
+def _refusal_of(reply: Reply) -> str:
     """Return why a request was not, or only in part, carried out; empty when it was."""
     if reply.status == "COMPLD":
         return ""

@@ -12,10 +12,11 @@ from datetime import datetime, timedelta
 from itertools import count
 from weakref import WeakSet
 
+from testbed.bench.sites import Site
 from testbed.secret import Secret
 from testbed_drivers.dialects.armed_faults import ArmedFault
 from testbed_drivers.dialects.client_connection import ClientConnection
-from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd, Site
+from testbed_drivers.dialects.far_end import ORDER_FAULTS, FarEnd
 from testbed_drivers.dialects.tl1_commands import Command, command, command_end
 
 FAULTS = {

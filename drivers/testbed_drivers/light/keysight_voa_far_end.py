@@ -45,14 +45,9 @@ class KeysightVoaFarEnd(ScpiFarEnd):
         options = options or AttenuatorOptions()
         self._site = site
         self._filters = {channel: Filter() for channel in site.channels}
-        table: dict[str, Handler] = {}
-        for channel in sorted(site.channels):
-            table |= self._commands(channel, f"{channel}")
-        if 1 in site.channels:
-            table |= self._commands(1, "")
         super().__init__(
             f"Keysight Technologies,N7764A,{site.serial},1.0",
-            table,
+            self._by_channel(site.channels, self._commands),
             DEVICE_FAULTS,  # a channel is its `port`
             site,
             end=options.ends()[1],

@@ -60,11 +60,7 @@ class KeysightMeterFarEnd(MeterFarEnd):
     """A Keysight power meter at a site."""
 
     def __init__(self, site: MeterSite, options: MeterOptions | None = None) -> None:
-        table: dict[str, Handler] = {}
-        for channel in sorted(site.channels):
-            table |= self._commands(channel, f"{channel}")
-        if 1 in site.channels:
-            table |= self._commands(1, "")
+        table = self._by_channel(site.channels, self._commands)
         identity = f"Keysight Technologies,N7745A,{site.serial},1.0"
         super().__init__(identity, table, site, options or MeterOptions())
 

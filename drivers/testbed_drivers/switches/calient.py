@@ -19,7 +19,7 @@ from testbed.clock import Deadline
 from testbed.errors import UsageError
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Reading, Readings, measured
-from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
+from testbed_drivers.dialects.tl1 import Rows, Tl1
 from testbed_drivers.dialects.tl1_syntax import Request, keyed
 from testbed_drivers.switches.calient_ports import trouble
 from testbed_drivers.switches.descriptors.calient import CalientOptions
@@ -127,15 +127,8 @@ class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
 
     def _ordered(self, verb: str, circuits: Sequence[Circuit], deadline: Deadline) -> Refused:
         """Send one command for each circuit; return what was refused."""
-        orders = [circuit.order(verb) for circuit in circuits]
-        return {
-            ingress: words
-            for circuit, reply in zip(
-                circuits, self._dialect.execute(orders, deadline), strict=True
-            )
-            if (words := refusal_of(reply))
-            for ingress, _ in circuit.pairs
-        }
+        orders = [(circuit.order(verb), dict(circuit.pairs)) for circuit in circuits]
+        return self._dialect.refused(orders, deadline)
 
     def _check_ours(self, circuit: Circuit, pairs: State) -> None:
         """Refuse to take down what has another label, or what was not named as a whole."""

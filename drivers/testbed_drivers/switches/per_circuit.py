@@ -64,15 +64,13 @@ class PerCircuitSwitch(Switch[AnyOptions, AnyDialect]):
 
 def order_each(pairs: State, order: Callable[[int, int], None]) -> Refused:
     """Give one order for each circuit up to the first that is refused; return what was not done."""
-    left = dict(sorted(pairs.items()))
-    for ingress, egress in sorted(pairs.items()):
+    rows = iter(sorted(pairs.items()))
+    for ingress, egress in rows:
         try:
             order(ingress, egress)
         except Rejected as error:
-            del left[ingress]
             why = f"not tried after {ingress}→{egress} was refused"
-            return {ingress: error.reply or str(error), **dict.fromkeys(left, why)}
-        del left[ingress]
+            return {ingress: error.reply or str(error), **{left: why for left, _ in rows}}
     return {}
 
 

@@ -15,7 +15,7 @@ from testbed.clock import Deadline
 from testbed.errors import Rejected
 from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import NOT_MEASURED, Readings, above
-from testbed_drivers.dialects.tl1 import Rows, Tl1, refusal_of
+from testbed_drivers.dialects.tl1 import Rows, Tl1
 from testbed_drivers.dialects.tl1_syntax import Request, listed
 from testbed_drivers.switches.descriptors.polatis import PolatisTl1Options
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
@@ -82,14 +82,8 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
     ) -> Refused:
         """Give orders about circuits, so many in each; return those that were refused."""
         lists = [dict(some) for some in portions(sorted(pairs.items()), PORTS_PER_COMMAND)]
-        orders = [Request(verb, named(some), ("",)) for some in lists]
-        replies = self._dialect.execute(orders, deadline)
-        return {
-            ingress: words
-            for some, reply in zip(lists, replies, strict=True)
-            if (words := refusal_of(reply))
-            for ingress in some
-        }
+        orders = [(Request(verb, named(some), ("",)), some) for some in lists]
+        return self._dialect.refused(orders, deadline)
 
 
 def _both_ends(pairs: State) -> str:

@@ -91,8 +91,8 @@ class PolatisTl1FarEnd(Tl1FarEnd):
 
     def _power(self, request: Command) -> Sequence[str]:
         ports = self._named(request)
-        if dumb := [port for port in ports if port not in self._monitored]:
-            raise Denied("IIAC", f"No monitor at port {dumb[0]}")
+        if unmonitored := [port for port in ports if port not in self._monitored]:
+            raise Denied("IIAC", f"No monitor at port {unmonitored[0]}")
         levels = {port: self._switch.power(port) for port in ports}
         return [f"{p}:{_NO_LIGHT if dbm is None else dbm:.2f}" for p, dbm in levels.items()]
 

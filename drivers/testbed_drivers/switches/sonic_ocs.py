@@ -120,9 +120,10 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
         ports = {port for pair in task.stale | task.adopted for port in pair}
         for pair in sorted(task.configured - task.deletes):
             if ports & set(pair):
+                name = _id(pair, len(self.capabilities.ingress))
                 raise InstrumentError(
                     self._name,
-                    f"has {self._id(pair)} configured where its hardware has another circuit",
+                    f"has {name} configured where its hardware has another circuit",
                     hint="take that one down first",
                 )
 
@@ -152,9 +153,6 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
             (a, b + first): ", ".join(dict.fromkeys(words))
             for (a, b), words in circuit_statuses(text).items()
         }
-
-    def _id(self, pair: tuple[int, int]) -> str:
-        return _id(pair, len(self.capabilities.ingress))
 
 
 @dataclass(frozen=True, slots=True)

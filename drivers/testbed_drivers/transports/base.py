@@ -163,6 +163,9 @@ class BufferedTransport(ABC):
         begun = self._partial_reply()
         return NoReply(self._instrument, f"stopped answering after {begun!r}", reply=begun)
 
+    def _lost(self, what: str, hint: str = "check its power and its cable") -> LinkLost:
+        return LinkLost(self._instrument, what, hint=hint)
+
     def _partial_reply(self) -> str:
         """Return what has arrived of an answer that has no end."""
         return excerpt_of(bytes(self._unread))

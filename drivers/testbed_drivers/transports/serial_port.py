@@ -63,14 +63,14 @@ class SerialTransport(BufferedTransport):
         except serial.SerialTimeoutException as error:
             raise NoReply(self._instrument, f"took none of {len(data)} bytes in time") from error
         except OSError as error:
-            raise self._lost("sending", error) from error
+            raise self._failed("sending", error) from error
 
     def _receive_some(self, deadline: Deadline) -> bytes:
         try:
             self._port.timeout = deadline.left
             data: bytes = self._port.read(max(1, self._port.in_waiting))
         except OSError as error:
-            raise self._lost("receiving", error) from error
+            raise self._failed("receiving", error) from error
         if not data:
             raise self._no_reply()
         return data
@@ -86,9 +86,6 @@ class SerialTransport(BufferedTransport):
         """Close the device; safe to call twice."""
         self._port.close()
 
-    def _lost(self, doing: str, error: OSError) -> LinkLost:
-        return LinkLost(
-            self._instrument,
-            f"{doing} on {self._port.name} failed: {error}",
-            hint="check the cable and whether the adapter is still plugged in",
-        )
+    def _failed(self, doing: str, error: OSError) -> LinkLost:
+        hint = "check the cable and whether the adapter is still plugged in"
+        return self._lost(f"{doing} on {self._port.name} failed: {error}", hint)

@@ -143,9 +143,7 @@ class SshTransport(BufferedTransport):
         if deadline.passed:
             return self._no_reply()
         reason = str(error) or "the other side hung up"
-        return LinkLost(
-            self._instrument, f"{what}: {reason}", hint="check its power and its network"
-        )
+        return self._lost(f"{what}: {reason}", "check its power and its network")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import select
 import socket
 
 from testbed.clock import Deadline, bounded
-from testbed.errors import LinkLost, NoReply, UsageError
+from testbed.errors import NoReply, UsageError
 from testbed.resource import Tcp, place
 from testbed_drivers.transports.base import BufferedTransport, open_error
 
@@ -97,6 +97,3 @@ class TcpTransport(BufferedTransport):
     def close(self) -> None:
         """Hang up; safe to call twice."""
         self._line.close()
-
-    def _lost(self, what: str) -> LinkLost:
-        return LinkLost(self._instrument, what, hint="check its power and its cable")

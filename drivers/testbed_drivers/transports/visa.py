@@ -25,7 +25,7 @@ from pyvisa.constants import ControlFlow, Parity, SerialTermination, StatusCode
 from pyvisa.resources import MessageBasedResource, Resource, SerialInstrument, TCPIPSocket
 
 from testbed.clock import Deadline, bounded
-from testbed.errors import InstrumentError, LinkLost
+from testbed.errors import InstrumentError
 from testbed.resource import Tty, place
 from testbed_drivers.transports.base import BufferedTransport, open_error
 from testbed_drivers.transports.tcp import set_socket_options
@@ -142,9 +142,7 @@ class VisaTransport(BufferedTransport):
     def _failure(self, doing: str, error: Exception) -> InstrumentError:
         if isinstance(error, TimeoutError) or _timed_out(error):
             return self._no_reply()
-        return LinkLost(
-            self._instrument, f"{doing} failed: {error}", hint="check its power and its cable"
-        )
+        return self._lost(f"{doing} failed: {error}")
 
 
 class PolledVisaTransport(VisaTransport):
