@@ -23,7 +23,7 @@ FAULTS = {
     "drip": "answers one byte every `delay` seconds",
     "cut": "hangs up in the middle of its answer",
     "reset": "carries out the command and hangs up instead of answering",
-    "refuse": "hangs up on whoever connects",
+    "refuse": "hangs up on every client that connects",
 }
 """What any far end can be told to do wrong."""
 
@@ -59,7 +59,7 @@ class ClientConnection:
             self.hang_up()
 
     def send_unsolicited(self, data: bytes) -> None:
-        """Send what nobody asked for: an alarm, a greeting."""
+        """Send an unsolicited message: an alarm, a greeting."""
         self._send_in_turn(data)
 
     def reply(self, data: bytes, command: str, *, last: bool = False) -> None:

@@ -30,8 +30,8 @@ class Output(NamedTuple):
 class CommandLine(TransportDialect):
     """Run commands over a session.
 
-    `identity_query` is the command that says who answers, `identity` understands it; a fresh line
-    begins with it.
+    `identity_query` is the command that tells the identity, `identity` parses its output; a fresh
+    line begins with it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class CommandLine(TransportDialect):
         self._identity = identity
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
         return self._serial.check(self.query(self._identity_query, self._identity, deadline))
 
     def query(self, command: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:

@@ -41,7 +41,7 @@ class MessageDialect(TransportDialect, Generic[Message]):
         self._identity_query = identity_query
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number where it tells one."""
+        """Query the identity; refuse the wrong serial number where there is one."""
         return self.query(*self._identity_query, deadline)
 
     def query(
@@ -94,7 +94,7 @@ class MessageDialect(TransportDialect, Generic[Message]):
         """Return how a person reads a message."""
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
-        """Ask who it is, and leave nothing unread."""
+        """Query the identity, and leave nothing unread."""
         budget = deadline.within(self._answer_timeout)
         query, parse = self._identity_query
         self._send(line, [query], budget)

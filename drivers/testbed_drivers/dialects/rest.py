@@ -80,7 +80,7 @@ class Rest(Dialect[HttpLine]):
         super().__init__(endpoint, line)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
         return self._serial.check(self.read(self._service.identity, deadline))
 
     def read(self, ask: Callable[[Get], Answer], deadline: Deadline) -> Answer:

@@ -1,4 +1,4 @@
-"""Instruments behind HTTP, device side: who may ask, and what such services do wrong."""
+"""Instruments behind HTTP, device side: authorization, and the faults of such services."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RestFarEnd(FarEnd):
 
     @abstractmethod
     def _route(self, request: Request) -> Answer:
-        """Carry out a request of somebody who may ask."""
+        """Carry out a request that is authorized."""
 
     @abstractmethod
     def _error(self, status: int, words: str) -> Answer:

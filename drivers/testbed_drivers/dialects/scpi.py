@@ -52,7 +52,7 @@ class Scpi(TransportDialect):
         return other
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
         return self._serial.check(self.query("*IDN?", _identity, deadline))
 
     def query(self, query: str, parse: Callable[[str], Answer], deadline: Deadline) -> Answer:
@@ -88,7 +88,7 @@ class Scpi(TransportDialect):
         return commanded, answered
 
     def _greet(self, line: Transport, deadline: Deadline) -> None:
-        """Check who is on a fresh line and forget the errors of whoever was there before."""
+        """Check the identity on a fresh line and drop the errors of earlier clients."""
         budget = deadline.within(self._answer_timeout)
         self._send(line, "*IDN?", budget)
         self._serial.check(self._read_identity(line, budget))

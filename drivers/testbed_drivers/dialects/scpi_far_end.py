@@ -1,6 +1,6 @@
 """The SCPI dialect, device side: lines in, replies out, errors in a queue.
 
-Manners: headers in any case, in short or long form, joined with `;` and going on from the path of
+Behaviour: headers in any case, in short or long form, joined with `;` and going on from the path of
 the one before; setters are silent; replies of one line are joined with `;`; an error is queued,
 not said, and the rest of the line is still carried out. Error numbers are those of SCPI-99
 volume 2 chapter 21; which ones a given box uses is known only from the box.
@@ -19,8 +19,8 @@ from testbed_drivers.dialects.scpi_syntax import Command, commands, pattern
 
 FAULTS = {
     **ORDER_FAULTS,
-    "stale": "has an error of somebody else in its queue",
-    "overflow": "has its error queue filled up by somebody else",
+    "stale": "has an error of another client in its queue",
+    "overflow": "has its error queue filled up by another client",
 }
 """What every SCPI far end can be told to do wrong beyond the faults of any connection."""
 
@@ -47,7 +47,7 @@ class ErrorQueue:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether there is no room for one more."""
+        """Tell whether it holds as many as it can."""
         return len(self._rows) == self.LENGTH
 
     def put(self, number: int, words: str) -> None:
@@ -106,7 +106,7 @@ class ScpiFarEnd(FarEnd):
     def join(self, other: ScpiFarEnd) -> None:
         """Answer for another element of the same controller, too.
 
-        Its faults stay its own, but for those of the line, which belong to whoever answers.
+        Its faults stay its own, but for those of the line, which are of the far end that answers.
         """
         other._errors, other._connections = self._errors, self._connections
         self._others.append(other)

@@ -2,7 +2,7 @@
 
 After a timeout, a lost line or an answer that makes no sense, the next bytes on a line may belong
 to the exchange before. So the line is closed and, before the next exchange, opened again and
-greeted (log in, check who answers). Nothing is ever sent twice by itself except inside `read`.
+greeted (log in, check the identity). Nothing is ever sent twice by itself except inside `read`.
 """
 
 from __future__ import annotations
@@ -54,27 +54,29 @@ class SerialNumber:
         self._instrument = instrument
         self._expected = expected
 
-    def check(self, who: Identity) -> Identity:
-        """Return who answered; raise InstrumentError when it is another than expected.
+    def check(self, identity: Identity) -> Identity:
+        """Return the identity; raise InstrumentError when it is another than expected.
 
-        Raise Garbled for a word of it that is too long to be any.
+        Raise Garbled for a field of it that is too long to be any.
         """
-        if longest := max((who.maker, who.model, who.serial, who.firmware), key=len)[_LONGEST:]:
+        if longest := max(
+            (identity.maker, identity.model, identity.serial, identity.firmware), key=len
+        )[_LONGEST:]:
             raise Garbled(
                 self._instrument,
                 f"says who it is in a word of {len(longest) + _LONGEST} characters",
-                reply=str(who),
+                reply=str(identity),
             )
         if self._expected is None:
-            self._expected = who.serial
-        if who.serial != self._expected:
+            self._expected = identity.serial
+        if identity.serial != self._expected:
             raise InstrumentError(
                 self._instrument,
-                f"has the serial number {who.serial} instead of {self._expected}",
-                reply=str(who),
+                f"has the serial number {identity.serial} instead of {self._expected}",
+                reply=str(identity),
                 hint="another box answers there; correct 'resource' or 'identity' in the lab file",
             )
-        return who
+        return identity
 
 
 class Session(Generic[AnyLine]):
@@ -161,7 +163,7 @@ class Session(Generic[AnyLine]):
             return ask()
 
     def require_quiet(self, line: AnyLine) -> None:
-        """Raise Garbled when a line in use holds what nobody asked for: it would be mistaken."""
+        """Raise Garbled when a line in use holds unsolicited bytes: they would be mistaken."""
         if not line.quiet():
             raise Garbled(self.instrument, "said more than it was asked, or hung up")
 
@@ -227,7 +229,7 @@ class Dialect(ABC, Generic[AnyLine]):
 
     @abstractmethod
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
 
     def held(self, deadline: Deadline) -> AbstractContextManager[None]:
         """Keep the instrument for several exchanges in a row."""
@@ -243,7 +245,7 @@ class Dialect(ABC, Generic[AnyLine]):
 
     @abstractmethod
     def _greet(self, line: AnyLine, deadline: Deadline) -> None:
-        """Check who answers on a fresh line, after a login where one is needed."""
+        """Check the identity on a fresh line, after a login where one is needed."""
 
     def _garbled(self, asked: str, error: ValueError, reply: str = "") -> Garbled:
         """Return the error for an answer to `asked` that a parser refused."""

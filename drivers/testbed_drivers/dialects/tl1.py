@@ -1,7 +1,7 @@
 """The TL1 dialect, host side: a login on each fresh line, commands that travel together, refusals.
 
-A refusal is an answer, not an error of the line: whoever sent several commands hears of each. What
-would end circuits of others is never sent.
+A refusal is an answer, not an error of the line: of several commands, each has its own. What would
+end circuits of others is never sent.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Answer = TypeVar("Answer")
 class Tl1(Dialect[Tl1Line]):
     """Speak TL1 over a session.
 
-    `options` log in on each fresh line. `identity_query` are the queries that tell who answers, and
-    `who` makes an identity of their rows. The `answer_timeout` of the endpoint is the longest
+    `options` log in on each fresh line. `identity_query` are the queries that tell the
+    identity, and `identity` parses their rows. The `answer_timeout` of the endpoint is the longest
     silence on a query: each block and acknowledgement of its reply starts it anew.
     """
 
@@ -45,18 +45,18 @@ class Tl1(Dialect[Tl1Line]):
         endpoint: Endpoint,
         options: Tl1Options,
         identity_query: Sequence[Request],
-        who: Callable[[Sequence[Rows]], Identity],
+        identity: Callable[[Sequence[Rows]], Identity],
     ) -> None:
         dial = endpoint.opener()
         super().__init__(endpoint, lambda deadline: Tl1Line(dial(deadline), endpoint.tracer))
         self._user, self._password = options.user, options.password
         self._identity_query = identity_query
-        self._who = who
+        self._identity = identity
         self._tags = cycle(range(1, _TAGS + 1))
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
-        return self._serial.check(self.query(self._identity_query, self._who, deadline))
+        """Query the identity; refuse the wrong serial number."""
+        return self._serial.check(self.query(self._identity_query, self._identity, deadline))
 
     def query(
         self,
@@ -112,7 +112,7 @@ class Tl1(Dialect[Tl1Line]):
             return self._exchange_all(line, requests, deadline, math.inf)
 
     def _greet(self, line: Tl1Line, deadline: Deadline) -> None:
-        """Log in on a fresh line and check who is there."""
+        """Log in on a fresh line and check the identity."""
         login = Request("ACT-USER", self._user, ("", self._login_password()))
         (reply,) = self._exchange_all(line, [login], deadline, self._answer_timeout)
         if refusal := _refusal_of(reply):  # it may repeat what it was sent
@@ -122,7 +122,7 @@ class Tl1(Dialect[Tl1Line]):
                 reply=masked(reply.words),
                 hint="check 'user' and 'password' in the lab file",
             )
-        self._serial.check(self._asked(line, self._identity_query, self._who, deadline))
+        self._serial.check(self._asked(line, self._identity_query, self._identity, deadline))
 
     def _login_password(self) -> str:
         if not self._user:
@@ -203,7 +203,7 @@ def _refusal_of(reply: Reply) -> str:
 
 
 _STATUSES = {"COMPLD", "DENY", "PRTL", "NG", "RL"}
-"""How a request may end; after anything else nobody knows."""
+"""How a request may end; after anything else that is unknown."""
 
 
 def _is_denied(request: Request) -> bool:

@@ -1,8 +1,8 @@
 """The TL1 dialect, device side: a login, correlation tags, refusals with codes, long replies.
 
-Manners: nothing but a login is done before the login; a reply repeats the tag of its command; a
-refusal is a code and a comment; a long reply comes in blocks, each with the header; whoever says
-nothing for an hour is logged out. Which codes a given box uses is known only from the box.
+Behaviour: nothing but a login is done before the login; a reply repeats the tag of its command; a
+refusal is a code and a comment; a long reply comes in blocks, each with the header; a client
+that sends nothing for an hour is logged out. Which codes a box uses is known only from the box.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS_PER_BLOCK = 20
 """Lines of a reply after which it goes on in another block."""
 _IDLE_SECONDS = 3600.0
 _SWITCHED_ON = datetime(2000, 1, 1)
-"""What the clock of a box shows that nobody has set."""
+"""What the clock of a box shows before it is set."""
 
 Handler = Callable[[Command], Sequence[str]]
 """Carries out a command; returns the lines of its answer, without their quotes."""
@@ -90,7 +90,7 @@ class Tl1FarEnd(FarEnd):
                 return self._reply(request.ctag or "0", "DENY", rows)
 
     def alarm(self) -> bytes:
-        """Return something that nobody asked for, with every character that ends a message."""
+        """Return an autonomous message, with every character that ends a message."""
         rows = ['"1.1.1>2.1.1:LOS,TC;<"']
         return self._framed(f"A  {next(self._alarms)} REPT EVT EQPT", rows) + b";"
 

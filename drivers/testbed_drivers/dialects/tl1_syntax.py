@@ -63,7 +63,7 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """An autonomous message: nobody asked for it."""
+    """An autonomous message: no request asked for it."""
 
     severity: str
     words: str
@@ -119,8 +119,8 @@ def message_end(data: bytes) -> int:
 def message(data: bytes) -> tuple[str, Message]:
     """Return a message with what stands before it, which is none of TL1's, and may be a banner.
 
-    Raise ValueError for what TL1 does not allow, as two messages in one. What nobody asked for may
-    hold other bytes than ASCII, as an alarm with a degree sign does; they are spelled out.
+    Raise ValueError for what TL1 does not allow, as two messages in one. An autonomous
+    message may hold bytes that are not ASCII, as an alarm with a degree sign; they are spelled out.
     """
     text, end = data[:-1].decode("latin-1"), data[-1:]
     if end == b"<":

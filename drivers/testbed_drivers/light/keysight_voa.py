@@ -36,15 +36,15 @@ class KeysightVoa(ScpiChannels[AttenuatorOptions]):
     _ranges: dict[int, Range] | None = None
 
     def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check who answers and learn what each channel can be set to."""
-        who = super().open(deadline)
+        """Open the line, check the identity and read what each channel can be set to."""
+        identity = super().open(deadline)
         self._ranges = {
             channel: self._scpi.query(
                 f":INP{channel}:ATT? MIN;:INP{channel}:ATT? MAX", _range, deadline
             )
             for channel in sorted(self._channels)
         }
-        return who
+        return identity
 
     def attenuation(self, channel: int, deadline: Deadline) -> float:
         """Read back what a channel takes from the light, in dB; its shutter does not count."""

@@ -41,11 +41,11 @@ class ScpiChannels(Generic[AnyOptions]):
         self._scpi = Scpi(endpoint, ends=options.ends(), denied=DENIED)
 
     def open(self, deadline: Deadline) -> Identity:
-        """Open the line and check who answers."""
+        """Open the line and check the identity."""
         return self.identify(deadline)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
         return self._scpi.identify(deadline)
 
     def close(self) -> None:

@@ -53,11 +53,11 @@ class RedfishService(ABC):
         self._rest = Rest(endpoint, options, service)
 
     def open(self, deadline: Deadline) -> Identity:
-        """Open the line and check who answers."""
+        """Open the line and check the identity."""
         return self.identify(deadline)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
         return self._rest.identify(deadline)
 
     def is_on(self, outlet: str, deadline: Deadline) -> bool:
@@ -76,7 +76,7 @@ class RedfishService(ABC):
 
     @abstractmethod
     def _read_identity(self, get: Get) -> Identity:
-        """Ask who it is."""
+        """Query the identity."""
 
     @abstractmethod
     def _order(self, outlet: str, on: bool, deadline: Deadline) -> None:

@@ -2,7 +2,7 @@
 
 The common fibre is port 1, channel n is port n + 1. Frames are four bytes: `01 12 00 n` goes to a
 channel and is echoed, `01 11 00 00` asks, and the last byte of the answer is the channel. The box
-does not say who it is. Evidence: drivers/README.md.
+does not tell its identity. Evidence: drivers/README.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Agiltron(Selector[AgiltronOptions, Frames]):
         """Read back the channel."""
         return self._dialect.query(ASK + b"\0", self._asked, deadline)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(1, self._options.channels)
         return capabilities_of(self._options, ports, positions=self._positions)
 
@@ -47,7 +47,7 @@ class Agiltron(Selector[AgiltronOptions, Frames]):
         return ChangeResult(commanded, answered)
 
     def _identity(self, frame: bytes) -> Identity:
-        """Return what answers a channel; it does not say who it is."""
+        """Return the identity of what answers a channel; it does not tell its own."""
         self._asked(frame)
         return Identity("Agiltron", f"FF 1x{self._options.channels}", "", "")
 

@@ -5,7 +5,7 @@ N + n, in the order of the names shelf.slot.port. Circuits are made one-way and 
 Commands used and their evidence: drivers/README.md.
 
 A circuit is defined (ENT), put in service (ACT), and in order once it reads IS/IS/OK; until then
-`unsteady` names it, and whoever verifies a change waits for that, as with every other family.
+`unsteady` names it, and the verification of a change waits for that, as with every other family.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
         levels = self._dialect.query(queries, partial(_levels, places), deadline) if queries else {}
         return others | {port: levels[place][side] for port, side, place in wanted}
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         ingress, egress = sides(len(self._names), len(self._names))
         return capabilities_of(
             self._options,

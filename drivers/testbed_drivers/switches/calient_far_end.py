@@ -167,7 +167,7 @@ class CalientFarEnd(Tl1FarEnd):
         return f"{self._names[number - 1]}:ALIAS=,{levels}{connections}"
 
     def _remembered(self) -> dict[str, Circuit]:
-        """Return the circuits by name, less those in service that somebody else took down."""
+        """Return the circuits by name, less those in service that another client took down."""
         self._circuits = {
             name: circuit
             for name, circuit in self._circuits.items()

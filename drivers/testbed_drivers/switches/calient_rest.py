@@ -56,7 +56,7 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
     def _new_dialect(self, endpoint: Endpoint) -> Rest:
         self._names = PortNames(())
         self._seen: list[Half] = []
-        """What was read last; a change begins with reading, and nobody else has the line then."""
+        """What was read last; a change begins with reading, and holds the line since."""
         service = WebService(
             _identity,
             _words,
@@ -92,7 +92,7 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
 
         return self._dialect.read(ask, deadline) if wanted else {}
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         self._names = self._dialect.read(
             lambda get: PortNames(row["port"] for row in get(PORTS)), deadline
         )

@@ -34,7 +34,7 @@ class Dicon(Selector[DiconOptions, TextLine]):
         """Read back the channel that the module was told."""
         return self._dialect.query("I1?", partial(_state, self.capabilities), deadline)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(
             self._options, sides(1, self._dialect.query("CF?", _count, deadline))
         )

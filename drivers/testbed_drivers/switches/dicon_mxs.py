@@ -50,7 +50,7 @@ class DiconMxs(Selector[DiconMxsOptions, Scpi]):
         word = self._dialect.query(":STAT?", _status, deadline)
         return {} if word == "READY" else dict.fromkeys(self.state(deadline), word)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(self._options, sides(*self._options.size), steadiness=True)
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:

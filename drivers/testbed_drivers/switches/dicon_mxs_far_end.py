@@ -23,7 +23,7 @@ class ShortErrorQueue(ErrorQueue):
     LENGTH = 8
 
     def put(self, number: int, words: str) -> None:
-        """Queue an error, if there is room."""
+        """Queue an error, unless it is full."""
         if not self.is_full:
             super().put(number, words)
 

@@ -1,7 +1,7 @@
 """Driver for a generic 2×2 element (Mach-Zehnder interferometer), over a SCPI dialect of our own.
 
 Inputs are ports 1 and 2, outputs 3 and 4; BAR connects 1→3 and 2→4, CROSS 1→4 and 2→3. There is no
-standard for such elements: whoever builds a controller can let it speak this one. Commands:
+standard for such elements: a controller can be built to speak this one. Commands:
 `ROUT<n>:STAT BAR|CROSS`, `ROUT<n>:STAT?` (BAR, CROSS, or NONE for a phase between them),
 `ROUT<n>:PHAS <rad>`, `ROUT<n>:PHAS?`, `*IDN?`, `SYST:ERR?`.
 """
@@ -34,7 +34,7 @@ class Mzi(Selector[MziOptions, Scpi]):
         """Read back the position; no cross-connect at all while the phase is between the two."""
         return self._dialect.query(f"{self._header}?", _state, deadline)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(self._options, sides(2, 2), positions=(BAR, CROSS))
 
     def _move(self, begin: State, wanted: State, deadline: Deadline) -> ChangeResult:

@@ -1,6 +1,6 @@
 """Switches that answer for every circuit of a change by itself, and may refuse some of them.
 
-What is there is read first: a circuit of somebody else on a port that is wanted is never disturbed,
+What is there is read first: a circuit of another client on a wanted port is never disturbed,
 whatever the switch would make of that, and nothing is made on a port that a refused removal has
 left in use.
 """
@@ -81,7 +81,7 @@ def _outstanding(change: Change, state: State) -> Change:
 
 
 def _in_the_way(state: State, adds: State) -> Refused:
-    """Return the adds that a state has no room for, by ingress, with what is in the way."""
+    """Return the adds whose ports a state has in use, by ingress, with what is in the way."""
     by_egress = {e: i for i, e in state.items()}
     blocked: Refused = {}
     for ingress, egress in adds.items():

@@ -3,11 +3,11 @@
 One connection per reconfiguration: a greeting, one line that sets cells, status text until the
 other side hangs up. **There is no read-back.** The state here is what was last told and
 acknowledged; it is checked that the same box still answers, and nothing more. Before the first
-change nothing is known of it, unless somebody who knows says what to presume. A change always sets
+change nothing is known of it, unless the caller says what to presume. A change always sets
 every cell.
 
-A change without an acknowledgement leaves a doubt that only another command can end. So whoever
-then asks for the state has the same list sent again: a list is absolute, and leads to the same
+A change without an acknowledgement leaves a doubt that only another command can end. So the
+next read of the state sends the same list again: a list is absolute, and leads to the same
 state whether its first sending arrived or not. Until then no other change is made.
 """
 
@@ -58,7 +58,7 @@ class CellsLine(TransportDialect):
         self._seen_identity = Identity("", "", "", "")
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
 
         def once() -> Identity:
             with self.connection(deadline):
@@ -136,13 +136,13 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
     def _new_dialect(self, endpoint: Endpoint) -> CellsLine:
         self._unset = self._mesh = _mesh_of(self._name, self._options)
         self._presumed: State | None = None
-        """What is there as somebody says who knows; None when nobody does."""
+        """What is there as `presume` was told; None when it was not."""
         self._unacknowledged: Setting | None = None
         """What was sent and not acknowledged; None when there is no doubt."""
         return CellsLine(endpoint, len(self._mesh.cells))
 
     def state(self, deadline: Deadline) -> State:
-        """Return what the box was told; ends a doubt about that, and asks who answers there."""
+        """Return what the box was told; end a doubt about that, and query the identity."""
         with self._dialect.held(deadline):
             if self._unacknowledged is None:
                 self.identify(deadline)
@@ -172,7 +172,7 @@ class PhotonicMesh(Switch[PhotonicMeshOptions, CellsLine]):
                 )
             return super().apply(change, deadline)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         return capabilities_of(
             self._options, sides(len(self._mesh.ingress), len(self._mesh.egress))
         )

@@ -56,7 +56,7 @@ class PhotonicMeshFarEnd(FarEnd):
         return b"\n"
 
     def _conversation(self, connection: ClientConnection) -> MeshSession:
-        """Greet a client, who may say one line."""
+        """Greet a client, which may send one line."""
         cells = len(self._mesh.cells)
         greeting = f"photonic mesh, serial {self._site.serial}, {cells} cells\n"
         connection.reply(greeting.encode(), "")

@@ -79,12 +79,12 @@ class Polatis(Switch[PolatisOptions, Scpi]):
             levels |= self._dialect.query(query, partial(_levels, some), deadline)
         return levels
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         counts = self._options.size or self._dialect.query(":OXC:SWIT:SIZE?", _size, deadline)
         ingress, egress = ports = all_ports(*counts)
         if ingress == egress:  # which way a monitor looks that has light both ways is not known
             return capabilities_of(self._options, ports, steadiness=True)
-        declared = declared_monitors(self._options.monitors, who)
+        declared = declared_monitors(self._options.monitors, identity)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_QUERY)
         averaging = self._options.averaging
@@ -134,9 +134,9 @@ def _flags(ports: list[int], reply: str) -> dict[int, str]:
     return dict(zip(ports, letters, strict=True))
 
 
-def declared_monitors(given: Monitors | None, who: Identity) -> Monitors:
+def declared_monitors(given: Monitors | None, identity: Identity) -> Monitors:
     """Return where a switch may have monitors, by the lab file or by its product code."""
-    return not who.model.startswith(WITHOUT_MONITORS) if given is None else given
+    return not identity.model.startswith(WITHOUT_MONITORS) if given is None else given
 
 
 def _is_read(ports: Sequence[int], reply: str) -> bool:

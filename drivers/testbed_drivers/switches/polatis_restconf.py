@@ -69,8 +69,8 @@ class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
             return wanted
         return self._dialect.read(partial(self._levels, wanted), deadline)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(*(self._options.size or self._size(who)))
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
+        ingress, egress = sides(*(self._options.size or self._size(identity)))
         try:
             monitored = self._dialect.read(partial(_ports, "opm-power", "power"), deadline)
         except Rejected as error:
@@ -84,21 +84,21 @@ class PolatisRestconf(PerCircuitSwitch[PolatisRestconfOptions, Rest]):
             averaging=self._options.averaging,
         )
 
-    def _size(self, who: Identity) -> tuple[int, int]:
-        match = re.search(r"(\d+)x(\d+)", who.model)
+    def _size(self, identity: Identity) -> tuple[int, int]:
+        match = re.search(r"(\d+)x(\d+)", identity.model)
         if match is None:
             raise UsageError(
-                f"{self._name}: its model {who.model!r} does not say how many ports it has",
+                f"{self._name}: its model {identity.model!r} does not say how many ports it has",
                 hint="write 'size' in the lab file, as in size: [16, 16]",
             )
         try:
             return size(int(match[1]), int(match[2]))
         except ValueError as error:
-            raise Garbled(self._name, f"its model is {who.model!r}: {error}") from error
+            raise Garbled(self._name, f"its model is {identity.model!r}: {error}") from error
 
     def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         def remove(ingress: int, egress: int) -> None:
-            # 404: somebody else was faster, and what is wanted is reached
+            # 404: another client was faster, and what is wanted is reached
             self._order("DELETE", ingress, egress, None, deadline, accepted=(404,))
 
         return order_each(pairs, remove)

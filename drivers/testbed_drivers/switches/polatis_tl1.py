@@ -49,11 +49,11 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
         parse = partial(_levels, wanted, self._options.floor)
         return {**others, **self._dialect.query(queries, parse, deadline)} if wanted else others
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         query = Request("RTRV-EQPT", "SYSTEM", ("", "", "PARAMETER=SIZE"))
         counts = self._options.size or self._dialect.query([query], _size, deadline)
         ingress, egress = sides(*counts)
-        declared = declared_monitors(self._options.monitors, who)
+        declared = declared_monitors(self._options.monitors, identity)
         reads = partial(self._reads, deadline)
         monitored = monitored_ports(declared, ingress, egress, reads, PORTS_PER_COMMAND)
         averaging = self._options.averaging
@@ -71,7 +71,7 @@ class PolatisTl1(PerCircuitSwitch[PolatisTl1Options, Tl1]):
         return True
 
     def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
-        # One end names a circuit. Both ends would name two when somebody has just moved one.
+        # One end names a circuit. Both ends would name two when another client has just moved one.
         return self._each("DLT-PATCH", listed, pairs, deadline)
 
     def _connect(self, pairs: State, deadline: Deadline) -> Refused:

@@ -44,7 +44,7 @@ class Santec(Selector[SantecOptions, Scpi]):
         condition = self._dialect.query(":STAT:OPER:COND?", int, deadline)
         return {1: f"operation condition {condition}"} if condition else {}
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         parse = partial(_count, self._options.module)
         count = self._dialect.query(":MOD:CAT?", parse, deadline)
         return capabilities_of(

@@ -124,7 +124,7 @@ class SimulatedOptics:
         return egress not in self._destroyed
 
     def _is_enough(self, ingress: int, egress: int) -> bool:
-        # A dark input is no matter of the switch: the circuit stands, whoever lights it.
+        # A dark input is no matter of the switch: the circuit stands, whatever lights it.
         level = self._level(ingress, egress)
         return level is None or level - self.site.beyond(egress) >= self.site.sensitivity
 

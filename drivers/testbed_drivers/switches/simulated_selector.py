@@ -50,7 +50,7 @@ class SimulatedSelector(SimulatedSwitch):
             self._turn(begin - end, end - begin)
 
     def meddle(self, fault: ArmedFault) -> None:
-        """Go to another position, as somebody at the front panel would."""
+        """Go to another position, as an operator at the front panel would."""
         with self._lock:
             others = [p for p in self._positions if p != self.commanded]
             if others and fault.port in (None, *self.commanded, *self.commanded.values()):

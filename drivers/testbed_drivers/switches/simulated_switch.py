@@ -24,8 +24,8 @@ FAULTS = {
     "vanish": "drops a new circuit of `port` by itself after `delay` seconds",
     "lag": "reads back what was there `delay` seconds ago",
     "flap": "reads back what is there, and what was there `delay` seconds ago, in turn",
-    "swept": "takes down, with a change, a circuit that nobody named",
-    "meddled": "at once: somebody else takes down the circuit of `port`",
+    "swept": "takes down, with a change, a circuit that was not named",
+    "meddled": "at once: another client takes down the circuit of `port`",
     "restart": "at once: loses power for a moment and comes back as its boot mode says",
     "restart-wrong": "at once: the same, and comes back with circuits that it did not have",
 }
@@ -132,7 +132,7 @@ class SimulatedSwitch(SimulatedOptics):
         self._show()
 
     def _sweep(self, pairs: Mapping[int, int]) -> None:
-        """Take down somebody else's circuit with a change, where a fault wants it so."""
+        """Take down a circuit of another client with a change, where a fault says so."""
         others = [ingress for ingress in sorted(self.commanded) if ingress not in pairs]
         if others and pairs and self._strikes("swept", *pairs, *pairs.values()):
             self._drop(others[-1:])
@@ -152,7 +152,7 @@ class SimulatedSwitch(SimulatedOptics):
         self.connect(circuits)
 
     def meddle(self, fault: ArmedFault) -> None:
-        """Take down the circuit of a port, as somebody at another console would."""
+        """Take down the circuit of a port, as an operator at another console would."""
         with self._lock:
             there = {i: e for i, e in self.commanded.items() if fault.port in (None, i, e)}
             self._drop(there)
@@ -185,7 +185,7 @@ class SimulatedSwitch(SimulatedOptics):
         return {}
 
     def crossed(self) -> Mapping[int, int]:
-        """Return the circuits with their egress ports handed round: what nobody asked for."""
+        """Return the circuits with their egress ports rotated: a state that no client ordered."""
         rows = sorted(self.commanded.items())
         egress = [e for _, e in rows]
         return dict(zip((i for i, _ in rows), egress[1:] + egress[:1], strict=True))

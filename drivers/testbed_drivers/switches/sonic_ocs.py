@@ -89,7 +89,7 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
         words |= dict.fromkeys(configured - rows.keys(), "configured, but not in the hardware")
         return {ingress: word for (ingress, _), word in words.items()}
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(*self._dialect.query("show ocs port config", port_counts, deadline))
         return capabilities_of(self._options, ports, steadiness=True)
 
@@ -116,7 +116,7 @@ class SonicOcs(Switch[SonicOcsOptions, CommandLine]):
         return ChangeResult(commanded, answered, {ingress: words for ingress, _ in undone})
 
     def _check_stale(self, task: _Task) -> None:
-        """Refuse to add a stale circuit over one that somebody has configured on its ports."""
+        """Refuse to add a stale circuit over one that is configured on its ports."""
         ports = {port for pair in task.stale | task.adopted for port in pair}
         for pair in sorted(task.configured - task.deletes):
             if ports & set(pair):

@@ -4,7 +4,7 @@ Configuration and hardware are kept apart, as SONiC keeps them in two data bases
 configured at once and saved, and the hardware follows or does not. What the public record leaves
 open is decided here, and listed in drivers/README.md: all words but `succeeded`, `Error` and
 `Invalid`; a list is carried out as a whole or not at all; a stale circuit holds its ports against
-mode `safe`; `config` wants sudo, whoever is logged in.
+mode `safe`; `config` wants sudo, whichever user is logged in.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SonicOcsFarEnd(FarEnd):
         self.at_once["meddled"] = self._meddle
 
     def admits(self, user: str, password: str | None) -> bool:
-        """Let in whoever has a key; with a password, if the options name it, only with that."""
+        """Admit any user with a key; with a password, if the options name it, only with that."""
         if self.faults.strikes("login-rejected"):
             return False
         if password is None or self._password is None:
@@ -177,7 +177,7 @@ class SonicOcsFarEnd(FarEnd):
     # --- what happens by itself ---------------------------------------------------------------
 
     def _meddle(self, fault: ArmedFault) -> None:
-        """Delete the circuit of a port, or all, as somebody at another console would."""
+        """Delete the circuit of a port, or all, as an operator at another console would."""
         with self.lock:
             kept = {i: e for i, e in self._configured.items() if fault.port not in (None, i, e)}
             self._configured = kept

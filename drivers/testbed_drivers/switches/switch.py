@@ -81,10 +81,10 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
         return self._capabilities
 
     def open(self, deadline: Deadline) -> Identity:
-        """Open the line, check who answers and learn the ports."""
-        who = self.identify(deadline)
-        self._capabilities = self._read_capabilities(who, deadline)
-        return who
+        """Open the line, check the identity and read the ports."""
+        identity = self.identify(deadline)
+        self._capabilities = self._read_capabilities(identity, deadline)
+        return identity
 
     def apply(self, change: Change, deadline: Deadline) -> Applied:
         """Do the removes, then the adds, and read back."""
@@ -109,7 +109,7 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
         return dict.fromkeys(ports, NOT_MEASURED)
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who it is; refuse the wrong serial number."""
+        """Query the identity; refuse the wrong serial number."""
         return self._dialect.identify(deadline)
 
     @abstractmethod
@@ -125,7 +125,7 @@ class Switch(ABC, Generic[AnyOptions, AnyDialect]):
         """Return what the switch speaks at its endpoint; called once, when the driver is made."""
 
     @abstractmethod
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         """Return what the switch that has just been opened can do."""
 
     @abstractmethod
@@ -203,7 +203,7 @@ def checked_state(
     """Return pairs as a state; raise ValueError for what no state of this switch can be.
 
     What joins two ports that are none of `ours` in a way that is not modelled here, as two inputs,
-    is somebody else's affair and left out.
+    belongs to another user and is left out.
     """
     rows = [(i, e) for i, e in pairs if {i, e} & ours or (i in can.ingress and e in can.egress)]
     state = dict(rows)

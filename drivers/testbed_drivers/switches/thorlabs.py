@@ -1,8 +1,8 @@
 """Driver for Thorlabs OSW12 (1×2) and OSW22 (2×2) MEMS switches on a serial line.
 
 Inputs are ports 1..N, the two outputs come after them; position 1 is bar, 2 is cross. The box says
-neither who it is nor that it was told something, and its first answer after a move may still be the
-old one: so each move is followed by a question whose answer counts for nothing but the time.
+neither its identity nor that it was told something, and its first answer after a move may still
+be the old one: so each move is followed by a question whose answer counts for nothing but the time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Thorlabs(Selector[ThorlabsOptions, TextLine]):
         """Read back the position."""
         return self._dialect.query("S?", self._parse, deadline)
 
-    def _read_capabilities(self, who: Identity, deadline: Deadline) -> Capabilities:
+    def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
         ports = sides(len(self._positions[0]), 2)
         return capabilities_of(self._options, ports, positions=self._positions)
 
@@ -42,7 +42,7 @@ class Thorlabs(Selector[ThorlabsOptions, TextLine]):
         return ChangeResult(commanded, answered)
 
     def _identity(self, reply: str) -> Identity:
-        """Return what answers a position; it does not say who it is."""
+        """Return the identity of what answers a position; it does not tell its own."""
         self._parse(reply)
         return Identity("Thorlabs", self._options.model, "", "")
 

@@ -90,7 +90,7 @@ def is_serial(resource: str) -> bool:
 
 
 MAX_REPLY_BYTES = 2 << 20
-"""The most that may arrive in one exchange, before somebody takes it for an answer."""
+"""The most bytes that may arrive in one exchange."""
 
 
 class BufferedTransport(ABC):

@@ -47,7 +47,7 @@ def set_socket_options(line: socket.socket) -> None:
     """Have a connection send at once, and notice within a minute that its other side is gone.
 
     What asks for that keeps a firewall in between from forgetting an idle connection, too. Bytes
-    that nobody acknowledges are given up as soon as questions are.
+    that are not acknowledged are given up as soon as keep-alive probes are.
     """
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

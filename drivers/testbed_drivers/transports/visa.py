@@ -131,7 +131,7 @@ class VisaTransport(BufferedTransport):
             )
 
     def _abort_read(self) -> None:
-        """Clear a box on GPIB or USB: it keeps the rest of its answer for whoever asks next."""
+        """Clear a box on GPIB or USB: it keeps the rest of its answer for the next query."""
         if self._stream:
             return
         with suppress(NotImplementedError, *_RAISED):

@@ -21,7 +21,7 @@ class SonicOcsOptions(Timeouts):
     answer_timeout: Seconds = 20.0
     """Seconds for one command; each of SONiC's is a program that starts anew."""
     password: Secret | None = None
-    """Without one, the SSH agent and the keys of whoever runs the testbed log in."""
+    """Without one, the SSH agent and the keys of the user that runs the testbed log in."""
     settle: Seconds = 0.1
     settle_max: Seconds = 5.0
 
