@@ -27,7 +27,7 @@ _LONGEST = 200
 _ASKED = "who it is"
 _CLOSING = 0.5
 """Seconds that closing waits for an exchange under way."""
-_STRANGER = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
+_IDENTITY_HINT = "is it on, and is it the box that 'driver' and 'resource' in the lab file name?"
 
 
 class Line(Protocol):
@@ -209,7 +209,7 @@ class Session(Generic[AnyLine]):
         """Return an error of a greeting with what was asked, and what is worth a look then."""
         words = str(error.args[0]).removeprefix(f"{self.instrument}: ")
         message = words if _ASKED in words else f"asked {_ASKED}, it {words}"
-        hint = error.hint or _STRANGER
+        hint = error.hint or _IDENTITY_HINT
         return type(error)(self.instrument, message, reply=error.reply, hint=hint)
 
 

@@ -21,10 +21,10 @@ from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import DARK, NOT_MEASURED, Reading, Readings, measured
 from testbed_drivers.dialects.tl1 import Rows, Tl1
 from testbed_drivers.dialects.tl1_syntax import Request, keyed
-from testbed_drivers.switches.calient_ports import trouble
+from testbed_drivers.switches.calient_ports import capabilities_with, trouble
 from testbed_drivers.switches.descriptors.calient import CalientOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
-from testbed_drivers.switches.switch import capabilities_of, checked_state, sides
+from testbed_drivers.switches.switch import checked_state
 from testbed_drivers.transports.base import Endpoint
 
 
@@ -88,14 +88,7 @@ class Calient(PerCircuitSwitch[CalientOptions, Tl1]):
         return others | {port: levels[place][side] for port, side, place in wanted}
 
     def _read_capabilities(self, identity: Identity, deadline: Deadline) -> Capabilities:
-        ingress, egress = sides(len(self._names), len(self._names))
-        return capabilities_of(
-            self._options,
-            (ingress, egress),
-            steadiness=True,
-            monitored=ingress | egress,
-            averaging=self._options.averaging,
-        )
+        return capabilities_with(self._options, len(self._names))
 
     def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         """Take circuits out of service, then delete them."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice, product
 
-from testbed.fabric.device import State
+from testbed.fabric.device import Capabilities, State
+from testbed_drivers.switches.descriptors.calient import CalientOptions, CalientRestOptions
+from testbed_drivers.switches.switch import capabilities_of, sides
 
 SHELVES, SLOTS, PORTS = 5, 8, 8
 """The shape of a switch with 320 ports; smaller ones have the first of them."""
@@ -64,6 +66,18 @@ class PortNames:
 
     def _leaving(self, name: str) -> int:
         return len(self._names) + self._entering(name)
+
+
+def capabilities_with(options: CalientOptions | CalientRestOptions, count: int) -> Capabilities:
+    """Return what a switch with so many ports can do; every fibre of it is monitored."""
+    ingress, egress = sides(count, count)
+    return capabilities_of(
+        options,
+        (ingress, egress),
+        steadiness=True,
+        monitored=ingress | egress,
+        averaging=options.averaging,
+    )
 
 
 def level(decibels: float | None) -> str:

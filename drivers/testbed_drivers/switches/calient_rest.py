@@ -19,10 +19,10 @@ from testbed.fabric.device import Capabilities, State
 from testbed.fabric.reading import DARK, NOT_CONNECTED, NOT_MEASURED, Reading, Readings, measured
 from testbed_drivers.dialects.http_line import Json
 from testbed_drivers.dialects.rest import Get, Rest, WebService
-from testbed_drivers.switches.calient_ports import PortNames, trouble
+from testbed_drivers.switches.calient_ports import PortNames, capabilities_with, trouble
 from testbed_drivers.switches.descriptors.calient import CalientRestOptions
 from testbed_drivers.switches.per_circuit import PerCircuitSwitch, Refused
-from testbed_drivers.switches.switch import capabilities_of, checked_state, portions, sides
+from testbed_drivers.switches.switch import checked_state, portions
 from testbed_drivers.transports.base import Endpoint
 
 CIRCUITS = "/rest/crossconnects/?id="
@@ -96,14 +96,7 @@ class CalientRest(PerCircuitSwitch[CalientRestOptions, Rest]):
         self._names = self._dialect.read(
             lambda get: PortNames(row["port"] for row in get(PORTS)), deadline
         )
-        ingress, egress = sides(len(self._names), len(self._names))
-        return capabilities_of(
-            self._options,
-            (ingress, egress),
-            steadiness=True,
-            monitored=ingress | egress,
-            averaging=self._options.averaging,
-        )
+        return capabilities_with(self._options, len(self._names))
 
     def _disconnect(self, pairs: State, deadline: Deadline) -> Refused:
         """Remove circuits by the names that they have, whole ones of our group."""
