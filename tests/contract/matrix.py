@@ -74,12 +74,16 @@ def holes():
     for name, family in FAMILIES.items():
         known, cannot = known_faults(name), family.impossible
         found += [f"{name} claims no wire"] if not family.wires else []
-        found += [f"{name}: nobody says what must come of {f}" for f in known if f not in EXPECTED]
+        found += [
+            f"{name}: outcomes.py does not say what must come of {f}"
+            for f in known
+            if f not in EXPECTED
+        ]
         found += [f"{name}: no experiment can name {f}" for f in known if f not in _named()]
         found += [f"{name}: why is {f} impossible?" for f, why in cannot.items() if not why]
         found += [f"{name}: {f} is no fault" for f in cannot if f not in EXPECTED]
         found += [
-            f"{name}: its far end does not know {fault}, and nobody says why"
+            f"{name}: its far end does not know {fault}, and its family does not say why"
             for fault, expected in EXPECTED.items()
             if not expected.only and fault not in known and fault not in cannot
         ]
@@ -147,7 +151,7 @@ def _reasons():
         for fault, why in sorted(family.impossible.items())
     ]
     rows += [
-        f"- `{name}`: it cannot be asked what it holds, so what somebody else made is not seen."
+        f"- `{name}`: it cannot be asked what it holds, so what another client made is not seen."
         for name, family in FAMILIES.items()
         if family.blind
     ]

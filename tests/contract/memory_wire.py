@@ -1,7 +1,7 @@
-"""A line in memory, on a clock that only moves while somebody waits: hours of silence cost nothing.
+"""A line in memory, on a clock that only moves during a wait: hours of silence cost nothing.
 
 On a connection every client has a conversation of its own, and what comes after it was closed is
-lost. A cable has one conversation, whoever opens it: an old answer may still come out of it.
+lost. A cable has one conversation for all openings: an old answer may still come out of it.
 """
 
 from testbed.bench.sites import SshFarEnd
@@ -55,7 +55,7 @@ class MemoryTransport(BufferedTransport):
         self.session.receive(data)
 
     def hear(self, data):
-        """Take what the far end says, while somebody listens."""
+        """Take what the far end sends, while the line is open."""
         if self._is_open and not self._is_hung_up:
             self._inbox += data
 

@@ -46,7 +46,7 @@ def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
     """Return the check of a fault that spoils one answer: to a question, then to an order.
 
     `reading` and `changing` are what may come of the call that it hits, `on_serial` what may come
-    of both where nobody can hang up; `patience` is the deadline of the call.
+    of both where the line cannot be hung up; `patience` is the deadline of the call.
     """
 
     def check(rig, switch, name):
@@ -90,7 +90,7 @@ def on_the_wire(reading, changing, patience, *, delay=0.0, on_serial=None):
 
 
 def refuses_connections(rig, switch, name):
-    """Whoever connects is hung up on; a line that cannot be hung up goes on."""
+    """Every new connection is hung up; a line that cannot be hung up goes on."""
     reach(switch, States(switch.capabilities).one)
     rig.far_end.fault(name)
     rig.cut()
@@ -142,7 +142,7 @@ def refuses_login(rig, switch, name):
 
 
 def left_by_others(rig, switch, name):
-    """What somebody else left behind before the line was opened is not blamed on an order."""
+    """What another client left behind before the line was opened is not blamed on an order."""
     switch.close()
     rig.far_end.fault(name)
     states = States(switch.capabilities)
@@ -253,7 +253,7 @@ def vanishes(rig, switch, name):
 
 
 def sweeps(rig, switch, name):
-    """A circuit that nobody named is gone, and the read-back says so."""
+    """A circuit that was not named is gone, and the read-back says so."""
     states = States(switch.capabilities)
     reach(switch, states.all)
     rig.wait_for_light(states.all)
@@ -327,7 +327,7 @@ _NOISY = Expected(
 )
 _HUNG_UP = Expected(
     "asked again on a fresh line; an order is sent once and ends in `LinkLost` "
-    "(on a serial line, which nobody can hang up, `NoReply`)",
+    "(on a serial line, which cannot be hung up, `NoReply`)",
     on_the_wire(_ANSWERED, _LOST, PATIENCE, on_serial=_UNANSWERED),
 )
 _READ_BACK = Expected("`Applied.state` differs from what was wanted, or `refused`", read_back_shows)

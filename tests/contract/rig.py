@@ -1,4 +1,4 @@
-"""A switch twin on a wire, its light, a driver for it, and somebody else's driver beside it."""
+"""A switch twin on a wire, its light, a driver for it, and a driver of another client."""
 
 import atexit
 import re
@@ -29,7 +29,7 @@ def soon() -> Deadline:
 
 
 def reach(switch, wanted, deadline=None):
-    """Take a switch to a state, whoever made what is there now; return what it said."""
+    """Take a switch to a state, whatever is there now; return what it applied."""
     return switch.apply(change(switch.state(soon()), wanted), deadline or soon())
 
 
@@ -88,7 +88,7 @@ class HttpPlace(TcpPlace):
 
 
 class HttpsPlace(TcpPlace):
-    """The same, encrypted; its certificate is trusted by nobody but the driver."""
+    """The same, encrypted; its certificate is trusted by the driver only."""
 
     def __init__(self, directory, transport):
         self._form = "https://127.0.0.1:{}"
@@ -112,7 +112,7 @@ class PtyPlace:
 
 
 class SshPlace:
-    """An SSH server whose host key is known, and that knows the key of whoever runs the tests."""
+    """An SSH server whose host key is known, and that knows the key of the tests' user."""
 
     port = 0
 
@@ -251,8 +251,8 @@ class Rig:
         """Return a driver at the far end's place, opened."""
         return self._driver(self.place, self._trace)
 
-    def stranger(self):
-        """Return the driver of somebody else, who has a line of his own to the same box."""
+    def second_driver(self):
+        """Return the driver of another client, on a line of its own to the same box."""
         place = self._new_place()
         self._wires.append(place.serve(self.far_end))
         return self._driver(place, lambda way, data: None)

@@ -40,7 +40,7 @@ class Conversation:
         return self.is_quiet and self._answer is None
 
     def say(self, data):
-        """Let bytes arrive that nobody asked for."""
+        """Let unsolicited bytes arrive."""
         self._answer = data
 
     def close(self):

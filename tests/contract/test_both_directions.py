@@ -47,7 +47,7 @@ def test_a_switch_with_one_side_joins_any_two_of_its_ports(one_side):
     assert not can.monitored
     assert reach(switch, {1: 2, 3: 8}).state == {1: 2, 3: 8}
     one_side.wait_for_light({1: 2, 2: 1, 3: 8, 8: 3})
-    assert one_side.stranger().state(soon()) == {1: 2, 3: 8}
+    assert one_side.second_driver().state(soon()) == {1: 2, 3: 8}
     assert reach(switch, {2: 3}).state == {2: 3}
     one_side.wait_for_light({2: 3, 3: 2})
 

@@ -49,10 +49,10 @@ class TestEverySwitch:
 
     def test_circuits_made_by_another_client_are_read_back(self, rig, switch, states):
         if rig.family.blind:
-            pytest.skip("it cannot be asked what somebody else made")
-        stranger = rig.stranger()
+            pytest.skip("it cannot be asked what another client made")
+        other = rig.second_driver()
         for wanted in (states.one, states.other):
-            reach(stranger, wanted)
+            reach(other, wanted)
             assert switch.state(soon()) == wanted
 
     def test_connecting_once_or_twice_gives_light(self, rig, switch, states):
@@ -65,8 +65,8 @@ class TestEverySwitch:
         self, rig, switch, states
     ):
         if rig.family.blind:
-            pytest.skip("it cannot be asked what somebody else made")
-        reach(rig.stranger(), states.one)
+            pytest.skip("it cannot be asked what another client made")
+        reach(rig.second_driver(), states.one)
         try:
             applied = switch.apply(Change({}, states.other), soon())
         except (Rejected, UsageError) as error:
@@ -115,11 +115,11 @@ class TestEverySwitch:
 
     def test_two_drivers_on_one_switch_see_each_others_changes(self, rig, switch, states):
         if rig.family.blind:
-            pytest.skip("it cannot be asked what somebody else made")
-        stranger = rig.stranger()
+            pytest.skip("it cannot be asked what another client made")
+        other = rig.second_driver()
         reach(switch, states.one)
-        assert stranger.state(soon()) == states.one
-        assert reach(stranger, states.other).state == states.other
+        assert other.state(soon()) == states.one
+        assert reach(other, states.other).state == states.other
         assert switch.state(soon()) == states.other
 
     def test_replies_to_concurrent_threads_are_not_mixed_up(self, switch, states):

@@ -144,7 +144,7 @@ class Soak:
             assert not deadline.later(OVERRUN).passed, "it hung"
 
     def _upset(self):
-        """Arm up to two faults, end all of them, or let somebody else change something."""
+        """Arm up to two faults, end all of them, or let another client change something."""
         draw = self.chance.random()
         if draw < 0.3:
             self.place.far_end.clear()
@@ -191,7 +191,7 @@ class Soak:
             applied = self.place.switch.apply(order, deadline)
         except InstrumentError:
             left = self.place.light().items()
-            assert left <= before.items() | wanted.items(), "it made what nobody wanted"
+            assert left <= before.items() | wanted.items(), "it made what was not wanted"
             raise
         assert applied.state == self.place.light()
         if not applied.refused:
@@ -250,5 +250,5 @@ def test_ten_thousand_exchanges_over_faulty_wires_give_no_wrong_result(place):
     print(f"\n{dict(soak.came)}; strikes: {struck}")
     assert soak.came["right"] > SOAK / 5, soak.came
     never = {name for name, count in struck.items() if not count}
-    # nobody connects to a cable, and SSH logs in below the line
+    # a cable has no connections, and SSH logs in below the line
     assert never <= {"refuse", "login-rejected"}, struck

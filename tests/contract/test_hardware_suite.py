@@ -1,4 +1,4 @@
-"""`make test-lab` itself, against a twin that somebody else uses at the same time."""
+"""`make test-lab` itself, against a twin that another client uses at the same time."""
 
 import subprocess
 import sys

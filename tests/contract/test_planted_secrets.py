@@ -244,7 +244,7 @@ class Parrot:
             self._send(f"\r\n\n{head}\r\n{comment}\r\n;".encode())
         else:
             (login,) = re.findall("Basic .*", said)
-            page = f"{'You sent me':60}{login}"  # whoever cuts it at 80 would keep half
+            page = f"{'You sent me':60}{login}"  # a cut at 80 would keep half
             self._send(f"HTTP/1.1 401 No\r\nContent-Length: {len(page)}\r\n\r\n{page}".encode())
 
 

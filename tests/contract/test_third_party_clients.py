@@ -42,7 +42,7 @@ def visa_name(box):
 
 
 def ours(box):
-    """Return what our own driver reads back beside the stranger."""
+    """Return what our own driver reads back beside the other client."""
     return box.driver().state(soon())
 
 

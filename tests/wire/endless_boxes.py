@@ -88,7 +88,7 @@ class EndlessBox:
         self._since, self.talking = None, False
 
     def talk(self, send, asked):
-        """Talk until whoever listens has gone."""
+        """Send until the client has gone."""
         self.begun.set()
         with suppress(OSError, RuntimeError):
             for piece in self._endless_reply(asked):
@@ -157,6 +157,6 @@ class _Session:
             self._send(data)
 
     def _slowly(self, piece):
-        """Say a piece to an SSH server, which takes all at once and keeps what nobody reads."""
+        """Send a piece to an SSH server, which takes all at once and keeps what is not read."""
         self._send(piece)
         time.sleep(0.002)

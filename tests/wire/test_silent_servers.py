@@ -1,4 +1,4 @@
-"""What accepts and never answers, and names that nobody resolves: each costs its deadline only."""
+"""Servers that accept and never answer, names that never resolve: each costs its deadline only."""
 
 import json
 import socket

@@ -180,7 +180,7 @@ class TestVisaSocket:
 
     def test_an_unreachable_host_raises_link_lost_within_the_deadline(self):
         with socket.socket() as listener:
-            # nobody accepts and the backlog is full, so the next handshake gets no answer
+            # no server accepts and the backlog is full, so the next handshake gets no answer
             listener.bind(("127.0.0.1", 0))
             listener.listen(0)
             address = listener.getsockname()

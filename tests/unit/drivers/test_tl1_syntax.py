@@ -150,7 +150,7 @@ class Pieces(BufferedTransport):
         self._pieces = [piece for piece in pieces if piece]
 
     def _send(self, data, deadline):
-        """Nobody listens."""
+        """Discard what is sent."""
 
     def quiet(self):
         return not self._unread and not self._pieces
@@ -196,7 +196,7 @@ noise = st.sampled_from(
     [
         spoken("A  57 REPT EVT EQPT", ["1.1.1>2.1.1:LOS;TC<"]),
         spoken("*C 58 REPT ALM", ["x"], end=">") + spoken("*C 58 REPT ALM", ["y"]),
-        spoken("M  900 COMPLD", ["an answer to somebody who gave up"]),
+        spoken("M  900 COMPLD", ["an answer to a client that gave up"]),
         spoken("M  900 COMPLD", ["the first block of it"], end=">"),
         b"\r\nIP 901\r\n<",
         b"*** maintenance at 22:00 ***\r\n" + spoken("** 59 REPT EVT"),
