@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from testbed.collectives.broadcasts import broadcast, chain
 from testbed.collectives.catalogue import ALGORITHMS, all_reduce
 from testbed.collectives.exchanges import all_to_all
-from testbed.collectives.execute import execute
 from testbed.collectives.rings import all_gather, reduce_scatter, ring
 from testbed.collectives.schedule import chunk_bounds
+from tests.unit.collectives.execute import execute
 
 EVEN = st.sampled_from([2, 4, 6, 8, 10, 16])
 

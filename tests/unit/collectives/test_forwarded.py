@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce
 from testbed.collectives.cost import Links, cost
-from testbed.collectives.execute import execute
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.halving import halving_doubling
 from testbed.collectives.rings import ring
 from testbed.collectives.schedule import Pair, Round, Schedule, Send, chunk_bounds
+from tests.unit.collectives.execute import execute
 
 
 def around(ranks: int) -> list[Pair]:

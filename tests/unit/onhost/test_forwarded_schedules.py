@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from testbed.collectives.catalogue import all_reduce
-from testbed.collectives.execute import execute
 from testbed.collectives.forwarding import forwarded
 from testbed.onhost.communication.rank_schedule import RankSchedule
+from tests.unit.collectives.execute import execute
 from tests.unit.onhost.groups import open_groups
 
 

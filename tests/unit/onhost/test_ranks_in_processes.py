@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from testbed.collectives.catalogue import ALGORITHMS
-from testbed.collectives.execute import execute
+from tests.unit.collectives.execute import execute
 from tests.unit.onhost.everywhere import on_sockets, rows, schedule, through_gloo
 from tests.unit.onhost.processes import in_processes
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from testbed.collectives.catalogue import all_reduce
-from testbed.collectives.execute import execute
 from testbed.collectives.schedule import to_json
 from testbed.onhost.communication.rank_schedule import RankSchedule
 from testbed.onhost.jobs.model import Model, Shape
@@ -16,6 +15,7 @@ from testbed.onhost.jobs.optimiser import Adam
 from testbed.onhost.jobs.state import State
 from testbed.onhost.jobs.text import batch
 from testbed.onhost.jobs.verified_sum import VerifiedVector
+from tests.unit.collectives.execute import execute
 from tests.unit.onhost.broken_rounds import DOOMED, await_fate
 
 SIZE = {"dim": 16, "layers": 1, "heads": 2, "hidden": 24, "sequence": 8}
