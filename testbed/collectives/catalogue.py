@@ -36,7 +36,7 @@ def all_reduce(algorithm: Algorithm, ranks: int, straggler: int | None = None) -
 
 
 def candidates(ranks: int, straggler: int | None = None) -> tuple[Schedule, ...]:
-    """Return every AllReduce that serves so many ranks, for `cost.fastest` to choose from.
+    """Return every AllReduce that serves so many ranks, to choose from by `cost`.
 
     The fold is none: `rhd` takes as many rounds and no more bytes.
     """

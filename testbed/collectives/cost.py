@@ -8,7 +8,7 @@ until one of their ends is needed for another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -113,29 +113,6 @@ def critical_delay(
     if exposed >= others_exposed:
         return math.inf
     return hidden + exposed - others_exposed
-
-
-def speed_up(
-    schedule: Schedule,
-    other: Schedule,
-    size: int,
-    links: Links,
-    late: Mapping[int, float] | None = None,
-) -> float:
-    """Return how many times faster a schedule is than another."""
-    return cost(other, size, links, late).total / cost(schedule, size, links, late).total
-
-
-def fastest(
-    schedules: Sequence[Schedule],
-    size: int,
-    links: Links,
-    late: Mapping[int, float] | None = None,
-    lit: Iterable[Pair] = (),
-) -> Schedule:
-    """Return the schedule that costs least; of equals the first."""
-    lit = tuple(lit)
-    return min(schedules, key=lambda schedule: cost(schedule, size, links, late, lit).total)
 
 
 Timed = tuple[Round, float, bool]

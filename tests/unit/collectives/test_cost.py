@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,14 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.collectives.catalogue import ALGORITHMS, Algorithm, all_reduce, candidates
-from testbed.collectives.cost import (
-    Links,
-    cost,
-    critical_delay,
-    fastest,
-    most_sent,
-    speed_up,
-)
+from testbed.collectives.cost import Links, cost, critical_delay, most_sent
 from testbed.collectives.exchanges import all_to_all
 from testbed.collectives.halving import folded_halving_doubling, halving_doubling
 from testbed.collectives.own_pace import seconds_at_own_pace
@@ -34,6 +27,23 @@ TWIN = Links(alpha=1e-3, beta=8 / 100e6)
 BYTES = Links(alpha=0.0, beta=1.0)
 """A byte in a second, and no latency: times are bytes."""
 sizes = st.integers(1, 10**9)
+
+
+def speed_up(
+    schedule: Schedule,
+    other: Schedule,
+    size: int,
+    links: Links,
+    late: Mapping[int, float] | None = None,
+) -> float:
+    """Return how many times faster a schedule is than another."""
+    return cost(other, size, links, late).total / cost(schedule, size, links, late).total
+
+
+def fastest(
+    schedules: Sequence[Schedule], size: int, links: Links, late: Mapping[int, float] | None = None
+) -> Schedule:
+    return min(schedules, key=lambda schedule: cost(schedule, size, links, late).total)
 
 
 def one(*rounds: list[Send], ranks: int = 4, chunks: int = 1) -> Schedule:
