@@ -148,11 +148,15 @@ def _carried(holdings: _Holdings, number: int, step: Round) -> list[Problem]:
 class _Holdings(Protocol):
     """What each rank holds of each chunk."""
 
+    _held: Words
+
     def of(self, rank: Numbers, chunk: Numbers) -> Words:
-        """Return what these ranks hold of these chunks."""
+        """Return copies of what these ranks hold: a round reads what was held when it began."""
+        return self._held[rank, chunk]
 
     def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
         """Let these ranks hold this of these chunks."""
+        self._held[rank, chunk] = held
 
     def nothing(self, held: Words) -> Flags:
         """Return where nothing is held."""
@@ -170,7 +174,7 @@ class _Holdings(Protocol):
         """Return which rank holds which chunk with all there is of it."""
 
 
-class _Sets:
+class _Sets(_Holdings):
     """Contributions as bits of words."""
 
     def __init__(self, begins: Flags) -> None:
@@ -179,13 +183,6 @@ class _Sets:
         for rank in range(ranks):
             self._held[rank, begins[rank], rank // 64] = np.uint64(1 << rank % 64)
         self._all = np.bitwise_or.reduce(self._held, axis=0)
-
-    def of(self, rank: Numbers, chunk: Numbers) -> Words:
-        """Return copies, so that a round reads what was held when it began."""
-        return self._held[rank, chunk]
-
-    def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
-        self._held[rank, chunk] = held
 
     def nothing(self, held: Words) -> Flags:
         return _flags(~held.any(axis=-1))
@@ -203,7 +200,7 @@ class _Sets:
         return _flags((self._held == self._all).all(axis=-1))
 
 
-class _Fingerprints:
+class _Fingerprints(_Holdings):
     """Contributions as random numbers, sets as their sums modulo 2^64.
 
     Overlaps show in the end, when sums are not what they should be.
@@ -211,14 +208,8 @@ class _Fingerprints:
 
     def __init__(self, begins: Flags, seed: int) -> None:
         words = np.random.default_rng(seed).integers(1, 2**64, len(begins), np.uint64)
-        self._held: Words = begins * words[:, None]
+        self._held = begins * words[:, None]
         self._all = self._held.sum(axis=0, dtype=np.uint64)
-
-    def of(self, rank: Numbers, chunk: Numbers) -> Words:
-        return self._held[rank, chunk]
-
-    def put(self, rank: Numbers, chunk: Numbers, held: Words) -> None:
-        self._held[rank, chunk] = held
 
     def nothing(self, held: Words) -> Flags:
         return _flags(held == 0)
