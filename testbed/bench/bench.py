@@ -258,7 +258,7 @@ class Bench:
         self.hosts[name] = BenchHost(name, spec, self._on_event, deadline, self._run.id)
         self.power.cut_hosts.discard(name)
         for found in self.hosts[name].facts["leftovers"]:
-            what = ", ".join(found["promised"])
+            what = ", ".join(found["recorded"])
             text = f"took back what a dead agent of run {found['run']} left: {what}"
             self._log.append("note", name, text=text)
 

@@ -12,16 +12,18 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import stat
 import time
 from pathlib import Path
 from typing import Any, Optional
 
-from .processes import end_process, start_time
+from .processes import send, start_time
 
 _PREDECESSOR_LIMIT = 2.0
 """Seconds that an agent of the same run and host may take to end in good order."""
 _KILL_LIMIT = 5.0
+"""Seconds that it may take to die of SIGKILL after that."""
 _PAUSE = 0.01
 
 
@@ -117,9 +119,10 @@ def orphaned_journals(run: str, host: str) -> list[OrphanedJournal]:
     """
     found = []
     for path in sorted(_files(), key=_age):
-        orphan = _take(path)
-        if orphan is None and run and _is_of(path, run, host):
-            orphan = _inherit(path)
+        orphan, header = _take(path), _header(path)
+        is_predecessor = (header.get("run"), header.get("host")) == (run, host)
+        if orphan is None and is_predecessor and header["pid"] != os.getpid():
+            orphan = _inherit(path, header["pid"], header["born"])
         if orphan is not None:
             found.append(orphan)
     return found
@@ -133,12 +136,10 @@ def _take(path: Path) -> Optional[OrphanedJournal]:
         return None  # just removed by its agent
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        header = _header(path)
     except BlockingIOError:
         os.close(descriptor)
         return None
-    except (OSError, ValueError):
-        header = {}
+    header = _header(path)
     boot, _, where = _kernel().partition(" ")
     theirs = header.get("kernel", "").partition(" ")
     if theirs[0] != boot:
@@ -149,28 +150,23 @@ def _take(path: Path) -> Optional[OrphanedJournal]:
     return None  # a container's, which shares only the directory with us
 
 
-def _inherit(path: Path) -> Optional[OrphanedJournal]:
+def _inherit(path: Path, pid: int, born: str) -> Optional[OrphanedJournal]:
     """Wait for a predecessor to end, or end it; return what it left, if anything."""
-    header = _header(path)
-    end = time.monotonic() + _PREDECESSOR_LIMIT
-    while start_time(header["pid"]) == header["born"]:
-        if time.monotonic() > end:
-            end_process(header["pid"], header["born"], _KILL_LIMIT)
-            break
+    begin, waited = time.monotonic(), 0.0
+    while start_time(pid) == born and waited <= _PREDECESSOR_LIMIT + _KILL_LIMIT:
+        if waited > _PREDECESSOR_LIMIT:
+            send(pid, signal.SIGKILL)
         time.sleep(_PAUSE)
+        waited = time.monotonic() - begin
     return _take(path)
 
 
-def _is_of(path: Path, run: str, host: str) -> bool:
-    try:
-        header = _header(path)
-    except (OSError, ValueError):
-        return False
-    return (header["run"], header["host"]) == (run, host) and header["pid"] != os.getpid()
-
-
 def _header(path: Path) -> dict[str, Any]:
-    header: dict[str, Any] = json.loads(path.read_bytes().partition(b"\n")[0])
+    """Return a journal's header; nothing where the file is gone or was only begun."""
+    try:
+        header: dict[str, Any] = json.loads(path.read_bytes().partition(b"\n")[0])
+    except (OSError, ValueError):
+        return {}
     return header
 
 

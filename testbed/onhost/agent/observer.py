@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable
 
 from ..frames import Message
-from .processes import send, start_time
+from .processes import send, start_time, state_of
 from .rank_process import die_with
 
 LIMIT = 15.0
@@ -132,18 +132,9 @@ def observe(pid: int, start: str, states: str) -> None:
     """Write the state of a process to standard output once it is one of `states`."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end:
-        state = _state(pid, start)
+        state = state_of(pid, start)
         if state in states:
             report = {"mono": time.monotonic(), "state": state}
             os.write(1, json.dumps(report).encode() + b"\n")
             return
         time.sleep(_PERIOD)
-
-
-def _state(pid: int, start: str) -> str:
-    """Return the kernel's letter for the process that started then; X when it is gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "X"
-    return fields[0] if fields[19] == start else "X"

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Optional
 
 MARK = "TESTBED_AGENT"
 """The variable by which processes are known as those of one agent: run/host/id-start."""
@@ -24,31 +24,50 @@ def start_time(pid: int) -> Optional[str]:
 
     Together with the id it names one process for as long as the machine is up.
     """
+    state, start = _stat(pid)
+    return None if state in "ZX" else start
+
+
+def state_of(pid: int, start: Optional[str] = None) -> str:
+    """Return the kernel's letter for a process: R, S, T for stopped, Z; X when it is gone.
+
+    With a `start`, of the process that started then.
+    """
+    state, started = _stat(pid)
+    return state if start in (None, started) else "X"
+
+
+def _stat(pid: int) -> tuple[str, str]:
+    """Return the state of a process and when it started (proc_pid_stat(5), fields 3 and 22)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
-    return None if fields[0] in "ZX" else fields[19]
+        return "X", ""
+    return fields[0], fields[19]
 
 
-def marked(mark: str) -> list[int]:
-    """Return the processes that carry a mark, as far as this user may look."""
-    return [pid for pid, found in _marks() if found == mark]
+def end_marked(mark: str, limit: float) -> list[int]:
+    """Kill the processes that an agent has started, and strays of its run, until none is left.
 
-
-def strays(run: str) -> list[int]:
-    """Return the processes of a run that no agent here has started.
-
-    A launcher on another host starts some: they carry the mark of the agent there. The mark ends
-    with the id and the start of its agent.
+    Strays are started by a launcher on another host: they carry the mark of an agent that does not
+    run here. Return those left after `limit` seconds, as far as this user may look.
     """
-    found = []
-    for pid, mark in _marks():
-        of, _, agent = mark.partition("/")
-        number, _, start = agent.rpartition("/")[2].partition("-")
-        if of == run and not (number.isdecimal() and start_time(int(number)) == start):
-            found.append(pid)
-    return found
+    run = mark.partition("/")[0]
+    end = time.monotonic() + limit
+    while left := [pid for pid, one in _marks() if one == mark or _is_stray(one, run)]:
+        if time.monotonic() > end:
+            return left
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+    return []
+
+
+def _is_stray(mark: str, run: str) -> bool:
+    """Tell whether a mark is of a run, but of no agent here; it ends with its agent's id-start."""
+    of, _, agent = mark.partition("/")
+    number, _, start = agent.rpartition("/")[2].partition("-")
+    return of == run and not (number.isdecimal() and start_time(int(number)) == start)
 
 
 def _marks() -> Iterator[tuple[int, str]]:
@@ -62,38 +81,6 @@ def _marks() -> Iterator[tuple[int, str]]:
         found = [one[len(name) :] for one in environment if one.startswith(name)]
         if found and start_time(int(process.name)):
             yield int(process.name), found[0].decode(errors="replace")
-
-
-def end_marked(mark: str, limit: float) -> list[int]:
-    """Kill the processes that carry a mark until none is left; return those left after `limit`."""
-    return _end_all(lambda: marked(mark), limit)
-
-
-def end_strays(run: str, limit: float) -> list[int]:
-    """Kill the strays of a run, likewise."""
-    return _end_all(lambda: strays(run), limit)
-
-
-def _end_all(look: Callable[[], list[int]], limit: float) -> list[int]:
-    end = time.monotonic() + limit
-    while left := look():
-        if time.monotonic() > end:
-            return left
-        for pid in left:
-            send(pid, signal.SIGKILL)
-        time.sleep(_PAUSE)
-    return []
-
-
-def end_process(pid: int, start: str, limit: float) -> bool:
-    """Kill one process, known by its start; tell whether it is gone within `limit`."""
-    end = time.monotonic() + limit
-    while start_time(pid) == start:
-        if time.monotonic() > end:
-            return False
-        send(pid, signal.SIGKILL)
-        time.sleep(_PAUSE)
-    return True
 
 
 def send(pid: int, number: int) -> None:

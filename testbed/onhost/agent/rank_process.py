@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from ..frames import Decoder, Message, encode
+from .cpu_limits import CpuQuota, CpuThrottle
+from .processes import state_of
 
 _PR_SET_PDEATHSIG = 1
 _KILL_LIMIT = 5.0
@@ -63,6 +64,16 @@ class RankProcess:
         self.life = os.pidfd_open(self.pid)
         self._decoder = Decoder()
         self._text = b""
+        self.last_heard = 0.0
+        """When it last sent a message, or until when its start may take; 0 before `configure`."""
+        self.is_missed = False
+        """It has been silent for too long, which has been reported."""
+        self.stop: Optional[int] = None
+        """The journal's entry of a stop that is not undone."""
+        self.throttle: Optional[CpuThrottle] = None
+        self.quota: Optional[CpuQuota] = None
+        self.delay: Optional[tuple[int, float]] = None
+        """The number and the instant of a request to delay it that it has not answered."""
 
     @property
     def pid(self) -> int:
@@ -110,17 +121,10 @@ class RankProcess:
         except ProcessLookupError:
             return
 
-    def state(self) -> str:
-        """Return the kernel's letter for the process: R, S, T for stopped, Z; X when gone."""
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return "X"
-
     def state_after(self, number: int) -> str:
         """Return the state that a signal led to, as soon as it has; at most 1 s later."""
         limit = time.monotonic() + _SIGNAL_LIMIT
-        while (state := self.state()) not in _EFFECT.get(number, state):
+        while (state := state_of(self.pid)) not in _EFFECT.get(number, state):
             if time.monotonic() > limit:
                 break
             time.sleep(1e-4)
@@ -155,7 +159,3 @@ class RankProcess:
             if not os.read(self.errors, 1 << 16):
                 return True
         return False
-
-    def facts(self) -> dict[str, Any]:
-        """Return what the record keeps about the process."""
-        return {"slot": self.slot, "pid": self.pid}

@@ -12,7 +12,7 @@ from ..frames import Message
 from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of, remove_cgroup
 from .journal import HostJournal
 from .observer import ProcessObservers
-from .processes import MARK, end_marked, end_strays, start_time
+from .processes import MARK, end_marked, start_time
 from .rank_process import RankProcess
 
 _END_LIMIT = 5.0
@@ -33,30 +33,21 @@ class Ranks:
         """Record in the journal first that whatever is started here must end."""
         self._bundle = bundle
         self._selector = selector
-        self._journal = journal
+        self.journal = journal
         self._send = send
         self._entry = journal.record("processes", mark=journal.mark)
         self._processes: dict[int, RankProcess] = {}
-        self._stops: dict[int, int] = {}
-        """By slot, the journal's entry of a process that is stopped."""
-        self._throttles: dict[int, CpuThrottle] = {}
-        self._quotas: dict[int, tuple[int, CpuQuota]] = {}
-        """By slot, the journal's entry of a quota, and the quota."""
-        self._cgroups: dict[int, str] = {}
-        """By the journal's entry, the cgroups that are not removed yet."""
-        self._delays: dict[int, tuple[int, float]] = {}
-        """By slot, the number and the instant of a request that its rank must answer itself."""
-        self._last_heard: dict[int, float] = {}
+        self._cgroups: dict[str, int] = {}
+        """The cgroups that are not removed yet, with the journal's entry of each."""
         self._last_check = time.monotonic()
         self._silence_limit = 0.0
-        self._missed: set[int] = set()
         self.observers = ProcessObservers(selector, send)
 
     def start(self, slot: int, environment: dict[str, str]) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
         if slot in self._processes:
             raise ValueError(f"slot {slot} has a rank already")
-        rank = RankProcess(slot, self._bundle, {**environment, MARK: self._journal.mark})
+        rank = RankProcess(slot, self._bundle, {**environment, MARK: self.journal.mark})
         self._processes[slot] = rank
         for source, react in (
             (rank.line, self._read_messages),
@@ -64,14 +55,14 @@ class Ranks:
             (rank.life, self._report_exit),
         ):
             self._selector.register(source, selectors.EVENT_READ, lambda react=react: react(rank))
-        return rank.facts()
+        return {"slot": slot, "pid": rank.pid}
 
     def send(self, slot: int, message: Message, grace: float) -> None:
         """Pass a message on; one that configures says how long a silence counts."""
         rank = self._rank(slot)
         if message["do"] == "configure":
             self._silence_limit = message["heartbeat"]
-            self._last_heard[slot] = time.monotonic() + grace
+            rank.last_heard = time.monotonic() + grace
         rank.send(message)
 
     def signal(self, slot: int, name: str, watched: str = "") -> dict[str, Any]:
@@ -81,9 +72,8 @@ class Ranks:
         """
         rank = self._rank(slot)
         number = signal.Signals["SIG" + name]
-        if number == signal.SIGSTOP and slot not in self._stops:
-            entry = self._journal.record("stop", pid=rank.pid, born=start_time(rank.pid))
-            self._stops[slot] = entry
+        if number == signal.SIGSTOP and rank.stop is None:
+            rank.stop = self.journal.record("stop", pid=rank.pid, born=start_time(rank.pid))
         if watched:
             self.observers.start(slot, rank.pid, watched)
         before = time.monotonic()
@@ -91,7 +81,7 @@ class Ranks:
         state = rank.state_after(number)
         after = time.monotonic()
         if number == signal.SIGCONT:
-            self._end_stop(slot)
+            self._end_stop(rank)
         return {"mono": [before, after], "state": state, "pid": rank.pid}
 
     def delay(self, slot: int, seconds: float, number: int) -> None:
@@ -100,7 +90,7 @@ class Ranks:
         The answer says between which instants the delay took effect.
         """
         rank = self._rank(slot)
-        self._delays[slot] = (number, time.monotonic())
+        rank.delay = (number, time.monotonic())
         rank.send({"do": "straggle", "seconds": seconds})
 
     def slow(self, slot: int, share: float, period: float, *, quota: bool) -> None:
@@ -109,37 +99,39 @@ class Ranks:
         By a CPU quota, or else by stopping and continuing it. A share of 1 ends both.
         """
         rank = self._rank(slot)
-        if self._throttles.pop(slot, None):
+        if rank.throttle:
+            rank.throttle = None
             self.signal(slot, "CONT")
-        self._end_quota(slot)
+        self._end_quota(rank)
         if share < 1 and quota:
-            self._set_quota(slot, rank.pid, share, period)
+            self._set_quota(rank, share, period)
         elif share < 1:
             self.signal(slot, "STOP")
-            self._throttles[slot] = CpuThrottle(rank.signal, share, period, time.monotonic())
+            rank.throttle = CpuThrottle(rank.signal, share, period, time.monotonic())
 
     def work(self, now: float) -> None:
         """Stop and continue the throttled ranks for which it is time."""
-        for throttle in self._throttles.values():
-            throttle.work(now)
+        for rank in self._processes.values():
+            if rank.throttle:
+                rank.throttle.work(now)
 
-    def _set_quota(self, slot: int, pid: int, share: float, period: float) -> None:
-        entry = self._journal.record("group", name=cgroup_of(pid))
+    def _set_quota(self, rank: RankProcess, share: float, period: float) -> None:
+        name = cgroup_of(rank.pid)
+        entry = self.journal.record("group", name=name)
         try:
-            self._quotas[slot] = entry, CpuQuota(pid, share, period)
+            rank.quota = CpuQuota(rank.pid, share, period)
         except OSError:
-            self._journal.mark_undone(entry)
+            self.journal.mark_undone(entry)
             raise
-        self._cgroups[entry] = cgroup_of(pid)
+        self._cgroups[name] = entry
 
-    def _end_quota(self, slot: int) -> None:
+    def _end_quota(self, rank: RankProcess) -> None:
         """End a quota; `end_all` removes a cgroup in which something still runs."""
-        if slot in self._quotas:
-            entry, quota = self._quotas.pop(slot)
+        if rank.quota:
+            quota, rank.quota = rank.quota, None
             with suppress(OSError):
                 quota.end()
-                self._journal.mark_undone(entry)
-                del self._cgroups[entry]
+                self.journal.mark_undone(self._cgroups.pop(cgroup_of(rank.pid)))
 
     def end(self, slot: int) -> bool:
         """Kill a rank and tell whether it is provably gone; one that never ran here is."""
@@ -155,19 +147,16 @@ class Ranks:
             if not self._release(rank)
         ]
         self._processes.clear()
-        mark = self._journal.mark
-        survived = end_marked(mark, _END_LIMIT) + end_strays(mark.partition("/")[0], _END_LIMIT)
-        left += [f"process {pid} survived" for pid in survived]
-        for entry, name in list(self._cgroups.items()):
+        left += [f"process {pid} survived" for pid in end_marked(self.journal.mark, _END_LIMIT)]
+        for name in list(self._cgroups):
             try:
                 remove_cgroup(name)
             except OSError as error:
                 left.append(str(error))
             else:
-                self._journal.mark_undone(entry)
-                del self._cgroups[entry]
+                self.journal.mark_undone(self._cgroups.pop(name))
         if not left:
-            self._journal.mark_undone(self._entry)
+            self.journal.mark_undone(self._entry)
         return left
 
     def check_heartbeats(self) -> None:
@@ -179,14 +168,16 @@ class Ranks:
         now = time.monotonic()
         missing = max(0.0, now - self._last_check - _CHECK_PERIOD)
         self._last_check = now
-        for slot, heard in self._last_heard.items():
-            if heard < now:
-                self._last_heard[slot] = heard = min(now, heard + missing)
-            silence = now - heard
+        for slot, rank in self._processes.items():
+            if not rank.last_heard:
+                continue
+            if rank.last_heard < now:
+                rank.last_heard = min(now, rank.last_heard + missing)
+            silence = now - rank.last_heard
             if silence <= self._silence_limit:
-                self._missed.discard(slot)
-            elif slot in self._processes and slot not in self._missed:
-                self._missed.add(slot)
+                rank.is_missed = False
+            elif not rank.is_missed:
+                rank.is_missed = True
                 self._send_event("heartbeat-missed", slot=slot, silence=silence)
 
     def _rank(self, slot: int) -> RankProcess:
@@ -197,14 +188,13 @@ class Ranks:
     def _read_messages(self, rank: RankProcess) -> None:
         for message in rank.messages():
             if message["event"] == "ready":
-                self._last_heard.pop(rank.slot, None)  # its start is over, and so is its grace
-            heard = self._last_heard.get(rank.slot, 0.0)
-            self._last_heard[rank.slot] = max(time.monotonic(), heard)
+                rank.last_heard = 0.0  # its start is over, and so is its grace
+            rank.last_heard = max(time.monotonic(), rank.last_heard)
             if message["event"] != "alive":
                 self._send({"event": "rank", "slot": rank.slot, "said": message})
-            if message["event"] == "straggling" and rank.slot in self._delays:
+            if message["event"] == "straggling" and rank.delay:
                 # Only now: the orchestrator has the rank's event before the answer.
-                number, since = self._delays.pop(rank.slot)
+                (number, since), rank.delay = rank.delay, None
                 self._send({"re": number, "ok": {"mono": [since, message["mono"]]}})
 
     def _read_errors(self, rank: RankProcess) -> None:
@@ -222,23 +212,20 @@ class Ranks:
 
     def _release(self, rank: RankProcess) -> bool:
         """End a rank and all that is kept about it; tell whether it is provably gone."""
-        slot = rank.slot
         for descriptor in (rank.line, rank.errors, rank.life):
             self._selector.unregister(descriptor)
-        self._last_heard.pop(slot, None)
-        self._missed.discard(slot)
-        self._throttles.pop(slot, None)
-        if delayed := self._delays.pop(slot, None):
-            self._send({"re": delayed[0], "error": f"no rank runs in slot {slot}"})
+        if rank.delay:
+            self._send({"re": rank.delay[0], "error": f"no rank runs in slot {rank.slot}"})
         gone = rank.end()
-        self._end_quota(slot)
+        self._end_quota(rank)
         if gone:
-            self._end_stop(slot)
+            self._end_stop(rank)
         return gone
 
-    def _end_stop(self, slot: int) -> None:
-        if slot in self._stops:
-            self._journal.mark_undone(self._stops.pop(slot))
+    def _end_stop(self, rank: RankProcess) -> None:
+        if rank.stop is not None:
+            self.journal.mark_undone(rank.stop)
+            rank.stop = None
 
     def _send_event(self, event: str, **fields: Any) -> None:
         self._send({"event": event, "mono": time.monotonic(), **fields})

@@ -13,7 +13,7 @@ from typing import Any, Callable
 from .cpu_limits import remove_cgroup
 from .journal import OrphanedJournal, orphaned_journals
 from .network import Change, await_others, revert
-from .processes import end_marked, end_strays, send, start_time
+from .processes import end_marked, send, start_time
 
 _LIMIT = 5.0
 _PAUSE = 0.01
@@ -28,8 +28,7 @@ def undo_network(entry: dict[str, Any]) -> str:
 
 def undo_processes(entry: dict[str, Any]) -> str:
     """Kill the ranks and all they started."""
-    run = entry["mark"].partition("/")[0]
-    left = end_marked(entry["mark"], _LIMIT) + end_strays(run, _LIMIT)
+    left = end_marked(entry["mark"], _LIMIT)
     return f"processes {', '.join(map(str, left))} survived SIGKILL" if left else ""
 
 
@@ -89,4 +88,4 @@ def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
     else:
         journal.release()
     recorded = [entry["undo"] for entry in entries]
-    return {"run": journal.run, "host": journal.host, "promised": recorded, "left": left}
+    return {"run": journal.run, "host": journal.host, "recorded": recorded, "left": left}
