@@ -16,7 +16,7 @@ import selectors
 import signal
 import sys
 import time
-from typing import Any, Optional, TypeVar
+from typing import Any, Optional
 
 from ..frames import Decoder, Message, encode
 from . import network
@@ -32,8 +32,6 @@ CARRIER_PERIOD = 0.005
 QUESTION_PERIOD = 0.001
 _UNSENT_LIMIT = 4 << 20
 
-_Part = TypeVar("_Part")
-
 
 class Agent:
     """Serve one orchestrator until it goes away."""
@@ -43,8 +41,8 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._decoder = Decoder()
         self._unsent = bytearray()
-        self._journal: Optional[HostJournal] = None
-        self._ranks: Optional[Ranks] = None
+        self._started: Optional[Ranks] = None
+        """The ranks of the run that it serves; None where it may only look."""
         self._changes: list[tuple[int, list[network.Change]]] = []
         self._watch: Optional[CarrierWatch] = None
         self._identities: dict[str, IdentityPort] = {}
@@ -76,18 +74,16 @@ class Agent:
             data = os.read(0, 1 << 16)
         except BlockingIOError:
             return
-        received = time.monotonic()
-        self._last_request = received
+        self._last_request = time.monotonic()
         if not data:
             self._ending = True
             return
         for request in self._decoder.feed(data):
-            self._answer(request, received)
+            self._answer(request)
 
-    def _answer(self, request: Message, received: float) -> None:
+    def _answer(self, request: Message) -> None:
         try:
-            verb = getattr(self, "do_" + request["do"].replace("-", "_"))
-            result = verb(request, received)
+            result = getattr(self, "do_" + request["do"].replace("-", "_"))(request)
         except (OSError, KeyError, ValueError, AttributeError) as error:
             self._send({"re": request["id"], "error": f"{type(error).__name__}: {error}"})
             return
@@ -113,7 +109,7 @@ class Agent:
 
     # --- the requests ----------------------------------------------------------------------
 
-    def do_hello(self, request: Message, _: float) -> dict[str, Any]:
+    def do_hello(self, request: Message) -> dict[str, Any]:
         """Describe this host; from now on silence longer than `patience` ends the agent.
 
         For a `run` it first takes back what dead agents left; without one it only looks, and may
@@ -123,22 +119,19 @@ class Agent:
         self._silence_limit = request["patience"]
         found = undo_orphaned_journals(request["run"], request["host"])
         if request["run"]:
-            self._journal = HostJournal(request["run"], request["host"])
-            self._ranks = Ranks(self._bundle, self._selector, self._journal, self._send)
-        return {
-            **host_facts(request["interfaces"]),
-            "leftovers": found,
-        }
+            journal = HostJournal(request["run"], request["host"])
+            self._started = Ranks(self._bundle, self._selector, journal, self._send)
+        return {**host_facts(request["interfaces"]), "leftovers": found}
 
-    def do_alive(self, request: Message, _: float) -> dict[str, Any]:
+    def do_alive(self, request: Message) -> dict[str, Any]:
         """Answer at once: the orchestrator and the host are both there."""
         return {}
 
-    def do_clock(self, request: Message, received: float) -> list[float]:
+    def do_clock(self, request: Message) -> list[float]:
         """Return when the question came and when the answer left."""
-        return [received, time.monotonic()]
+        return [self._last_request, time.monotonic()]
 
-    def do_network(self, request: Message, _: float) -> dict[str, Any]:
+    def do_network(self, request: Message) -> dict[str, Any]:
         """Set up the ports, and answer identity questions on them."""
         ports: dict[str, dict[str, str]] = request["ports"]
         changes = 0
@@ -154,53 +147,50 @@ class Agent:
         numbers = {name: identity.number for name, identity in self._identities.items()}
         return {"changes": changes, "identity": numbers}
 
-    def do_ask_identity(self, request: Message, _: float) -> None:
+    def do_ask_identity(self, request: Message) -> None:
         """Ask who is at the other end of a port; the answer comes when the question is over."""
         port = self._identities[request["port"]]
         self._questions.append(IdentityQuery(request, port, time.monotonic()))
 
-    def do_counters(self, request: Message, _: float) -> dict[str, dict[str, int]]:
+    def do_counters(self, request: Message) -> dict[str, dict[str, int]]:
         """Return the byte counters of interfaces."""
         return {interface: counters(interface) for interface in request["interfaces"]}
 
-    def do_start(self, request: Message, _: float) -> dict[str, Any]:
+    def do_start(self, request: Message) -> dict[str, Any]:
         """Start a rank's process; it then waits to be configured."""
-        return self._of_a_run(self._ranks).start(request["slot"], request["env"])
+        return self._ranks.start(request["slot"], request["env"])
 
-    def do_tell(self, request: Message, _: float) -> dict[str, Any]:
+    def do_tell(self, request: Message) -> dict[str, Any]:
         """Pass a message on to a rank."""
-        ranks = self._of_a_run(self._ranks)
-        ranks.send(request["slot"], request["message"], request["grace"])
+        self._ranks.send(request["slot"], request["message"], request["grace"])
         return {}
 
-    def do_signal(self, request: Message, _: float) -> dict[str, Any]:
+    def do_signal(self, request: Message) -> dict[str, Any]:
         """Send a rank a signal; return between which instants it took effect, and its state.
 
         With `watched`, an observer looks for any of these states from before the signal on.
         """
-        ranks, watched = self._of_a_run(self._ranks), request.get("watched", "")
-        return ranks.signal(request["slot"], request["signal"], watched)
+        return self._ranks.signal(request["slot"], request["signal"], request.get("watched", ""))
 
-    def do_witness(self, request: Message, _: float) -> None:
+    def do_witness(self, request: Message) -> None:
         """Ask the observer what it saw; the answer comes when it has seen it."""
-        self._of_a_run(self._ranks).observers.ask(request["slot"], request["id"])
+        self._ranks.observers.ask(request["slot"], request["id"])
 
-    def do_straggle(self, request: Message, _: float) -> None:
+    def do_straggle(self, request: Message) -> None:
         """Have a rank enter collectives late; the answer comes when the rank knows."""
-        ranks = self._of_a_run(self._ranks)
-        ranks.delay(request["slot"], request["seconds"], request["id"])
+        self._ranks.delay(request["slot"], request["seconds"], request["id"])
 
-    def do_slow(self, request: Message, _: float) -> dict[str, Any]:
+    def do_slow(self, request: Message) -> dict[str, Any]:
         """Let a rank run only part of the time."""
-        ranks, how = self._of_a_run(self._ranks), request["quota"]
-        ranks.slow(request["slot"], request["share"], request["period"], quota=how)
+        slot, quota = request["slot"], request["quota"]
+        self._ranks.slow(slot, request["share"], request["period"], quota=quota)
         return {}
 
-    def do_end(self, request: Message, _: float) -> dict[str, Any]:
+    def do_end(self, request: Message) -> dict[str, Any]:
         """Kill a rank and prove that it is gone; one that never ran here is gone too."""
-        return {"gone": self._of_a_run(self._ranks).end(request["slot"])}
+        return {"gone": self._ranks.end(request["slot"])}
 
-    def do_bye(self, request: Message, _: float) -> dict[str, Any]:
+    def do_bye(self, request: Message) -> dict[str, Any]:
         """Take everything back and end."""
         left = self._undo_all()
         self._ending = True
@@ -210,15 +200,16 @@ class Agent:
         """Give the ports what they lack, the undo recorded first; return the number of changes."""
         changes = network.missing(ports, peers)
         if changes:
-            entry = self._of_a_run(self._journal).record("network", changes=changes)
+            entry = self._ranks.journal.record("network", changes=changes)
             self._changes.append((entry, changes))
             network.make(changes)
         return len(changes)
 
-    def _of_a_run(self, part: Optional[_Part]) -> _Part:
-        if part is None:
+    @property
+    def _ranks(self) -> Ranks:
+        if self._started is None:
             raise ValueError("this agent was started to look only")
-        return part
+        return self._started
 
     # --- events ----------------------------------------------------------------------------
 
@@ -237,9 +228,9 @@ class Agent:
         if self._unsent:
             self._flush()
         self._look_at_carriers()
-        if self._ranks:
-            self._ranks.check_heartbeats()
-            self._ranks.work(time.monotonic())
+        if self._started:
+            self._started.check_heartbeats()
+            self._started.work(time.monotonic())
         self._questions = [q for q in self._questions if not self._over(q)]
         silence = time.monotonic() - self._last_request
         if self._silence_limit and silence > self._silence_limit:
@@ -255,7 +246,7 @@ class Agent:
 
     def _undo_all(self) -> list[str]:
         """Kill the ranks and undo the network; return what is left."""
-        left = self._ranks.end_all() if self._ranks else []
+        left = self._started.end_all() if self._started else []
         if self._watch:
             self._selector.unregister(self._watch)
             self._watch.close()
@@ -266,9 +257,9 @@ class Agent:
         self._identities.clear()
         self._questions.clear()
         left += self._undo_network()
-        if self._journal:
-            self._journal.close()
-        self._journal = self._ranks = None
+        if self._started:
+            self._started.journal.close()
+            self._started = None
         return left
 
     def _undo_network(self) -> list[str]:
@@ -282,7 +273,7 @@ class Agent:
                 continue
             left += map(str, stayed)
             if not stayed:
-                self._of_a_run(self._journal).mark_undone(entry)
+                self._ranks.journal.mark_undone(entry)
         return left
 
 
