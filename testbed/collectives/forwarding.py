@@ -143,9 +143,7 @@ def _moved(pending: Sequence[_Parcel]) -> list[Hop]:
         first[parcel.path[0], parcel.path[1]] = parcel
     worth = np.zeros((ranks, ranks))
     for (here, there), parcel in first.items():
-        worth[here, there] = (
-            ranks * ranks + parcel.left
-        )  # one more move outweighs any distance
+        worth[here, there] = ranks * ranks + parcel.left  # one more move outweighs any distance
     chosen = np.transpose(linear_sum_assignment(worth, maximize=True)).tolist()
     return [moved.move() for here, there in chosen if (moved := first.get((here, there)))]
 
