@@ -128,6 +128,11 @@ class CircuitGroup:
         """Return the group of the ring, in which a rank reaches its two neighbours."""
         return self._groups[RING]
 
+    @property
+    def connections(self) -> PeerConnections:
+        """Return the connections of the ring, which use both ports."""
+        return self.ring.connections
+
     def checkpoint(self) -> None:
         """Raise Left when this generation must be left."""
         self._control.leave.check(self.generation)
@@ -173,14 +178,6 @@ class CircuitGroup:
             self.light(number)
             found.append(time.monotonic() - begin)
         return found
-
-    def bytes_on_wire(self) -> Optional[int]:
-        """Return the bytes that both ports have sent since they exist, headers included."""
-        return self.ring.bytes_on_wire()
-
-    def frames_on_wire(self) -> Optional[int]:
-        """Return the frames that both ports have sent."""
-        return self.ring.frames_on_wire()
 
     def close(self) -> None:
         """Discard every connection."""

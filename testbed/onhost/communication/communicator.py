@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy.typing as npt
 
@@ -46,14 +46,6 @@ class Communicator:
     def checkpoint(self) -> None:
         """Raise Left when this generation must be left."""
         self.connections.checkpoint()
-
-    def bytes_on_wire(self) -> Optional[int]:
-        """Return the bytes that the ports have sent, or None, as the connections do."""
-        return self.connections.bytes_on_wire()
-
-    def frames_on_wire(self) -> Optional[int]:
-        """Return the frames that the ports have sent."""
-        return self.connections.frames_on_wire()
 
     def close(self) -> None:
         """Discard every connection."""

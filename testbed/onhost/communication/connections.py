@@ -54,6 +54,9 @@ _LARGEST = 6 << 20
 
 _LOOK_AGAIN = 100e-6
 
+BYTES, FRAMES = "tx_bytes", "tx_packets"
+"""Counters of what a port has sent, headers included."""
+
 _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
 
 
@@ -191,23 +194,16 @@ class PeerConnections:
             self.checkpoint()
             time.sleep(_LOOK_AGAIN)
 
-    def bytes_on_wire(self) -> Optional[int]:
-        """Return the bytes that the ports of all connections have sent, headers included.
+    def sent_on_wire(self, *counters: str) -> list[int]:
+        """Return what the ports of all connections have sent, by these counters of the kernel.
 
-        Counted since the ports exist; None where a connection is bound to no port.
+        Counted since the ports exist; nothing where a connection is bound to no port.
         """
-        return self._counted("tx_bytes")
-
-    def frames_on_wire(self) -> Optional[int]:
-        """Return how many frames the same ports have sent."""
-        return self._counted("tx_packets")
-
-    def _counted(self, counter: str) -> Optional[int]:
         names = {_interface_of(connection) for connection in self._sockets.values()}
         if not all(names):
-            return None
-        counters = [Path(f"/sys/class/net/{name}/statistics/{counter}") for name in names]
-        return sum(int(path.read_text()) for path in counters)
+            return []
+        ports = [Path("/sys/class/net", name, "statistics") for name in names]
+        return [sum(int((port / one).read_text()) for port in ports) for one in counters]
 
     def close(self) -> None:
         """Discard every connection."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Optional
 
 from ..communication.circuits import CircuitGroup, ScheduleStage, stages_of
+from ..communication.connections import BYTES, FRAMES
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.rank_schedule import RankSchedule, ScheduleRecord
@@ -195,7 +196,7 @@ class Job:
         pattern = self._pattern
         pattern.fill(group.rank, step, group.checkpoint)
         run.prepare(pattern.vector)
-        before = _on_wire(group)
+        before = group.connections.sent_on_wire(BYTES, FRAMES)
         group.barrier()
         delayed = 0.0 if control is None else control.delay_collective(group.generation)
         begin = time.monotonic()
@@ -203,7 +204,8 @@ class Job:
         end = time.monotonic()
         run.finish(pattern.vector)
         group.barrier()  # by then all that was sent for it has left
-        counted = [now - then for now, then in zip(_on_wire(group), before)]  # noqa: B905 - Python 3.9
+        after = group.connections.sent_on_wire(BYTES, FRAMES)
+        counted = [now - then for now, then in zip(after, before)]  # noqa: B905 - Python 3.9
         pattern.verify(group.ranks, step, group.checkpoint)
         return {
             "begin": begin,
@@ -214,12 +216,6 @@ class Job:
             "rounds": sorted([number, *times] for number, times in record.rounds.items()),
             "counted": counted,
         }
-
-
-def _on_wire(group: Group | CircuitGroup) -> list[int]:
-    """Return bytes and frames that the ports of a group have sent; nothing where none counts."""
-    counted = (group.bytes_on_wire(), group.frames_on_wire())
-    return [count for count in counted if count is not None]
 
 
 def _load(library: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..communication.connections import BYTES
 from ..communication.control import Control
 from ..communication.group import Group
 from ..communication.ring import Ring
@@ -126,7 +127,7 @@ class Job:
             bytes=record.sent,
             delayed=delayed,
             waits=record.waits,
-            wire=group.bytes_on_wire(),
+            wire=next(iter(group.connections.sent_on_wire(BYTES)), None),
         )
 
     def _is_agreed(self, number: int) -> bool:
