@@ -44,9 +44,12 @@ class Decoder:
         return messages
 
     @property
-    def is_empty(self) -> bool:
-        """Tell whether every byte so far belonged to a finished message."""
-        return not self._held
+    def missing(self) -> int:
+        """Return how many bytes the message under way lacks, or its length if that is not known."""
+        held = len(self._held)
+        if held < LENGTH_BYTES:
+            return LENGTH_BYTES - held
+        return LENGTH_BYTES + int.from_bytes(self._held[:LENGTH_BYTES], "big") - held
 
 
 def _message(body: bytes) -> Message:

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Optional
 
-from ..frames import Message, encode
+from ..frames import Decoder, Message, encode
 from .connections import NEXT, PREVIOUS
 from .control import LeaveOrder
-from .rank_identity import GreetingReader, RankIdentity
+from .rank_identity import LARGEST_GREETING, RankIdentity, read_greeting
 from .sockets import Port, bound, discard, prepare
 
 SYN_PATIENCE = 0.05
@@ -47,18 +47,6 @@ def connect_neighbours(
     handshakes = _Handshakes((listener,), peers, {identity.previous}, identity, leave)
     outgoing, incoming = handshakes.complete()
     return {NEXT: outgoing[identity.next], PREVIOUS: incoming[identity.previous]}
-
-
-def connect_all(
-    listener: socket.socket,
-    port: Port,
-    peers: Mapping[int, Address],
-    identity: RankIdentity,
-    leave: LeaveOrder,
-) -> Sockets:
-    """Return one connection to every other rank, all in `peers`, as `connect_peers` does."""
-    paths = {rank: (port, address) for rank, address in peers.items()}
-    return connect_peers((listener,), paths, identity, leave)
 
 
 def connect_peers(
@@ -130,13 +118,13 @@ class _Outgoing:
             self._give_up()
             return
         self.retry_at = None  # the other rank answers when it is told of the generation
-        read = partial(self._read_welcome, GreetingReader())
+        read = partial(self._read_welcome, Decoder(LARGEST_GREETING))
         self._selector.modify(attempt, selectors.EVENT_READ, read)
 
-    def _read_welcome(self, reader: GreetingReader) -> None:
+    def _read_welcome(self, decoder: Decoder) -> None:
         attempt = self._attempt
         assert attempt is not None
-        message = reader.read(attempt, self._give_up)
+        message = read_greeting(attempt, decoder, self._give_up)
         if message is None:
             return
         if not self._identity.accepts(message, "welcome", self._rank):
@@ -211,11 +199,11 @@ class _Handshakes:
             return
         prepare(connection)
         self._unproved.add(connection)
-        read = partial(self._read_hello, connection, GreetingReader())
+        read = partial(self._read_hello, connection, Decoder(LARGEST_GREETING))
         self._selector.register(connection, selectors.EVENT_READ, read)
 
-    def _read_hello(self, connection: socket.socket, reader: GreetingReader) -> None:
-        message = reader.read(connection, partial(self._reject, connection))
+    def _read_hello(self, connection: socket.socket, decoder: Decoder) -> None:
+        message = read_greeting(connection, decoder, partial(self._reject, connection))
         if message is None:
             return
         identity = self._identity

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import ProtocolError
-from ..frames import LENGTH_BYTES, Decoder, Message
+from ..frames import Decoder, Message
 
-_LARGEST_GREETING = 4096
+LARGEST_GREETING = 4096
 
 
 @dataclass(frozen=True)
@@ -46,33 +46,21 @@ class RankIdentity:
         return hmac.compare_digest(proof.encode(), str(expected["proof"]).encode())
 
 
-class GreetingReader:
-    """Read the first frame of a connection, and not a byte beyond its end.
+def read_greeting(
+    connection: socket.socket, decoder: Decoder, reject: Callable[[], None]
+) -> Optional[Message]:
+    """Return the first frame of a connection once it is complete, and read no byte beyond its end.
 
-    A rank that is connected to all others may begin before others have read its welcome.
+    Call `reject` for what cannot become one. A rank that is connected to all others may begin
+    before others have read its welcome.
     """
-
-    def __init__(self) -> None:
-        self._decoder = Decoder(_LARGEST_GREETING)
-        self._length = bytearray()
-        self._missing = LENGTH_BYTES
-
-    def read(self, connection: socket.socket, reject: Callable[[], None]) -> Optional[Message]:
-        """Return the greeting once it is complete; call `reject` for what cannot become one."""
-        try:
-            data = connection.recv(self._missing)
-            messages = self._decoder.feed(data)
-        except BlockingIOError:
-            return None
-        except (OSError, ProtocolError):
-            messages, data = [], b""
-        if messages:
-            return messages[0]
-        if not data:
-            reject()
-        self._missing -= len(data)
-        if len(self._length) < LENGTH_BYTES:
-            self._length += data
-            if not self._missing:
-                self._missing = int.from_bytes(self._length, "big")
+    try:
+        data = connection.recv(decoder.missing)
+        messages = decoder.feed(data)
+    except BlockingIOError:
         return None
+    except (OSError, ProtocolError):
+        data, messages = b"", []
+    if not data:
+        reject()
+    return messages[0] if messages else None

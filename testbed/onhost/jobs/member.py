@@ -13,7 +13,7 @@ from ..communication.circuits import CircuitGroup, FabricPorts
 from ..communication.connections import PeerConnections
 from ..communication.control import Control
 from ..communication.group import Group
-from ..communication.handshake import connect_all, connect_neighbours
+from ..communication.handshake import connect_neighbours, connect_peers
 from ..communication.probe import probe_pairs, probe_ring
 from ..communication.rank_identity import RankIdentity
 from ..communication.ring import Ring
@@ -128,8 +128,8 @@ class Member:
             )
             return CircuitGroup.connect(ports, members, identity, self._circuits, self._control)
         if self._job.connects_to == "everybody":
-            del peers[rank]
-            sockets = connect_all(self._listener, self._to_next, peers, identity, leave)
+            paths = {r: (self._to_next, address) for r, address in peers.items() if r != rank}
+            sockets = connect_peers((self._listener,), paths, identity, leave)
             return Group(rank, identity.ranks, PeerConnections(sockets, identity.generation, leave))
         pair = connect_neighbours(
             self._listener, self._to_next, peers[identity.next], identity, leave

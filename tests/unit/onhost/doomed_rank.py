@@ -15,7 +15,7 @@ from importlib import import_module
 from testbed.onhost.communication.connections import Peer, PeerConnections
 from testbed.onhost.communication.control import Control
 from testbed.onhost.communication.group import Group
-from testbed.onhost.communication.handshake import connect_all
+from testbed.onhost.communication.handshake import connect_peers
 from testbed.onhost.communication.layout import DATA, OPENING
 from testbed.onhost.communication.rank_identity import RankIdentity
 from testbed.onhost.communication.sockets import Port, listen
@@ -62,9 +62,10 @@ def main() -> None:
     while job.state.step < join["step"]:
         job.state.commit()
     rank, generation = join["rank"], join["generation"]
-    peers = {m["rank"]: (m["address"], m["port"]) for m in join["members"] if m["rank"] != rank}
+    others = [member for member in join["members"] if member["rank"] != rank]
+    peers = {one["rank"]: (port, (one["address"], one["port"])) for one in others}
     identity = RankIdentity(told["token"], generation, rank, len(peers) + 1)
-    sockets = connect_all(listener, port, peers, identity, control.leave)
+    sockets = connect_peers((listener,), peers, identity, control.leave)
     doomed = DoomedConnections(sockets, generation, control.leave)
     doomed.doom(given.round, given.share, given.fate)
     job.run(Group(rank, identity.ranks, doomed), control)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testbed.onhost.errors import ProtocolError
-from testbed.onhost.frames import LARGEST, Decoder, encode
+from testbed.onhost.frames import LARGEST, LENGTH_BYTES, Decoder, encode
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -24,17 +24,19 @@ def test_messages_survive_any_cutting_of_the_stream(sent, size):
     for start in range(0, len(stream), size):
         received += decoder.feed(stream[start : start + size])
     assert received == sent
-    assert decoder.is_empty
+    assert decoder.missing == LENGTH_BYTES
 
 
 def test_a_frame_is_its_length_and_then_utf8():
     assert encode({"a": "µ"}) == b"\x00\x00\x00\x0a" + '{"a":"µ"}'.encode()
 
 
-def test_a_frame_under_way_is_not_empty():
-    decoder = Decoder()
-    assert decoder.feed(encode({"a": 1})[:5]) == []
-    assert not decoder.is_empty
+def test_a_frame_under_way_says_how_much_is_missing():
+    decoder, frame = Decoder(), encode({"a": 1})
+    for start in range(len(frame)):
+        assert decoder.missing == (LENGTH_BYTES if start < LENGTH_BYTES else len(frame)) - start
+        messages = decoder.feed(frame[start : start + 1])
+    assert messages == [{"a": 1}]
 
 
 def test_a_frame_that_announces_too_much_is_refused_before_it_arrives():

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from testbed.onhost.communication.control import LeaveOrder
-from testbed.onhost.communication.handshake import connect_all, connect_neighbours
+from testbed.onhost.communication.handshake import connect_neighbours, connect_peers
 from testbed.onhost.communication.rank_identity import RankIdentity
 from testbed.onhost.communication.sockets import Port, listen
 from testbed.onhost.errors import Left
@@ -186,8 +186,8 @@ def test_every_rank_connects_to_every_other_once(count):
 
         def connect_mesh(identity):
             one = found[identity.rank]
-            peers = {rank: at for rank, at in addresses.items() if rank != identity.rank}
-            return connect_all(one.listener, PORT, peers, identity, one.leave)
+            peers = {rank: (PORT, at) for rank, at in addresses.items() if rank != identity.rank}
+            return connect_peers((one.listener,), peers, identity, one.leave)
 
         lines = list(threads.map(connect_mesh, identities(count)))
     for rank, mine in enumerate(lines):
@@ -204,8 +204,8 @@ def test_bytes_behind_a_welcome_are_left_for_the_job():
     with listening(1) as (one,), ThreadPoolExecutor(1) as threads, socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        peers = {1: server.getsockname()}
-        waiting = threads.submit(connect_all, one.listener, PORT, peers, first, one.leave)
+        peers = {1: (PORT, server.getsockname())}
+        waiting = threads.submit(connect_peers, (one.listener,), peers, first, one.leave)
         connection, _ = server.accept()
         with connection:
             assert second.accepts(Decoder().feed(connection.recv(4096))[0], "hello", 0)
