@@ -110,26 +110,29 @@ class Control:
 
     def delay_collective(self, generation: int) -> float:
         """Wait before a collective as long as the agent said; return the seconds. Raise Left."""
-        begin, delay = time.monotonic(), self.delay
-        poll = select.poll()
-        poll.register(self.leave, select.POLLIN)
-        while delay and (left := begin + delay - time.monotonic()) > 0:
-            if poll.poll(left * 1e3):
-                self.leave.clear()
-                self.leave.check(generation)
-        return time.monotonic() - begin if delay else 0.0
+        if not self.delay:
+            return 0.0
+        begin = time.monotonic()
+        end = begin + self.delay
+        self.wait_until(lambda: time.monotonic() >= end, generation, end)
+        return time.monotonic() - begin
 
     def ask_for_circuits(self, generation: int, number: int, **which: Any) -> None:
         """Ask for other circuits and wait until they are lit. Raise Left."""
         self.emit("circuits", generation=generation, number=number, **which)
         self.wait_until(lambda: self.lit >= (generation, number), generation)
 
-    def wait_until(self, arrived: Callable[[], bool], generation: int) -> None:
-        """Wait until a command has arrived. Raise Left when the generation must be left."""
+    def wait_until(
+        self, is_over: Callable[[], bool], generation: int, instant: float | None = None
+    ) -> None:
+        """Wait until a command or an instant has ended the wait.
+
+        Raise Left when the generation must be left.
+        """
         poll = select.poll()
         poll.register(self.leave, select.POLLIN)
-        while not arrived():
-            poll.poll()
+        while not is_over():
+            poll.poll(None if instant is None else max(0.0, instant - time.monotonic()) * 1e3)
             self.leave.clear()
             self.leave.check(generation)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
-from ..communication.circuits import CircuitGroup, ScheduleStage, stages_of
+from ..communication.circuits import CircuitGroup, stages_of
 from ..communication.connections import BYTES, FRAMES
 from ..communication.control import Control
 from ..communication.group import Group
@@ -62,32 +63,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Run:
-    """One algorithm, ready to run: a schedule, or a library's own AllReduce."""
+    """One algorithm, ready to run on a vector, or by a library on the vector that it took."""
 
-    group: Group | CircuitGroup
-    schedule: RankSchedule | None = None
+    run: Callable[[Numbers], ScheduleRecord]
     library: Distributed | None = None
-    stages: tuple[ScheduleStage, ...] = ()
-    """The schedule in parts, on circuits."""
-
-    def prepare(self, vector: Numbers) -> None:
-        """Hand a vector to the library."""
-        if self.library is not None:
-            self.library.take(vector)
-
-    def run(self, vector: Numbers) -> ScheduleRecord:
-        """Run the collective."""
-        if self.library is not None:
-            return self.library.run(self.schedule) if self.schedule else self.library.all_reduce()
-        if isinstance(self.group, CircuitGroup):
-            return self.group.run(self.stages, vector)
-        assert self.schedule is not None
-        return self.group.run(self.schedule, vector)
-
-    def finish(self, vector: Numbers) -> None:
-        """Take the vector back from the library."""
-        if self.library is not None:
-            self.library.give(vector)
 
 
 class Job:
@@ -108,13 +87,6 @@ class Job:
 
     def run(self, group: Group | CircuitGroup, control: Control) -> None:
         """Run from the next step on; a new size warms up first."""
-        if isinstance(group, CircuitGroup):
-            schedules = self._options.schedules.items()
-            runs = {
-                name: Run(group, stages=stages_of(data, group.rank)) for name, data in schedules
-            }
-            self._take_turns(runs, group, control)
-            return
         library = self._connected(group, control)
         try:
             self._take_turns(self._runs(group, library), group, control)
@@ -122,20 +94,28 @@ class Job:
             if library is not None:
                 library.close()
 
-    def _connected(self, group: Group, control: Control) -> Distributed | None:
-        if self._options.library is None:
+    def _connected(self, group: Group | CircuitGroup, control: Control) -> Distributed | None:
+        if self._options.library is None or isinstance(group, CircuitGroup):
             return None
         from ..communication.distributed import Distributed  # brings torch, seconds of it
 
         return Distributed(group, self._options.library, control.leave)
 
-    def _runs(self, group: Group, library: Distributed | None) -> dict[str, Run]:
-        runs = {}
-        for name, data in self._options.schedules.items():
-            schedule = None if data is None else RankSchedule.of(data, group.rank)
-            through = library if schedule is None or self._options.through_library else None
-            runs[name] = Run(group, schedule, through)
-        return runs
+    def _runs(self, group: Group | CircuitGroup, library: Distributed | None) -> dict[str, Run]:
+        return {
+            name: self._run_of(data, group, library)
+            for name, data in self._options.schedules.items()
+        }
+
+    def _run_of(self, data: Any, group: Group | CircuitGroup, library: Distributed | None) -> Run:
+        if isinstance(group, CircuitGroup):
+            return Run(partial(group.run, stages_of(data, group.rank)))
+        if data is None and library is not None:
+            return Run(lambda _: library.all_reduce(), library)
+        schedule = RankSchedule.of(data, group.rank)
+        if library is not None and self._options.through_library:
+            return Run(lambda _: library.run(schedule), library)
+        return Run(partial(group.run, schedule))
 
     def _take_turns(
         self, runs: Mapping[str, Run], group: Group | CircuitGroup, control: Control
@@ -195,14 +175,16 @@ class Job:
         """Run one collective; `begin` is when this rank arrived at it, late where it must be."""
         pattern = self._pattern
         pattern.fill(group.rank, step, group.checkpoint)
-        run.prepare(pattern.vector)
+        if run.library is not None:
+            run.library.take(pattern.vector)
         before = group.connections.sent_on_wire(BYTES, FRAMES)
         group.barrier()
         delayed = 0.0 if control is None else control.delay_collective(group.generation)
         begin = time.monotonic()
         record = run.run(pattern.vector)
         end = time.monotonic()
-        run.finish(pattern.vector)
+        if run.library is not None:
+            run.library.give(pattern.vector)
         group.barrier()  # by then all that was sent for it has left
         after = group.connections.sent_on_wire(BYTES, FRAMES)
         counted = [now - then for now, then in zip(after, before)]  # noqa: B905 - Python 3.9

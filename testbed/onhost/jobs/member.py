@@ -146,17 +146,16 @@ class Member:
         """
         begin = time.monotonic()
         state, size = self._job.state, 0
-        source = restore.get(str(ring.rank))
+        source, previous = restore.get(str(ring.rank)), (ring.rank - 1) % ring.ranks
         if source is None:
             state.rewind(step)
-        elif not _may_restore(ring, source, restore):
-            raise Refused(f"rank {ring.rank} cannot be restored from rank {source}")
-        else:
-            assert isinstance(ring, Ring)
-            room = state.incoming()
-            size = len(room)
-            ring.receive_state(room)
+        elif isinstance(ring, Ring) and source == previous and len(restore) < ring.ranks:
+            received = state.incoming()
+            size = len(received)
+            ring.receive_state(received)
             state.adopt(step)
+        else:
+            raise Refused(f"rank {ring.rank} cannot be restored from rank {source}")
         end = time.monotonic()
         self._control.emit(
             "restored", end, generation=ring.generation, step=step, bytes=size, seconds=end - begin
@@ -195,12 +194,3 @@ def _probe(communicator: Ring | Group | CircuitGroup) -> dict[str, Any]:
     found = probe_pairs(communicator)
     communicator.connections.size_buffers(found.long_bytes / found.long_seconds)
     return asdict(found)
-
-
-def _may_restore(
-    ring: Ring | Group | CircuitGroup, source: int, restore: Mapping[str, int]
-) -> bool:
-    """Tell whether a rank can have its state from `source`: only its predecessor hands it on."""
-    if not isinstance(ring, Ring):
-        return False
-    return source == (ring.rank - 1) % ring.ranks and len(restore) < ring.ranks
