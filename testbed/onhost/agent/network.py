@@ -31,31 +31,28 @@ class Change(NamedTuple):
     @property
     def make(self) -> str:
         """Return the arguments of `ip` that make it."""
-        return {
-            # Without the route to its subnet: every peer gets a route of its own over every port.
-            "address": f"addr add {self.to} dev {self.interface} noprefixroute",
-            "up": f"link set {self.interface} up",
-            "route": f"route add {self._route} scope link",
-            "neighbour": f"neigh replace {self._neighbour} lladdr {self.how} nud permanent",
-        }[self.what]
+        return _COMMANDS[self.what][0].format(**self._asdict())
 
     @property
     def undo(self) -> str:
         """Return the arguments of `ip` that undo it."""
-        return {
-            "address": f"addr del {self.to} dev {self.interface}",
-            "up": f"link set {self.interface} down",
-            "route": f"route del {self._route}",
-            "neighbour": f"neigh del {self._neighbour}",
-        }[self.what]
+        return _COMMANDS[self.what][1].format(**self._asdict())
 
-    @property
-    def _route(self) -> str:
-        return f"{self.to}/32 dev {self.interface} metric {self.how}"
 
-    @property
-    def _neighbour(self) -> str:
-        return f"{self.to} dev {self.interface}"
+_COMMANDS = {
+    # Without the route to its subnet: every peer gets a route of its own over every port.
+    "address": ("addr add {to} dev {interface} noprefixroute", "addr del {to} dev {interface}"),
+    "up": ("link set {interface} up", "link set {interface} down"),
+    "route": (
+        "route add {to}/32 dev {interface} metric {how} scope link",
+        "route del {to}/32 dev {interface} metric {how}",
+    ),
+    "neighbour": (
+        "neigh replace {to} dev {interface} lladdr {how} nud permanent",
+        "neigh del {to} dev {interface}",
+    ),
+}
+"""What `ip` is told to make a change, and to undo it."""
 
 
 def missing(ports: dict[str, dict[str, str]], peers: dict[str, str]) -> list[Change]:
