@@ -11,16 +11,17 @@ from testbed.analysis.collectives import FORWARDED, REPOINTED
 from testbed.collectives.cost import Links
 from testbed.collectives.forwarding import forwarded
 from testbed.collectives.own_pace import seconds_at_own_pace
-from testbed.collectives.repointing import Joint, Stage, changes, pair_of, ring_joints, stages
+from testbed.collectives.repointing import Joint, changes, pair_of, ring_joints, stages
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.jobs.collective_descriptors import CollectiveOptions
+from testbed.jobs.contracts import Job
 
 Circuits = frozenset[Joint]
 
 
 @dataclass(frozen=True)
 class _Execution:
-    """One way to execute an algorithm: what ranks are sent, and what it costs."""
+    """An algorithm, re-pointed or forwarded: what ranks are sent, and what it costs."""
 
     stages: tuple[tuple[Circuits, Mapping[str, Any]], ...]
     schedule: Schedule
@@ -31,16 +32,11 @@ class _Execution:
         return seconds_at_own_pace(self.schedule, size, links, late, self.changes)
 
 
-class CircuitCollective:
+class CircuitCollective(Job):
     """Run through all sizes and end. Every collective begins on the circuits of a ring.
 
     Other traffic would find them there, and what is forwarded uses them.
     """
-
-    topology = "ring"
-    spares = 0
-    last_step = None
-    endless = False
 
     def __init__(self, options: CollectiveOptions, schedules: Mapping[str, Schedule]) -> None:
         self._options = options
@@ -48,18 +44,20 @@ class CircuitCollective:
         self._home = ring_joints(options.ranks)
         self._executions: dict[str, _Execution] = {}
         self._alternatives: dict[str, tuple[str, ...]] = {}
-        """By algorithm, the names of its ways where one is to be chosen."""
+        """By algorithm, the names of its executions where one is to be chosen."""
         for name, schedule in schedules.items():
             self._add(name, schedule)
-        self.circuits: tuple[Circuits, ...] = (self._home,)
-        for way in self._executions.values():
-            for lit, _ in way.stages:
-                self.circuits += () if lit in self.circuits else (lit,)
+        used = (lit for execution in self._executions.values() for lit, _ in execution.stages)
+        self.circuits: tuple[Circuits, ...] = tuple(dict.fromkeys([self._home, *used]))
 
     def _add(self, name: str, schedule: Schedule) -> None:
         found = stages(schedule, self._home)
         moves = changes(found, self._home)
-        repointed = _Execution(tuple(_told(schedule, found)), schedule, moves)
+        told = tuple(
+            (stage.circuits, {**to_json(stage.of(schedule)), "first": stage.first})
+            for stage in found
+        )
+        repointed = _Execution(told, schedule, moves)
         if not moves:
             self._executions[name] = repointed
             return
@@ -67,7 +65,7 @@ class CircuitCollective:
         stay = _Execution(((self._home, hops.to_json()),), hops.as_sends(), ())
         both = {f"{name}_{REPOINTED}": repointed, f"{name}_{FORWARDED}": stay}
         only = {"re-point": REPOINTED, "forward": FORWARDED}.get(self._options.circuits, "")
-        self._executions |= {way: made for way, made in both.items() if way.endswith(only)}
+        self._executions |= {one: made for one, made in both.items() if one.endswith(only)}
         if self._options.circuits == "auto":
             self._alternatives[name] = tuple(both)
 
@@ -79,8 +77,11 @@ class CircuitCollective:
             "options": {
                 "sizes": list(options.sizes),
                 "schedules": {
-                    name: [{**told, "circuits": self._number(lit)} for lit, told in way.stages]
-                    for name, way in self._executions.items()
+                    name: [
+                        {**told, "circuits": self.circuits.index(lit)}
+                        for lit, told in execution.stages
+                    ]
+                    for name, execution in self._executions.items()
                 },
                 "iterations": options.iterations,
                 "warmup": options.warmup,
@@ -88,7 +89,7 @@ class CircuitCollective:
                     "circuits": [sorted(joints) for joints in self.circuits],
                     "tour": list(self._tour()),
                 },
-                "choices": {name: list(ways) for name, ways in self._alternatives.items()},
+                "choices": {name: list(names) for name, names in self._alternatives.items()},
             },
         }
 
@@ -96,44 +97,34 @@ class CircuitCollective:
         """Return what the cost model expects of every total and exposed time."""
         values = {}
         for size in self._options.sizes:
-            for name, way in self._turns(size, links).items():
-                total, exposed = way.seconds(size, links, late)
+            for name, execution in self._turns(size, links).items():
+                total, exposed = execution.seconds(size, links, late)
                 values[f"total_{name}_{size_name(size)}"] = total
                 values[f"exposed_{name}_{size_name(size)}"] = exposed
         return values
 
     def choices(self, links: Links) -> dict[str, dict[str, str]]:
-        """Return, by algorithm and size, the way that the model expects to be faster."""
+        """Return, by algorithm and size, the execution that the model expects to be faster."""
         return {
-            name: {str(size): self._faster(ways, size, links) for size in self._options.sizes}
-            for name, ways in self._alternatives.items()
+            name: {str(size): self._faster(names, size, links) for size in self._options.sizes}
+            for name, names in self._alternatives.items()
         }
 
     def _turns(self, size: int, links: Links) -> dict[str, _Execution]:
         """Return what runs at one size, by the name under which it is reported."""
         alternatives = {n for names in self._alternatives.values() for n in names}
-        turns = {name: way for name, way in self._executions.items() if name not in alternatives}
-        for name, ways in self._alternatives.items():
-            turns[name] = self._executions[self._faster(ways, size, links)]
+        turns = {name: one for name, one in self._executions.items() if name not in alternatives}
+        for name, names in self._alternatives.items():
+            turns[name] = self._executions[self._faster(names, size, links)]
         return turns
 
-    def _faster(self, ways: tuple[str, ...], size: int, links: Links) -> str:
-        return min(ways, key=lambda name: self._executions[name].seconds(size, links, {}))
-
-    def _number(self, lit: Circuits) -> int:
-        return self.circuits.index(lit)
+    def _faster(self, names: tuple[str, ...], size: int, links: Links) -> str:
+        return min(names, key=lambda name: self._executions[name].seconds(size, links, {}))
 
     def _tour(self) -> Iterator[int]:
         """Yield the circuits after every change that a collective makes, and home after each."""
-        for way in self._executions.values():
-            numbers = [self._number(lit) for lit, _ in way.stages]
+        for execution in self._executions.values():
+            numbers = [self.circuits.index(lit) for lit, _ in execution.stages]
             if numbers != [0]:
                 yield from (numbers[1:] if numbers[0] == 0 else numbers)
                 yield 0
-
-
-def _told(
-    schedule: Schedule, found: tuple[Stage, ...]
-) -> Iterator[tuple[Circuits, Mapping[str, Any]]]:
-    for stage in found:
-        yield stage.circuits, {**to_json(stage.of(schedule)), "first": stage.first}

@@ -12,15 +12,13 @@ from testbed.collectives.cost import Links, cost, most_sent
 from testbed.collectives.schedule import Schedule, to_json
 from testbed.jobs.circuit_collective import CircuitCollective
 from testbed.jobs.collective_descriptors import CollectiveOptions
+from testbed.jobs.contracts import Job
 
 
-class Collective:
+class Collective(Job):
     """Run through all sizes and end."""
 
     topology = "all"
-    spares = 0
-    last_step = None
-    endless = False
 
     def __init__(self, options: CollectiveOptions) -> None:
         self._options = options

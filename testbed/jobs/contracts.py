@@ -19,11 +19,11 @@ class Job(Protocol):
     """A kind of job, made from its options."""
 
     ranks: int
-    spares: int
-    topology: str
-    last_step: int | None
+    spares: int = 0
+    topology: str = "ring"
+    last_step: int | None = None
     """The step after which its ranks are told to end; None when it ends by itself or never."""
-    endless: bool
+    endless: bool = False
     """It lives on from trial to trial; a job with an end starts anew in each."""
 
     def for_rank(self) -> Mapping[str, Any]:

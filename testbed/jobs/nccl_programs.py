@@ -6,17 +6,15 @@ READMEs, of Open MPI 5 and of Slurm; what is read was written by hand from the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from testbed.analysis.bandwidth import size_name
-from testbed.analysis.metric_definitions import MetricDefinition
 from testbed.analysis.nccl import Half, Output
 from testbed.analysis.nccl_files import read_output
 from testbed.errors import LabError
 from testbed.jobs.contracts import ProgramOutput, Reading
 from testbed.jobs.program_descriptors import NcclTestsOptions
-from testbed.jobs.programs import ending
+from testbed.jobs.programs import Program
 from testbed.schema import Host
 
 _CODES = {
@@ -37,27 +35,17 @@ _MARK = "TESTBED_AGENT"
 has started on their hosts (`onhost/agent/processes.py`). `srun` hands on the whole environment."""
 
 
-class NcclTests:
-    """A program of nccl-tests or rccl-tests, launched over hosts or on each of them."""
+class NcclTests(Program):
+    """A program of nccl-tests or rccl-tests, launched over hosts or on each of them.
 
-    spares = 0
-    last_step: int | None = None
-    endless = False
+    Its metrics are those of message sizes, and no patterns find others.
+    """
+
     hardware_only = "it measures GPUs and their network, of which a twin has none"
 
     def __init__(self, options: NcclTestsOptions) -> None:
+        super().__init__(options.ranks, options.topology, patterns={})
         self._options = options
-        self.ranks = options.ranks
-        self.topology = options.topology
-
-    def for_rank(self) -> Mapping[str, Any]:
-        """Return the name of the program that runs programs; the rest is its host's own."""
-        return {"kind": "program", "options": {}}
-
-    @property
-    def metrics(self) -> Mapping[str, MetricDefinition]:
-        """Return none of its own: its metrics are those of message sizes."""
-        return {}
 
     def command_lines(self, hosts: Sequence[Host]) -> tuple[tuple[str, ...], ...]:
         """Return what each rank's host runs: with MPI, the first one launches for all.
@@ -76,7 +64,7 @@ class NcclTests:
         """Return why an exit code is none of success, or an empty string."""
         if code in _CODES:
             return f"it ended with code {code}: {_CODES[code]}"
-        return ending(code) if code else ""
+        return super().verdict(code)
 
     def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield time, algbw and busbw of every size, of the slowest host where each has its own.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from testbed.analysis.metric_definitions import MetricDefinition
-from testbed.jobs.contracts import ProgramOutput, Reading
+from testbed.jobs.contracts import Job, ProgramOutput, Reading
 from testbed.jobs.patterns import readings
 from testbed.jobs.program_descriptors import CommandOptions, Pattern, TorchrunOptions
 from testbed.schema import Host
@@ -19,12 +19,9 @@ _NOT_STARTED = {126: "it may not be executed", 127: "it was not found"}
 """What shells, and launchers after them, mean by these codes."""
 
 
-class _PatternProgram:
-    """A program whose metrics are read from its standard output by patterns."""
+class Program(Job):
+    """A program on the host of each rank; patterns read its metrics from what it prints."""
 
-    spares = 0
-    last_step: int | None = None
-    endless = False
     hardware_only = ""
 
     def __init__(self, ranks: int, topology: str, patterns: Mapping[str, Pattern]) -> None:
@@ -45,15 +42,23 @@ class _PatternProgram:
         return {"kind": "program", "options": {}}
 
     def verdict(self, code: int) -> str:
-        """Return why an exit code is none of success, or an empty string."""
-        return ending(code) if code else ""
+        """Return why an exit code, negative for a signal, is none of success, or nothing."""
+        if not code:
+            return ""
+        if code in _NOT_STARTED:
+            return f"it ended with code {code}: {_NOT_STARTED[code]}"
+        number = -code if code < 0 else code - 128  # as shells hand on the end of what they ran
+        try:
+            return f"it was ended by {signal.Signals(number).name}"
+        except ValueError:
+            return f"it ended with code {code}"
 
     def readings(self, said: Sequence[ProgramOutput]) -> Iterator[Reading]:
         """Yield every metric that a pattern found."""
         yield from readings(self._patterns, [one.stdout for one in said])
 
 
-class Command(_PatternProgram):
+class Command(Program):
     """Any program, the same on every host; which rank it is stands in its environment."""
 
     def __init__(self, options: CommandOptions) -> None:
@@ -65,7 +70,7 @@ class Command(_PatternProgram):
         return tuple(self._command for _ in hosts)
 
 
-class Torchrun(_PatternProgram):
+class Torchrun(Program):
     """A script under torchrun, whose agents meet on the management network."""
 
     def __init__(self, options: TorchrunOptions) -> None:
@@ -85,14 +90,3 @@ class Torchrun(_PatternProgram):
             )
             for rank in range(len(hosts))
         )
-
-
-def ending(code: int) -> str:
-    """Return an exit code, negative for a signal, in words."""
-    if code in _NOT_STARTED:
-        return f"it ended with code {code}: {_NOT_STARTED[code]}"
-    number = -code if code < 0 else code - 128  # as shells hand on the end of what they ran
-    try:
-        return f"it was ended by {signal.Signals(number).name}"
-    except ValueError:
-        return f"it ended with code {code}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from testbed.jobs.contracts import Job
 from testbed.jobs.descriptors import AllReduceOptions, TrainOptions
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _MODEL = ("dim", "layers", "heads", "hidden", "sequence", "batch", "learning_rate")
 
 
-class Train:
+class Train(Job):
     """Train until the last step, or until the run ends."""
 
     def __init__(self, options: TrainOptions) -> None:
@@ -65,7 +66,7 @@ class Train:
         return {"straggling_step_time": step + held_up - on_time}
 
 
-class AllReduce:
+class AllReduce(Job):
     """Run through all sizes and end."""
 
     def __init__(self, options: AllReduceOptions) -> None:
@@ -73,8 +74,6 @@ class AllReduce:
         self.ranks = options.ranks
         self.spares = options.spares
         self.topology = options.topology
-        self.last_step = None
-        self.endless = False
 
     def for_rank(self) -> Mapping[str, Any]:
         """Return the sizes and how often each is run."""
