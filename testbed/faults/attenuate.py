@@ -8,22 +8,19 @@ from typing import Any
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.fabric.circuits import HostPort
-from testbed.faults.contracts import Injected, Undo, Victim
+from testbed.faults.contracts import Fault, Injected, Victim
 from testbed.faults.descriptors import AttenuateOptions
 
 
-class Attenuate:
+class Attenuate(Fault):
     """Add loss in a fibre of one port, through the attenuator that it runs through.
 
-    The fibre that the port sends into is taken where both have one.
+    The fibre that the port sends into is taken where both have one. `bench.attenuation` records the
+    former attenuation.
     """
 
     def __init__(self, options: AttenuateOptions) -> None:
         self._loss = options.loss
-
-    def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Return no entry: `bench.attenuation` records the former attenuation."""
-        return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Set the attenuator, read it back, and ask the meter at that fibre, if there is one."""

@@ -1,4 +1,4 @@
-"""The contract of faults: inject, undo, the undo's entry in the journal, and a receipt.
+"""The contract of faults: inject, undo, the journal's entry of the undo, and a receipt.
 
 `undo_entry` names the undo before anything happens; `inject` does it and returns the interval in
 which it took effect; `receipt` recognises the report of an observer other than the injector;
@@ -33,7 +33,7 @@ class Victim:
     @property
     def own_circuits(self) -> frozenset[Circuit]:
         """Return the circuits that end on the victim's host."""
-        return frozenset(c for c in self.circuits if self.host in c.hosts)
+        return frozenset(c for c in self.circuits if self.host in {end.host for end in c.ends})
 
     @property
     def neighbours(self) -> frozenset[str]:
@@ -74,7 +74,12 @@ class Fault(Protocol):
     """A kind of fault, made from its options."""
 
     def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Return what will take the fault back; None when nothing needs to be."""
+        """Return what will take the fault back.
+
+        None where nothing needs to be, or where the part of the bench that it uses writes that into
+        the journal itself.
+        """
+        return None
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
         """Break it. Raise LabError when it could not be done."""
@@ -90,24 +95,23 @@ class Fault(Protocol):
         """Take it back and verify; raise UnsafeError when it could not be."""
 
 
-class OptionlessFault:
-    """A fault without options, whose undo is recorded by the part of the bench that it uses."""
+class OptionlessFault(Fault):
+    """A fault without options."""
 
     def __init__(self, options: Any) -> None:
         """Take no options."""
 
-    def undo_entry(self, bench: Bench, victim: Victim) -> Undo | None:
-        """Return no entry."""
-        return None
 
+class CarrierLossFault(OptionlessFault):
+    """A fault by which the other ends of the victim's circuits lose its light."""
 
-def carrier_witness(victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-    """Return the port of another host that lost the victim's light, as `h1.p1 carrier`."""
-    if message.get("event") != "carrier" or message["up"] or host == victim.host:
-        return ""
-    port = f"{host}.{message['port']}"
-    seen = {str(end) for circuit in victim.own_circuits for end in circuit.ends}
-    return f"{port} carrier" if port in seen else ""
+    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
+        """Return the port of another host that lost the victim's light, as `h1.p1 carrier`."""
+        if message.get("event") != "carrier" or message["up"] or host == victim.host:
+            return ""
+        port = f"{host}.{message['port']}"
+        seen = {str(end) for circuit in victim.own_circuits for end in circuit.ends}
+        return f"{port} carrier" if port in seen else ""
 
 
 def undo_on_rank(bench: Bench, victim: Victim, undo: Callable[[BenchHost], object]) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline
 from testbed.fabric.circuits import Circuit
-from testbed.faults.contracts import Injected, OptionlessFault, Victim, carrier_witness
+from testbed.faults.contracts import CarrierLossFault, Injected, Victim
 
 
-class DarkCircuit(OptionlessFault):
+class DarkCircuit(CarrierLossFault):
     """Disconnect both directions of one circuit at the switch; the hosts at its ends live on.
 
     `bench.fabric` has recorded how to restore the circuits that it found.
@@ -22,10 +19,6 @@ class DarkCircuit(OptionlessFault):
         circuit = self._circuit(bench, victim)
         change = bench.fabric.change(victim.circuits - {circuit}, "dark-circuit", deadline)
         return Injected(change.commanded, change.read_back, note=f"{circuit} disconnected")
-
-    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept the port of the other host that lost the victim's light."""
-        return carrier_witness(victim, host, message)
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Make the circuit again unless the job has moved on to others."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.faults.contracts import Injected, OptionlessFault, Victim, carrier_witness
+from testbed.faults.contracts import CarrierLossFault, Injected, Victim
 
 
-class PowerCut(OptionlessFault):
+class PowerCut(CarrierLossFault):
     """Cut the power of the victim's host, without FIN or RST; `bench.power` records the undo."""
 
     def inject(self, bench: Bench, victim: Victim, deadline: Deadline) -> Injected:
@@ -18,10 +15,6 @@ class PowerCut(OptionlessFault):
         sent = now()
         bench.power.cut(victim.host, deadline)
         return Injected(sent, now(), note=f"outlet {bench.power.outlet(victim.host)} off")
-
-    def receipt(self, victim: Victim, host: str, message: Mapping[str, Any]) -> str:
-        """Accept a neighbour's port that lost the victim's light."""
-        return carrier_witness(victim, host, message)
 
     def undo(self, bench: Bench, victim: Victim, deadline: Deadline) -> None:
         """Turn the outlet on and read it back; the host then starts on its own."""

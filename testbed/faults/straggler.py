@@ -7,7 +7,7 @@ from typing import Any
 
 from testbed.bench.bench import Bench
 from testbed.clock import Deadline, now
-from testbed.faults.contracts import Injected, Undo, Victim, undo_on_rank
+from testbed.faults.contracts import Fault, Injected, Undo, Victim, undo_on_rank
 from testbed.faults.descriptors import StragglerOptions
 
 _SEEN = 0.5
@@ -17,7 +17,7 @@ _STEPS = 4
 """Steps whose arrivals are kept: ranks may report a step while others report the next."""
 
 
-class Straggler:
+class Straggler(Fault):
     """Slow the victim's rank down; nothing of it breaks."""
 
     def __init__(self, options: StragglerOptions) -> None:

@@ -164,7 +164,7 @@ class SmallLab:
             return "gone"
         return {"T": "stopped", "Z": "gone", "X": "gone"}.get(letter, "runs")
 
-    def promised(self):
+    def recorded_undos(self):
         """Return what the journal says is still to be undone."""
         return [entry["undo"] for entry in open_entries(self._journal_path)]
 

@@ -53,7 +53,7 @@ def test_an_outlet_that_stays_off_is_unsafe_and_stays_in_the_journal(lab):
     lab.unit.fault("stuck", port="2")
     with pytest.raises(UnsafeError, match=r"outlet pdu\.2 of h1"):
         fault.undo(lab.bench, lab.victim, Deadline.after(0.3))
-    assert "outlet" in lab.promised()
+    assert "outlet" in lab.recorded_undos()
 
 
 @pytest.mark.parametrize("fault", ["power-cut", "dark-circuit"])
