@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,7 @@ from testbed.collectives.schedule import Pair, Round, Schedule
 class Links:
     """What messages cost: α seconds each, β seconds per byte, δ seconds to re-point a switch.
 
-    `rates` names circuits that are not 1/β: a pair of ranks, the lower one first, and its bytes per
-    second. A fabric of packets has a `reconfiguration` of 0. Raise ValueError for times below 0, a
-    pair the other way round, and a rate that carries nothing.
+    A fabric of packets has a `reconfiguration` of 0. Raise ValueError for what is below 0.
     """
 
     alpha: float
@@ -31,20 +29,15 @@ class Links:
     reconfiguration: float = 0.0
     credit: float = 0.0
     """Bytes that pass at once after a pause that was long enough for them (`own_pace`)."""
-    rates: Mapping[Pair, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what no link is like."""
         for name in ("alpha", "beta", "reconfiguration", "credit"):
             if not _is_amount(value := getattr(self, name)):
                 raise ValueError(f"links must have a {name} from 0 on, not {value}")
-        for pair, rate in self.rates.items():
-            _check_pair(pair)
-            if not (_is_amount(rate) and rate > 0):
-                raise ValueError(f"the circuit {pair} carries nothing at {rate} bytes per second")
 
     def seconds(self, size: float) -> float:
-        """Return how long one message takes over a circuit of the usual rate."""
+        """Return how long one message takes over a circuit."""
         return self.alpha + size * self.beta
 
 
@@ -62,20 +55,16 @@ class Cost:
 
 
 def cost(
-    schedule: Schedule,
-    size: int,
-    links: Links,
-    late: Mapping[int, float] | None = None,
-    lit: Iterable[Pair] = (),
+    schedule: Schedule, size: int, links: Links, late: Mapping[int, float] | None = None
 ) -> Cost:
     """Return what a schedule takes for buffers of `size` bytes, of an all-to-all for all ranks.
 
-    `late` says which ranks arrive after the others, and by how many seconds; `lit` which circuits
-    there are before. Where re-pointing costs nothing, nobody counts it. Raise ValueError for a size
-    below 0, ranks that there are not, delays that are none, and a round in which nobody sends.
+    `late` says which ranks arrive after the others, and by how many seconds. No circuit is lit
+    before; where re-pointing costs nothing, it is not counted. Raise ValueError for a size below 0,
+    ranks that there are not, delays that are none, and a round in which nobody sends.
     """
     arrivals = arrivals_of(schedule, late)
-    timed = list(_timed(schedule, size, links, lit))
+    timed = list(_timed(schedule, size, links))
     early = 0.0 if schedule.straggler is None else _parts(timed, links, schedule.straggler)[0]
     clock, moves = 0.0, 0
     for step, duration, moved in timed:
@@ -95,9 +84,7 @@ def most_sent(schedule: Schedule, size: int, since: int = 0) -> int:
     return int(sent.max())
 
 
-def critical_delay(
-    schedule: Schedule, other: Schedule, size: int, links: Links, lit: Iterable[Pair] = ()
-) -> float:
+def critical_delay(schedule: Schedule, other: Schedule, size: int, links: Links) -> float:
     """Return by how much the straggler must be late for a schedule to be faster than another.
 
     0 where it always is, infinity where it never is. Both wait for the straggler of `schedule`.
@@ -105,9 +92,8 @@ def critical_delay(
     straggler = schedule.straggler
     if straggler is None:
         raise ValueError(f"{schedule.name} expects no straggler, so no delay is critical for it")
-    lit = tuple(lit)
-    hidden, exposed = _parts(_timed(schedule, size, links, lit), links, straggler)
-    others_hidden, others_exposed = _parts(_timed(other, size, links, lit), links, straggler)
+    hidden, exposed = _parts(_timed(schedule, size, links), links, straggler)
+    others_hidden, others_exposed = _parts(_timed(other, size, links), links, straggler)
     if hidden + exposed < others_hidden + others_exposed:
         return 0.0
     if exposed >= others_exposed:
@@ -121,36 +107,21 @@ Timed = tuple[Round, float, bool]
 
 def _parts(timed: Iterable[Timed], links: Links, rank: int) -> tuple[float, float]:
     """Return the time before the first round that a rank is in, and the time from then on."""
-    before = after = 0.0
-    met = False
+    parts, met = [0.0, 0.0], False
     for step, duration, moved in timed:
         begin = links.reconfiguration * moved
         if not met and ((step.source == rank) | (step.destination == rank)).any():
             met = True
-            before += begin
+            parts[0] += begin
             begin = 0.0
-        if met:
-            after += begin + duration
-        else:
-            before += begin + duration
-    return before, after
+        parts[met] += begin + duration
+    return parts[0], parts[1]
 
 
-def _timed(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> Iterator[Timed]:
-    there = set(lit)
-    for pair in there:
-        _check_pair(pair)
+def _timed(schedule: Schedule, size: int, links: Links) -> Iterator[Timed]:
+    there: set[Pair] = set()
     for step in schedule.rounds:
-        sizes = sizes_of(schedule, step, size)
-        if links.rates:
-            ends = zip(step.source.tolist(), step.destination.tolist(), strict=True)
-            per_byte = [
-                links.beta if (rate := links.rates.get(_pair(*pair))) is None else 1 / rate
-                for pair in ends
-            ]
-            duration = links.alpha + float((sizes * np.array(per_byte)).max())
-        else:
-            duration = links.seconds(float(sizes.max()))
+        duration = links.seconds(float(sizes_of(schedule, step, size).max()))
         moved = False
         if links.reconfiguration:
             pairs = set(step.pairs)
@@ -159,10 +130,6 @@ def _timed(schedule: Schedule, size: int, links: Links, lit: Iterable[Pair]) -> 
                 busy = {rank for pair in pairs for rank in pair}
                 there = pairs | {pair for pair in there if busy.isdisjoint(pair)}
         yield step, duration, moved
-
-
-def _pair(one: int, other: int) -> Pair:
-    return (one, other) if one < other else (other, one)
 
 
 def sizes_of(schedule: Schedule, step: Round, size: int) -> npt.NDArray[np.int64]:
@@ -200,8 +167,3 @@ def arrivals_of(schedule: Schedule, late: Mapping[int, float] | None) -> npt.NDA
 
 def _is_amount(value: float) -> bool:
     return math.isfinite(value) and value >= 0
-
-
-def _check_pair(pair: Pair) -> None:
-    if not 0 <= pair[0] < pair[1]:
-        raise ValueError(f"{pair} is no pair of ranks: the lower one comes first")

@@ -76,7 +76,7 @@ def _next_use(schedule: Schedule, number: int) -> Callable[[Pair], float]:
     """Return what says in which round, from `number` on, a pair talks next; infinity for never."""
     uses: dict[Pair, float] = {}
     for later in range(len(schedule.rounds) - 1, number - 1, -1):
-        uses.update(dict.fromkeys(schedule.matching(later), later))
+        uses.update(dict.fromkeys(schedule.rounds[later].pairs, later))
     return lambda pair: uses.get(pair, math.inf)
 
 

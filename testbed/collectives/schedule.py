@@ -87,7 +87,11 @@ class Round:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Return which ranks talk to each other, in order."""
+        """Return which ranks talk to each other, in order.
+
+        They are a matching of the ranks unless one sends to a rank and receives from another, which
+        takes two ports of its host.
+        """
         ends = np.sort(np.stack([self.source, self.destination], axis=1), axis=1)
         return tuple((a, b) for a, b in np.unique(ends, axis=0).tolist())
 
@@ -121,20 +125,6 @@ class Schedule:
                 raise ValueError(f"the {what} {rank!r} is none of {self.ranks} ranks")
         if (self.root is None) == (self.collective == "broadcast"):
             raise ValueError(f"{self.collective} of {self.ranks} ranks with the root {self.root}")
-
-    def matching(self, number: int) -> tuple[Pair, ...]:
-        """Return the pairs of peers of round `number`.
-
-        Where `ports` is 1 they are a matching of the ranks; where it is 2 a rank may send to one
-        and receive from another, which takes two ports of each host.
-        """
-        return self.rounds[number].pairs
-
-    @property
-    def ports(self) -> int:
-        """Return the ports that a rank needs where every pair of a round is a circuit."""
-        ends = [np.bincount(np.array(step.pairs, np.int32).ravel()) for step in self.rounds]
-        return max((int(counts.max()) for counts in ends if counts.size), default=0)
 
     @property
     def early(self) -> int:

@@ -19,6 +19,7 @@ import hmac
 import json
 import secrets
 import socket
+from contextlib import suppress
 from typing import Any, Optional
 
 _LARGEST = 2048
@@ -84,16 +85,12 @@ class IdentityPort:
     def _send(self, message: dict[str, Any], to: tuple[str, int]) -> None:
         text = json.dumps({**message, "host": self.host, "port": self.port})
         data = json.dumps({"text": text, "proof": self._proof(text)}).encode()
-        try:
+        with suppress(OSError):  # no carrier: the same as a lost datagram
             self._socket.sendto(data, to)
-        except OSError:
-            return  # no carrier: the same as a lost datagram
 
     def _receive(self) -> tuple[dict[str, Any], Optional[tuple[str, int]]]:
         try:
             data, sender = self._socket.recvfrom(_LARGEST)
-        except BlockingIOError:
-            return {}, None
         except OSError:
             return {}, None
         try:

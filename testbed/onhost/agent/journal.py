@@ -15,6 +15,7 @@ import os
 import signal
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
@@ -64,10 +65,8 @@ class HostJournal:
         An undo is harmless when there is nothing left to take back.
         """
         self._open.discard(number)
-        try:
+        with suppress(OSError):
             _append(self._file, {"done": number})
-        except OSError:
-            return
 
     def close(self) -> None:
         """Remove the file, unless something is still to be taken back."""
@@ -236,10 +235,8 @@ def _is_ours(place: Path) -> bool:
 
 
 def _remove_if_empty(place: Path) -> None:
-    try:
+    with suppress(OSError):  # other agents are at work
         place.rmdir()
-    except OSError:
-        return  # other agents are at work
 
 
 def _age(path: Path) -> float:

@@ -6,6 +6,7 @@ import array
 import fcntl
 import socket
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 _SIOCETHTOOL = 0x8946
@@ -59,13 +60,9 @@ class CarrierWatch:
         return bool(answer[1])
 
     def _drain(self) -> None:
-        try:
+        with suppress(OSError):  # none left, or dropped: the carrier itself is asked anyway
             while self._netlink.recv(65536):
                 pass
-        except BlockingIOError:
-            return
-        except OSError:
-            return  # messages were dropped; the carrier itself is asked anyway
 
     def close(self) -> None:
         """Stop watching."""

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Optional
 
@@ -85,7 +86,5 @@ def _marks() -> Iterator[tuple[int, str]]:
 
 def send(pid: int, number: int) -> None:
     """Send a signal; a process that has ended is fine."""
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Optional
 
@@ -116,10 +117,8 @@ class RankProcess:
 
     def signal(self, number: int) -> None:
         """Send a signal to the rank and everything it started; one that has ended is fine."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
-        except ProcessLookupError:
-            return
 
     def state_after(self, number: int) -> str:
         """Return the state that a signal led to, as soon as it has; at most 1 s later."""

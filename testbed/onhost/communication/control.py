@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ..errors import Left, ProtocolError
@@ -53,10 +54,8 @@ class LeaveOrder:
 
     def clear(self) -> None:
         """Make `fileno` unreadable until the next order."""
-        try:
+        with suppress(BlockingIOError):
             os.read(self._reader, 4096)
-        except BlockingIOError:
-            return
 
     def fileno(self) -> int:
         """Return the descriptor to poll beside the sockets."""

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
@@ -123,10 +124,8 @@ def _end_all() -> int:
     limit = time.monotonic() + _LIMIT
     while children := _children():
         for child in children:
-            try:
+            with suppress(OSError):  # gone meanwhile, or of another user
                 os.kill(child, signal.SIGKILL)
-            except OSError:
-                continue  # gone meanwhile, or of another user
         try:
             while os.waitpid(-1, os.WNOHANG) != (0, 0):
                 pass
@@ -152,17 +151,13 @@ def _children() -> list[int]:
 
 
 def _signal_group(group: int, number: int) -> None:
-    try:
+    with suppress(OSError):
         os.killpg(group, number)
-    except OSError:
-        return
 
 
 def _report(line: int, message: dict[str, Any]) -> None:
-    try:
+    with suppress(OSError):  # the rank is gone
         os.write(line, json.dumps(message).encode() + b"\n")
-    except OSError:
-        return  # the rank is gone
 
 
 if __name__ == "__main__":

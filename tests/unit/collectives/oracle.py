@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from testbed.collectives.schedule import Round, Schedule, Send
 
@@ -17,6 +18,11 @@ Sends = list[list[Send]]
 
 def sends_of(schedule: Schedule) -> Sends:
     return [list(step) for step in schedule.rounds]
+
+
+def most_peers(schedule: Schedule) -> int:
+    """Return the ports that a rank needs where every pair of a round is a circuit."""
+    return max(max(Counter(chain(*step.pairs)).values()) for step in schedule.rounds)
 
 
 def with_sends(schedule: Schedule, sends: Sends) -> Schedule:

@@ -58,7 +58,7 @@ def test_every_pair_of_a_round_is_lit_and_no_port_is_lit_twice(
         assert all(0 <= rank < ranks and port in (0, 1) for rank, port in used)
         lit = {pair_of(joint) for joint in stage.circuits}
         for number in range(stage.first, stage.behind):
-            assert set(schedule.matching(number)) <= lit
+            assert set(schedule.rounds[number].pairs) <= lit
     assert [len(stage.of(schedule).rounds) for stage in found] == [
         stage.behind - stage.first for stage in found
     ]
