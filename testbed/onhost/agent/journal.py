@@ -35,7 +35,7 @@ class HostJournal:
         """Make the file; raise OSError when no place takes it."""
         me = os.getpid()
         self.mark = f"{run}/{host}/{me}-{start_time(me)}"
-        self._open: set[int] = set()
+        self._open: dict[int, dict[str, Any]] = {}
         self._next = 0
         header = {"run": run, "host": host, "pid": me, "born": start_time(me), "kernel": _kernel()}
         problems = []
@@ -52,11 +52,12 @@ class HostJournal:
         """Write what will take back the act that follows; raise OSError when that cannot be."""
         number = self._next
         self._next += 1
+        entry = {"id": number, "undo": undo, **arguments}
         try:
-            _append(self._file, {"id": number, "undo": undo, **arguments})
+            _append(self._file, entry)
         except OSError as error:
             raise OSError(f"{self._path} takes no more: {error.strerror}") from error
-        self._open.add(number)
+        self._open[number] = entry
         return number
 
     def mark_undone(self, number: int) -> None:
@@ -64,9 +65,13 @@ class HostJournal:
 
         An undo is harmless when there is nothing left to take back.
         """
-        self._open.discard(number)
+        self._open.pop(number, None)
         with suppress(OSError):
             _append(self._file, {"done": number})
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what is not marked as undone, last first."""
+        return list(self._open.values())[::-1]
 
     def close(self) -> None:
         """Remove the file, unless something is still to be taken back."""
@@ -86,7 +91,7 @@ class OrphanedJournal:
         self.host: str = header["host"]
 
     def entries(self) -> list[dict[str, Any]]:
-        """Return what was never settled, last first; a line that was cut was never acted on."""
+        """Return what is not marked as undone, last first; a line that was cut was not acted on."""
         found: dict[int, dict[str, Any]] = {}
         for line in self.path.read_bytes().split(b"\n")[1:]:
             try:

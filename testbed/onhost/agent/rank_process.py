@@ -72,7 +72,8 @@ class RankProcess:
         self.stop: Optional[int] = None
         """The journal's entry of a stop that is not undone."""
         self.throttle: Optional[CpuThrottle] = None
-        self.quota: Optional[CpuQuota] = None
+        self.quota: Optional[tuple[int, CpuQuota]] = None
+        """The journal's entry of a quota, and the quota."""
         self.delay: Optional[tuple[int, float]] = None
         """The number and the instant of a request to delay it that it has not answered."""
 

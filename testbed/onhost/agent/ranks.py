@@ -9,13 +9,11 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from ..frames import Message
-from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of, remove_cgroup
+from .cpu_limits import CpuQuota, CpuThrottle, cgroup_of
 from .journal import HostJournal
 from .observer import ProcessObservers
-from .processes import MARK, end_marked, start_time
+from .processes import MARK, start_time
 from .rank_process import RankProcess
-
-_END_LIMIT = 5.0
 
 _CHECK_PERIOD = 0.05
 """Seconds between two checks of the heartbeats, at most, while the agent runs as it should."""
@@ -35,10 +33,8 @@ class Ranks:
         self._selector = selector
         self.journal = journal
         self._send = send
-        self._entry = journal.record("processes", mark=journal.mark)
+        journal.record("processes", mark=journal.mark)
         self._processes: dict[int, RankProcess] = {}
-        self._cgroups: dict[str, int] = {}
-        """The cgroups that are not removed yet, with the journal's entry of each."""
         self._last_check = time.monotonic()
         self._silence_limit = 0.0
         self.observers = ProcessObservers(selector, send)
@@ -116,22 +112,20 @@ class Ranks:
                 rank.throttle.work(now)
 
     def _set_quota(self, rank: RankProcess, share: float, period: float) -> None:
-        name = cgroup_of(rank.pid)
-        entry = self.journal.record("group", name=name)
+        entry = self.journal.record("group", name=cgroup_of(rank.pid))
         try:
-            rank.quota = CpuQuota(rank.pid, share, period)
+            rank.quota = entry, CpuQuota(rank.pid, share, period)
         except OSError:
             self.journal.mark_undone(entry)
             raise
-        self._cgroups[name] = entry
 
     def _end_quota(self, rank: RankProcess) -> None:
-        """End a quota; `end_all` removes a cgroup in which something still runs."""
+        """End a quota; a cgroup in which something still runs stays in the journal."""
         if rank.quota:
-            quota, rank.quota = rank.quota, None
+            (entry, quota), rank.quota = rank.quota, None
             with suppress(OSError):
                 quota.end()
-                self.journal.mark_undone(self._cgroups.pop(cgroup_of(rank.pid)))
+                self.journal.mark_undone(entry)
 
     def end(self, slot: int) -> bool:
         """Kill a rank and tell whether it is provably gone; one that never ran here is."""
@@ -139,7 +133,7 @@ class Ranks:
         return rank is None or self._release(rank)
 
     def end_all(self) -> list[str]:
-        """Kill every rank and all that they started; return what is left."""
+        """Kill every rank; return which survived. What they started stands in the journal."""
         self.observers.end_all()
         left = [
             f"the rank in slot {slot} survived"
@@ -147,16 +141,6 @@ class Ranks:
             if not self._release(rank)
         ]
         self._processes.clear()
-        left += [f"process {pid} survived" for pid in end_marked(self.journal.mark, _END_LIMIT)]
-        for name in list(self._cgroups):
-            try:
-                remove_cgroup(name)
-            except OSError as error:
-                left.append(str(error))
-            else:
-                self.journal.mark_undone(self._cgroups.pop(name))
-        if not left:
-            self.journal.mark_undone(self._entry)
         return left
 
     def check_heartbeats(self) -> None:

@@ -26,7 +26,7 @@ from .identity_query import IdentityQuery
 from .journal import HostJournal
 from .ports import CarrierWatch, counters
 from .ranks import Ranks
-from .undo import undo_orphaned_journals
+from .undo import undo_journal, undo_orphaned_journals
 
 CARRIER_PERIOD = 0.005
 QUESTION_PERIOD = 0.001
@@ -43,7 +43,6 @@ class Agent:
         self._unsent = bytearray()
         self._started: Optional[Ranks] = None
         """The ranks of the run that it serves; None where it may only look."""
-        self._changes: list[tuple[int, list[network.Change]]] = []
         self._watch: Optional[CarrierWatch] = None
         self._identities: dict[str, IdentityPort] = {}
         self._questions: list[IdentityQuery] = []
@@ -200,8 +199,7 @@ class Agent:
         """Give the ports what they lack, the undo recorded first; return the number of changes."""
         changes = network.missing(ports, peers)
         if changes:
-            entry = self._ranks.journal.record("network", changes=changes)
-            self._changes.append((entry, changes))
+            self._ranks.journal.record("network", changes=changes)
             network.make(changes)
         return len(changes)
 
@@ -245,7 +243,7 @@ class Agent:
     # --- the end ---------------------------------------------------------------------------
 
     def _undo_all(self) -> list[str]:
-        """Kill the ranks and undo the network; return what is left."""
+        """Kill the ranks and undo what the journal holds; return what is left."""
         left = self._started.end_all() if self._started else []
         if self._watch:
             self._selector.unregister(self._watch)
@@ -256,24 +254,10 @@ class Agent:
             identity.close()
         self._identities.clear()
         self._questions.clear()
-        left += self._undo_network()
         if self._started:
+            left += undo_journal(self._started.journal)
             self._started.journal.close()
             self._started = None
-        return left
-
-    def _undo_network(self) -> list[str]:
-        left = []
-        while self._changes:
-            entry, changes = self._changes.pop()
-            try:
-                stayed = network.revert(changes)
-            except OSError as error:
-                left.append(str(error))
-                continue
-            left += map(str, stayed)
-            if not stayed:
-                self._ranks.journal.mark_undone(entry)
         return left
 
 

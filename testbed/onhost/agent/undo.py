@@ -1,4 +1,4 @@
-"""How each change of an agent is taken back: by the agent itself, or by the next one on the host.
+"""How each change of an agent is undone: by the agent itself, or by the next one on the host.
 
 Every undo may be done twice, looks afterwards whether it worked, and returns a sentence about what
 is left.
@@ -11,7 +11,7 @@ import time
 from typing import Any, Callable
 
 from .cpu_limits import remove_cgroup
-from .journal import OrphanedJournal, orphaned_journals
+from .journal import HostJournal, OrphanedJournal, orphaned_journals
 from .network import Change, await_others, revert
 from .processes import end_marked, send, start_time
 
@@ -21,7 +21,6 @@ _PAUSE = 0.01
 
 def undo_network(entry: dict[str, Any]) -> str:
     """Take back addresses, routes, neighbours and ports that were brought up."""
-    await_others(_LIMIT)
     changes = [Change(*change) for change in entry["changes"]]
     return ", ".join(map(str, revert(changes)))
 
@@ -79,9 +78,26 @@ def undo_orphaned_journals(run: str, host: str) -> list[dict[str, Any]]:
     return [_finish(journal, act=bool(run)) for journal in orphaned_journals(run, host)]
 
 
-def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
+def undo_journal(journal: HostJournal) -> list[str]:
+    """Undo what this agent has recorded and not undone yet; return what is left."""
+    left = []
+    for entry in _in_order(journal.entries()):
+        if problem := undo(entry):
+            left.append(problem)
+        else:
+            journal.mark_undone(entry["id"])
+    return left
+
+
+def _in_order(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     # What runs is ended first: no group can be removed in which something runs.
-    entries = sorted(journal.entries(), key=lambda entry: entry["undo"] != "processes")
+    return sorted(entries, key=lambda entry: entry["undo"] != "processes")
+
+
+def _finish(journal: OrphanedJournal, *, act: bool) -> dict[str, Any]:
+    entries = _in_order(journal.entries())
+    if act and any(entry["undo"] == "network" for entry in entries):
+        await_others(_LIMIT)
     left = [problem for entry in entries if (problem := undo(entry))] if act else []
     if act and not left:
         journal.discard()
