@@ -51,12 +51,6 @@ class ProcessObserver:
                 os._exit(0)
         os.close(theirs)
 
-    def read(self) -> bool:
-        """Read from its pipe, which is readable; tell whether it may report more."""
-        data = os.read(self.pipe, 4096)
-        self.reports += map(json.loads, data.splitlines())
-        return bool(data)
-
     def end(self) -> None:
         """End it, whatever it does."""
         send(self._process, signal.SIGKILL)
@@ -105,9 +99,10 @@ class ProcessObservers:
 
     def _read(self, slot: int) -> None:
         observer = self._by_slot[slot]
-        goes_on = observer.read()
+        data = os.read(observer.pipe, 4096)
+        observer.reports += map(json.loads, data.splitlines())
         self._answer(observer)
-        if not goes_on:
+        if not data:
             self._selector.unregister(observer.pipe)
             if not observer.reports:
                 self._end(slot)

@@ -27,7 +27,6 @@ must have asked), and sends `alive` four times per heartbeat. After `peer-lost`,
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import sys
@@ -40,10 +39,8 @@ as long, and leaving a generation would take as much longer."""
 
 
 def main() -> None:
-    """Serve the agent on the descriptor given as `--control`; raise what `configure` ran into."""
-    parser = argparse.ArgumentParser(prog="rank")
-    parser.add_argument("--control", type=int, required=True, metavar="FD")
-    control = Control(socket.socket(fileno=parser.parse_args().control))
+    """Serve the agent on the descriptor after `--control`; raise what `configure` ran into."""
+    control = Control(socket.socket(fileno=int(sys.argv[-1])))
     sys.setswitchinterval(SWITCH_INTERVAL)
     # Ranks that share a host would fight for its cores with a pool of threads each. NumPy reads
     # this when it is first imported, which therefore happens below.
