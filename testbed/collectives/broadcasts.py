@@ -30,7 +30,7 @@ def spread(order: Sequence[int], holders: int, chunks: int) -> tuple[Round, ...]
 
 
 def chain(ranks: int, chunks: int = 1) -> Schedule:
-    """Return the way from rank 0 through all others to the last, each chunk a round behind.
+    """Return the path from rank 0 through all others to the last, each chunk a round behind.
 
     It takes n - 2 + chunks rounds: what forwarding over n - 1 circuits costs.
     """

@@ -36,6 +36,6 @@ def one_factorisation(ranks: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     )
 
 
-def _facing(number: int, step: int, seats: int) -> tuple[int, int]:
-    ends = (number + step) % seats, (number - step) % seats
+def _facing(number: int, step: int, places: int) -> tuple[int, int]:
+    ends = (number + step) % places, (number - step) % places
     return min(ends), max(ends)

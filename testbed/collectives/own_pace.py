@@ -1,9 +1,9 @@
 """What a schedule costs by the α-β model where ranks wait for nobody but their peers.
 
 In `cost` a round begins when the one before has ended everywhere. Ranks on hosts go on as soon as
-they can: one sends when it is through with what it has sent and received before, and hears the next
-message when it has heard the one before, also while it still sends. Where all ranks have as much to
-do in every round, that is the same, but for the credit that a line has after a pause.
+they can: one sends when it is through with what it has sent and received before, and receives the
+next message when it has received the one before, also while it still sends. Where all ranks have as
+much to do in every round, that is the same, but for the credit that a line has after a pause.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def seconds_at_own_pace(
     and the next one.
     """
     sends = arrivals_of(schedule, late)
-    hears, arrived = sends.copy(), float(sends.max())
+    receives, arrived = sends.copy(), float(sends.max())
     busy = np.full((schedule.ranks, schedule.ranks), -np.inf)  # until when each line was
     before: set[int] = set()
     for first, behind in pairwise(sorted({0, *changes, len(schedule.rounds)})):
@@ -39,13 +39,13 @@ def seconds_at_own_pace(
         acting = {rank for step in steps for pair in step.pairs for rank in pair}
         if first in changes:
             concerned = sorted(before | acting)
-            there = max(sends[concerned].max(), hears[concerned].max()) + links.reconfiguration
-            sends[concerned] = hears[concerned] = there
+            there = max(sends[concerned].max(), receives[concerned].max()) + links.reconfiguration
+            sends[concerned] = receives[concerned] = there
         for step in steps:
             sizes = sizes_of(schedule, step, size)
-            sends, hears = _after(step, sizes, links, sends, hears, busy)
+            sends, receives = _after(step, sizes, links, sends, receives, busy)
         before = acting
-    total = float(max(sends.max(), hears.max()))
+    total = float(max(sends.max(), receives.max()))
     return total, total - arrived
 
 
@@ -54,15 +54,15 @@ def _after(
     sizes: np.ndarray,
     links: Links,
     sends: np.ndarray,
-    hears: np.ndarray,
+    receives: np.ndarray,
     busy: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return when each rank has sent and when it has heard all up to this round."""
+    """Return when each rank has sent and when it has received all up to this round."""
     here, peer = step.source, step.destination
-    begins = np.maximum.reduce([sends[here], hears[here], hears[peer]])
+    begins = np.maximum.reduce([sends[here], receives[here], receives[peer]])
     free = np.minimum(links.credit * links.beta, begins - busy[here, peer])
     ends = begins + links.alpha + np.maximum(sizes * links.beta - free, 0)
     busy[here, peer] = ends
-    sent, heard = sends.copy(), hears.copy()
-    sent[here], heard[peer] = ends, ends
-    return sent, heard
+    sent, received = sends.copy(), receives.copy()
+    sent[here], received[peer] = ends, ends
+    return sent, received

@@ -61,7 +61,7 @@ def conflicts(number: int, step: Round) -> list[Problem]:
     return found
 
 
-def promises(schedule: Schedule, number: int, step: Round) -> list[Problem]:
+def straggler_violations(schedule: Schedule, number: int, step: Round) -> list[Problem]:
     """Return where a schedule that expects a straggler does not do what that means.
 
     It begins without that rank, unless there are but two; from its arrival on each rank has one

@@ -6,7 +6,7 @@ something, and in the end every rank that is to have a chunk must have it from a
 backwards, finds sends whose outcome nobody uses.
 
 In a schedule without problems no send can be left out. What it brings reaches somebody who needs
-it, on a way without copies in its place. All that joins it on this way has nothing in common with
+it, on a path without copies in its place. All that joins it on this path has nothing in common with
 it, so did not come from it and is the same without it: in the end it would be missing.
 
 Sets are exact up to 512 ranks, and while they fit in 256 MiB. Beyond that each contribution is a
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.collectives.schedule import Flags, Numbers, Round, Schedule
-from testbed.collectives.shape import Problem, Trouble, conflicts, misshapen, promises
+from testbed.collectives.shape import Problem, Trouble, conflicts, misshapen, straggler_violations
 
 __all__ = ["Problem", "Trouble", "problems", "verify"]
 
@@ -54,7 +54,8 @@ def problems(
     holdings: _Holdings = _Sets(begins) if sets else _Fingerprints(begins, seed)
     for number, step in enumerate(schedule.rounds):
         found = misshapen(schedule, number, step) or conflicts(number, step)
-        found = found or promises(schedule, number, step) or _carried(holdings, number, step)
+        found = found or straggler_violations(schedule, number, step)
+        found = found or _carried(holdings, number, step)
         if found:
             return tuple(found)
     found = _incomplete(holdings.complete(), wanted)

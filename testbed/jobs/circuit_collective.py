@@ -41,28 +41,28 @@ class CircuitCollective(Job):
     def __init__(self, options: CollectiveOptions, schedules: Mapping[str, Schedule]) -> None:
         self._options = options
         self.ranks = options.ranks
-        self._home = ring_joints(options.ranks)
+        self._ring = ring_joints(options.ranks)
         self._executions: dict[str, _Execution] = {}
         self._alternatives: dict[str, tuple[str, ...]] = {}
         """By algorithm, the names of its executions where one is to be chosen."""
         for name, schedule in schedules.items():
             self._add(name, schedule)
         used = (lit for execution in self._executions.values() for lit, _ in execution.stages)
-        self.circuits: tuple[Circuits, ...] = tuple(dict.fromkeys([self._home, *used]))
+        self.circuits: tuple[Circuits, ...] = tuple(dict.fromkeys([self._ring, *used]))
 
     def _add(self, name: str, schedule: Schedule) -> None:
-        found = stages(schedule, self._home)
-        moves = changes(found, self._home)
-        told = tuple(
+        found = stages(schedule, self._ring)
+        moves = changes(found, self._ring)
+        data = tuple(
             (stage.circuits, {**to_json(stage.of(schedule)), "first": stage.first})
             for stage in found
         )
-        repointed = _Execution(told, schedule, moves)
+        repointed = _Execution(data, schedule, moves)
         if not moves:
             self._executions[name] = repointed
             return
-        hops = forwarded(schedule, map(pair_of, self._home))
-        stay = _Execution(((self._home, hops.to_json()),), hops.as_sends(), ())
+        hops = forwarded(schedule, map(pair_of, self._ring))
+        stay = _Execution(((self._ring, hops.to_json()),), hops.as_sends(), ())
         both = {f"{name}_{REPOINTED}": repointed, f"{name}_{FORWARDED}": stay}
         only = {"re-point": REPOINTED, "forward": FORWARDED}.get(self._options.circuits, "")
         self._executions |= {one: made for one, made in both.items() if one.endswith(only)}
@@ -78,8 +78,8 @@ class CircuitCollective(Job):
                 "sizes": list(options.sizes),
                 "schedules": {
                     name: [
-                        {**told, "circuits": self.circuits.index(lit)}
-                        for lit, told in execution.stages
+                        {**data, "circuits": self.circuits.index(lit)}
+                        for lit, data in execution.stages
                     ]
                     for name, execution in self._executions.items()
                 },
@@ -122,7 +122,7 @@ class CircuitCollective(Job):
         return min(names, key=lambda name: self._executions[name].seconds(size, links, {}))
 
     def _tour(self) -> Iterator[int]:
-        """Yield the circuits after every change that a collective makes, and home after each."""
+        """Yield the circuits after every change of a collective, and after each collective the ring."""
         for execution in self._executions.values():
             numbers = [self.circuits.index(lit) for lit, _ in execution.stages]
             if numbers != [0]:

@@ -55,9 +55,9 @@ class CollectiveOptions:
         if "stragglar" in self.algorithms:
             yield from _beside_stragglar(self.algorithms)
         ours = [name for name in self.algorithms if name not in get_args(Library)]
-        ways = [f"{name}_{way}" for name in ours for way in ("repointed", "forwarded")]
+        executions = [f"{name}_{how}" for name in ours for how in ("repointed", "forwarded")]
         for size in map(size_name, self.sizes):
-            for name in (*self.algorithms, *ways):
+            for name in (*self.algorithms, *executions):
                 yield from (f"{what}_{name}_{size}" for what in _OF_ONE)
             for library in self.libraries:
                 yield from (f"over_{library}_{name}_{size}" for name in ours)
@@ -70,8 +70,8 @@ class CollectiveOptions:
         for size in map(size_name, self.sizes):
             for name in ours:
                 yield from (f"{what}_{name}_{size}" for what in ("total", "exposed", "sent"))
-                ways = (f"{name}_{way}_{size}" for way in ("repointed", "forwarded"))
-                yield from (f"{what}_{way}" for way in ways for what in ("total", "exposed"))
+                executions = (f"{name}_{how}_{size}" for how in ("repointed", "forwarded"))
+                yield from (f"{what}_{one}" for one in executions for what in ("total", "exposed"))
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def die_with(agent: int) -> None:
 
 
 class RankProcess:
-    """One rank's process: its control line, its standard error, and a descriptor of its life."""
+    """One rank's process: its control line, its standard error, and its pidfd."""
 
     def __init__(self, slot: int, bundle: int, environment: dict[str, str]) -> None:
         """Start a rank from the bundle behind the descriptor `bundle`.
@@ -62,7 +62,7 @@ class RankProcess:
         self.line.setblocking(False)
         self.errors = self._process.stderr.fileno()
         os.set_blocking(self.errors, False)
-        self.life = os.pidfd_open(self.pid)
+        self.pidfd = os.pidfd_open(self.pid)
         self._decoder = Decoder()
         self._text = b""
         self.last_heard = 0.0
@@ -91,7 +91,7 @@ class RankProcess:
             # It stands still, and half a message would garble all that follow.
             self.signal(signal.SIGKILL)
         except OSError:
-            return  # its end is reported by `life`
+            return  # its end is reported by `pidfd`
         finally:
             self.line.setblocking(False)
 
@@ -138,10 +138,10 @@ class RankProcess:
         """Kill it and its group and wait; tell whether it is provably gone."""
         self.signal(signal.SIGKILL)
         poll = select.poll()
-        poll.register(self.life, select.POLLIN)
+        poll.register(self.pidfd, select.POLLIN)
         gone = bool(poll.poll(_KILL_LIMIT * 1e3)) and self._process.poll() is not None
         gone = gone and self._is_silent()
-        os.close(self.life)
+        os.close(self.pidfd)
         self.line.close()
         assert self._process.stderr is not None
         self._process.stderr.close()

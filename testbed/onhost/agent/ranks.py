@@ -48,7 +48,7 @@ class Ranks:
         for source, react in (
             (rank.line, self._read_messages),
             (rank.errors, self._read_errors),
-            (rank.life, self._report_exit),
+            (rank.pidfd, self._report_exit),
         ):
             self._selector.register(source, selectors.EVENT_READ, lambda react=react: react(rank))
         return {"slot": slot, "pid": rank.pid}
@@ -196,7 +196,7 @@ class Ranks:
 
     def _release(self, rank: RankProcess) -> bool:
         """End a rank and all that is kept about it; tell whether it is provably gone."""
-        for descriptor in (rank.line, rank.errors, rank.life):
+        for descriptor in (rank.line, rank.errors, rank.pidfd):
             self._selector.unregister(descriptor)
         if rank.delay:
             self._send({"re": rank.delay[0], "error": f"no rank runs in slot {rank.slot}"})

@@ -61,7 +61,7 @@ _BROKEN = select.POLLERR | select.POLLHUP | select.POLLNVAL | select.POLLRDHUP
 
 
 class PeerConnections:
-    """Move bytes, never more than fits at once; wait for room or for bytes.
+    """Move bytes, never more than fits at once; wait for space or for bytes.
 
     Every call but `close` may raise PeerLost for the peer whose connection broke, and `wait` and
     `checkpoint` raise Left.
@@ -99,12 +99,12 @@ class PeerConnections:
         except OSError as error:
             raise PeerLost(_name(peer), error.strerror or str(error)) from error
 
-    def receive(self, peer: Peer, *rooms: memoryview) -> int:
-        """Fill rooms that are not empty with what came from a peer; return how many bytes."""
+    def receive(self, peer: Peer, *buffers: memoryview) -> int:
+        """Fill buffers that are not empty with what came from a peer; return how many bytes."""
         try:
             connection = self._sockets[peer]
-            one = len(rooms) == 1
-            count = connection.recv_into(rooms[0]) if one else connection.recvmsg_into(rooms)[0]
+            one = len(buffers) == 1
+            count = connection.recv_into(buffers[0]) if one else connection.recvmsg_into(buffers)[0]
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -144,8 +144,8 @@ class PeerConnections:
     def size_buffers(self, rate: float) -> None:
         """Let send buffers be as large as lines of `rate` bytes a second are kept busy by.
 
-        Receive buffers are left to the kernel: one that shrinks below what it has promised throws
-        away what comes, and TCP sends that again after 200 ms.
+        Receive buffers are left to the kernel: one that shrinks below the window that it advertised
+        throws away what comes, and TCP sends that again after 200 ms.
         """
         self._unsent = int(rate * _UNSENT)
         ahead = int(rate * _AHEAD)

@@ -179,17 +179,17 @@ class _Message:
         """Return what the library is asked for."""
         if self.is_sent:
             return dist.P2POp(dist.isend, self.own, self.part.peer)
-        self.room = torch.empty_like(self.own)  # the same elements may be on their way out
-        return dist.P2POp(dist.irecv, self.room, self.part.peer)
+        self.buffer = torch.empty_like(self.own)  # the same elements may be on their way out
+        return dist.P2POp(dist.irecv, self.buffer, self.part.peer)
 
     def finish(self) -> int:
         """Apply what came to our own elements; return how many bytes went."""
         if self.is_sent:
             return int(self.own.nbytes)
         if self.part.adds:
-            self.own.add_(self.room)
+            self.own.add_(self.buffer)
         else:
-            self.own.copy_(self.room)
+            self.own.copy_(self.buffer)
         return 0
 
 

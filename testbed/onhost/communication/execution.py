@@ -111,11 +111,11 @@ class Execution:
         while True:
             if adds:
                 held = taken - (transfer.done - start) * size
-                room = self._staging[held : held + len(memory) - taken]
+                buffer = self._staging[held : held + len(memory) - taken]
             else:
-                room = memory[taken : (transfer.limit() - start) * size]
-            rooms = [place for place in (heading, room) if place]
-            count = receive(peer, *rooms) if rooms else 0
+                buffer = memory[taken : (transfer.limit() - start) * size]
+            buffers = [place for place in (heading, buffer) if place]
+            count = receive(peer, *buffers) if buffers else 0
             if count:
                 begin = begin or self._note_first(transfer, since)
                 opened = min(count, len(heading))
@@ -133,7 +133,7 @@ class Execution:
             if count or transfer.done > before:
                 yield MOVED
             else:
-                yield need if rooms else BLOCKED
+                yield need if buffers else BLOCKED
 
     def _note_first(self, transfer: Transfer, since: float) -> float:
         """Note for how long the first bytes of a peer were waited for; return when they came."""

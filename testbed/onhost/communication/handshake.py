@@ -224,7 +224,7 @@ class _Handshakes:
 
 
 def _send(connection: socket.socket, greeting: Message) -> bool:
-    """Send a greeting, which any fresh connection has room for; tell whether that worked."""
+    """Send a greeting, which any fresh connection has space for; tell whether that worked."""
     try:
         connection.send(encode(greeting))
     except OSError:  # refused, unreachable, or gone again

@@ -82,10 +82,10 @@ def _send_long(ring: Ring, opening: bytes) -> Task:
 def _receive_long(ring: Ring, opening: bytes, instants: list[float]) -> Task:
     """Take the long message; say when its head and when all of it had arrived."""
     yield from receive_opening(ring.connections, opening)
-    room = bytearray(_PIECE)
+    buffer = bytearray(_PIECE)
     for size in (LEAD, LONG - LEAD):
         for _ in range(size // _PIECE):
-            yield from receive_all(ring.connections, PREVIOUS, room)
+            yield from receive_all(ring.connections, PREVIOUS, buffer)
         instants.append(time.monotonic())
 
 
@@ -102,9 +102,9 @@ def _send_short(ring: Ring, seconds: list[float]) -> Task:
 
 def _answer_short(ring: Ring) -> Task:
     """Answer the short messages of the previous rank."""
-    room = bytearray(SHORT)
+    buffer = bytearray(SHORT)
     for _ in range(SHORT_COUNT):
-        yield from receive_all(ring.connections, PREVIOUS, room)
+        yield from receive_all(ring.connections, PREVIOUS, buffer)
         yield from send_all(ring.connections, PREVIOUS, b"!")
 
 

@@ -54,9 +54,9 @@ class Ring(Communicator):
         """Send a job's state to the next rank, which calls `receive_state`."""
         run(self.connections, self._state_out(state))
 
-    def receive_state(self, room: memoryview) -> None:
-        """Fill `room` with the state of the previous rank; raise Corrupt if it was damaged."""
-        run(self.connections, self._state_in(room))
+    def receive_state(self, buffer: memoryview) -> None:
+        """Fill `buffer` with the state of the previous rank; raise Corrupt if it was damaged."""
+        run(self.connections, self._state_in(buffer))
 
     def _state_out(self, state: memoryview) -> Task:
         yield from send_all(self.connections, NEXT, self.opening(b"STAT", len(state)))
@@ -67,17 +67,17 @@ class Ring(Communicator):
             yield from send_all(self.connections, NEXT, segment)
         yield from send_all(self.connections, NEXT, _CHECKSUM.pack(checksum))
 
-    def _state_in(self, room: memoryview) -> Task:
-        yield from receive_opening(self.connections, self.expected(b"STAT", len(room)))
+    def _state_in(self, buffer: memoryview) -> Task:
+        yield from receive_opening(self.connections, self.expected(b"STAT", len(buffer)))
         checksum = 0
-        for start in range(0, len(room), SEGMENT):
-            segment = room[start : start + SEGMENT]
+        for start in range(0, len(buffer), SEGMENT):
+            segment = buffer[start : start + SEGMENT]
             yield from receive_all(self.connections, PREVIOUS, segment)
             checksum = zlib.crc32(segment, checksum)
         sent = bytearray(_CHECKSUM.size)
         yield from receive_all(self.connections, PREVIOUS, sent)
         if sent != _CHECKSUM.pack(checksum):
-            raise Corrupt(f"{len(room)} bytes of state came with another checksum")
+            raise Corrupt(f"{len(buffer)} bytes of state came with another checksum")
 
     def opening(self, kind: bytes, size: int) -> bytes:
         """Return the opening of the next message to the next rank."""
@@ -153,10 +153,10 @@ class _AllReduce:
 
     def _gather(self, chunk: Vector) -> Task:
         """Take sums in place: by the time they arrive, our own values have long been sent."""
-        receive, need, room = self._connections.receive, (PREVIOUS, select.POLLIN), _raw(chunk)
-        while room:
-            count = receive(PREVIOUS, room)
-            room = room[count:]
+        receive, need, buffer = self._connections.receive, (PREVIOUS, select.POLLIN), _raw(chunk)
+        while buffer:
+            count = receive(PREVIOUS, buffer)
+            buffer = buffer[count:]
             self._ready += count
             yield MOVED if count else need
 

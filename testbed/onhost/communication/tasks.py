@@ -49,9 +49,9 @@ def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview)
             yield MOVED if count else need
 
 
-def receive_all(connections: PeerConnections, peer: Peer, room: bytearray | memoryview) -> Task:
-    """Fill a room with the next bytes from a peer."""
-    rest, need = memoryview(room), (peer, select.POLLIN)
+def receive_all(connections: PeerConnections, peer: Peer, buffer: bytearray | memoryview) -> Task:
+    """Fill a buffer with the next bytes from a peer."""
+    rest, need = memoryview(buffer), (peer, select.POLLIN)
     while rest:
         count = connections.receive(peer, rest)
         rest = rest[count:]

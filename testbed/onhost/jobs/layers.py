@@ -21,7 +21,7 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class Block:
-    """The weights of one residual block: the norm's gain, the way in and the way out."""
+    """The weights of one residual block: the norm's gain, the input and the output projection."""
 
     norm: Array
     into: Array

@@ -2,7 +2,7 @@
 
 RMSNorm before attention and before SwiGLU, rotary places, an output layer of its own, no biases.
 All parameters lie in one flat vector, and so does their gradient: that is what the ring sums, the
-optimiser walks through and a newcomer receives.
+optimiser walks through and a new rank receives.
 """
 
 from __future__ import annotations

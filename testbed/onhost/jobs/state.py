@@ -16,7 +16,7 @@ from ..errors import Refused
 
 Numbers = npt.NDArray[np.float32]
 
-_HEADER_BYTES = 64  # the step, and room that keeps the numbers aligned to cache lines
+_HEADER_BYTES = 64  # the step, and padding that keeps the numbers aligned to cache lines
 
 
 class _Version:
@@ -76,7 +76,7 @@ class State:
         return self._current.data.data
 
     def incoming(self) -> memoryview:
-        """Return the room for a version to receive; no version is valid until `adopt`."""
+        """Return the buffer for a version to receive; no version is valid until `adopt`."""
         self._current.step = self._other.step = None
         return self._current.data.data
 

@@ -100,12 +100,12 @@ def _as_a_child() -> None:
 
 def _await_end(line: int, program: subprocess.Popen[bytes]) -> None:
     """Wait until the program has ended, or the rank is gone or wants it to end."""
-    life = os.pidfd_open(program.pid)
+    pidfd = os.pidfd_open(program.pid)
     poll = select.poll()
     poll.register(line, select.POLLIN)
-    poll.register(life, select.POLLIN)
+    poll.register(pidfd, select.POLLIN)
     poll.poll()
-    os.close(life)
+    os.close(pidfd)
 
 
 def _end(program: subprocess.Popen[bytes]) -> int:
