@@ -122,7 +122,7 @@ class CircuitCollective(Job):
         return min(names, key=lambda name: self._executions[name].seconds(size, links, {}))
 
     def _tour(self) -> Iterator[int]:
-        """Yield the circuits after every change of a collective, and the ring after each of these."""
+        """Yield the circuits after every change of a collective, and the ring after each."""
         for execution in self._executions.values():
             numbers = [self.circuits.index(lit) for lit, _ in execution.stages]
             if numbers != [0]:
