@@ -61,15 +61,14 @@ def conflicts(number: int, step: Round) -> list[Problem]:
     return found
 
 
-def straggler_violations(schedule: Schedule, number: int, step: Round) -> list[Problem]:
+def straggler_violations(schedule: Schedule, early: int, number: int, step: Round) -> list[Problem]:
     """Return where a schedule that expects a straggler does not do what that means.
 
-    It begins without that rank, unless there are but two; from its arrival on each rank has one
-    peer a round.
+    It begins with `early` rounds without that rank, unless there are but two; from its arrival on
+    each rank has one peer a round.
     """
     if schedule.straggler is None:
         return []
-    early = schedule.early
     if number == 0 == early and schedule.ranks > 2:
         text = f"rank {schedule.straggler} takes part, which is expected last"
         return [Problem("straggler", number, text)]

@@ -50,11 +50,12 @@ def problems(
     the latter.
     """
     begins, wanted = _task(schedule)
+    early = schedule.early
     sets = _fit(schedule) if exact is None else exact
     holdings: _Holdings = _Sets(begins) if sets else _Fingerprints(begins, seed)
     for number, step in enumerate(schedule.rounds):
         found = misshapen(schedule, number, step) or conflicts(number, step)
-        found = found or straggler_violations(schedule, number, step)
+        found = found or straggler_violations(schedule, early, number, step)
         found = found or _carried(holdings, number, step)
         if found:
             return tuple(found)
