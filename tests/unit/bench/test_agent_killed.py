@@ -108,7 +108,7 @@ def stopped(agent):
 
 
 def left_by(run, *promised):
-    return [{"run": run, "host": "h0", "promised": ["processes", *promised], "left": []}]
+    return [{"run": run, "host": "h0", "recorded": ["processes", *promised], "left": []}]
 
 
 def test_the_next_agent_undoes_and_reports_what_a_killed_agent_set_up(host, agent_of):

@@ -35,7 +35,7 @@ def test_a_healthy_host_has_no_findings():
         ({"time": time.time() + 3600}, "s ahead of ours: start NTP"),
         ({"time": time.time() - 3600}, "s behind ours: start NTP"),
         ({"free": 10 * 2**20}, "has 10 MiB left: free some"),
-        ({"leftovers": [{"run": "R1", "promised": ["ranks"]}]}, "dead agent of run R1 .*recover"),
+        ({"leftovers": [{"run": "R1", "recorded": ["ranks"]}]}, "dead agent of run R1 .*recover"),
     ],
 )
 def test_each_problem_of_a_host_is_reported_with_a_hint(wrong, words):

@@ -118,7 +118,7 @@ def test_a_host_with_leftovers_of_a_dead_agent_is_not_used(spec, tmp_path):
     command = " ".join(["exec", *PRIVATE, sys.executable, str(plant), '"$@"'])
     haunted = instead_of_python(spec, tmp_path, command)
     looking = BenchHost("h0", haunted, lambda *_: None, soon())
-    assert [found["promised"] for found in looking.facts["leftovers"]] == [["from the future"]]
+    assert [found["recorded"] for found in looking.facts["leftovers"]] == [["from the future"]]
     looking.clean_up(soon())
     with pytest.raises(HostError, match=r"cannot be taken back: .*'from the future'"):
         BenchHost("h0", haunted, lambda *_: None, soon(), "run-2")

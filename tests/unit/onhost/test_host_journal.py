@@ -81,7 +81,7 @@ def test_a_journal_with_an_open_entry_stays_for_the_next_agent(place: Path) -> N
     assert orphaned_journals("run-2", "h0") == []
     mine.close()
     (found,) = undo_orphaned_journals("run-2", "h0")
-    assert found == {"run": "run-1", "host": "h0", "promised": ["stop"], "left": []}
+    assert found == {"run": "run-1", "host": "h0", "recorded": ["stop"], "left": []}
     assert not place.exists()
 
 
