@@ -12,19 +12,17 @@ import errno
 import fcntl
 import json
 import os
-import signal
 import stat
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
-from .processes import send, start_time
+from .processes import end_process, start_time
 
 _PREDECESSOR_LIMIT = 2.0
 """Seconds that an agent of the same run and host may take to end in good order."""
 _KILL_LIMIT = 5.0
-"""Seconds that it may take to die of SIGKILL after that."""
 _PAUSE = 0.01
 
 
@@ -156,12 +154,10 @@ def _take(path: Path) -> Optional[OrphanedJournal]:
 
 def _inherit(path: Path, pid: int, born: str) -> Optional[OrphanedJournal]:
     """Wait for a predecessor to end, or end it; return what it left, if anything."""
-    begin, waited = time.monotonic(), 0.0
-    while start_time(pid) == born and waited <= _PREDECESSOR_LIMIT + _KILL_LIMIT:
-        if waited > _PREDECESSOR_LIMIT:
-            send(pid, signal.SIGKILL)
+    end = time.monotonic() + _PREDECESSOR_LIMIT
+    while start_time(pid) == born and time.monotonic() <= end:
         time.sleep(_PAUSE)
-        waited = time.monotonic() - begin
+    end_process(pid, born, _KILL_LIMIT)
     return _take(path)
 
 

@@ -84,6 +84,17 @@ def _marks() -> Iterator[tuple[int, str]]:
             yield int(process.name), found[0].decode(errors="replace")
 
 
+def end_process(pid: int, start: str, limit: float) -> bool:
+    """Kill one process, known by its start; tell whether it is gone within `limit`."""
+    end = time.monotonic() + limit
+    while start_time(pid) == start:
+        if time.monotonic() > end:
+            return False
+        send(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
+    return True
+
+
 def send(pid: int, number: int) -> None:
     """Send a signal; a process that has ended is fine."""
     with suppress(ProcessLookupError):
