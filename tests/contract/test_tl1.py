@@ -220,7 +220,7 @@ class TestCalient:
         line.then((b"RTRV-PORT::1.1.1:4;", done(4, b"1.1.1:ALIAS=,INPWR=,OUTPWR=-4.5")))
         assert switch.power([1, 5], soon()) == {1: NOT_MEASURED, 5: measured(-4.5)}
 
-    def test_levels_are_read_port_by_port_and_a_missing_one_is_no_light(self, calient):
+    def test_levels_are_read_port_by_port_and_none_means_no_light(self, calient):
         switch, line = calient
         ask = b"RTRV-PORT::1.1.1:4;RTRV-PORT::1.2.2:5;"
         first = b"1.1.1:ALIAS=,INPWR=-3.1,OUTPWR=NONE,CONNNAME1=1.1.1>1.1.2"
