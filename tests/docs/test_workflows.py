@@ -31,9 +31,7 @@ def test_the_workflow_for_gitlab_runs_the_nightly_and_hands_over_its_junit() -> 
     assert job["artifacts"]["reports"]["junit"] == "results/nightly/junit.xml"
 
 
-def test_shipped_experiments_that_judge_a_number_have_an_interval_or_say_that_they_have_none() -> (
-    None
-):
+def test_shipped_experiments_with_numeric_checks_have_six_trials_or_state_n_1() -> None:
     for path in sorted((ROOT / "experiments").glob("*.yaml")):
         experiment = load_experiment(path)
         judged = {check.statistic for check in experiment.all_checks()} - OF_VALUES
