@@ -211,7 +211,7 @@ def test_an_action_that_fails_stops_no_other(scheduler):
     assert done.wait(5)
 
 
-def test_what_is_not_due_when_it_closes_never_runs():
+def test_actions_not_due_at_closing_never_run():
     ran = []
     scheduler = WallScheduler()
     scheduler.call_at(scheduler.now() + 60, lambda: ran.append(1))
