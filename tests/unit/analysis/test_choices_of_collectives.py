@@ -57,7 +57,7 @@ def test_steps_before_and_after_the_straggler_are_distinguished(log):
     assert "step_gain" not in values and "recovery_time" not in values
 
 
-def test_what_a_choice_saved_is_the_product_of_its_parts(log):
+def test_the_gain_of_a_choice_is_the_product_of_its_parts(log):
     steps(log, range(4, 9), every=2.0, collective=1.6, late=0.4, before=4.0)
     steps(log, range(9, 14), every=1.6, collective=1.2, late=0.4, choice=1, before=14.0)
     log.end(22.0)

@@ -80,7 +80,7 @@ def test_a_library_is_compared_at_every_size_and_left_out_of_the_speedup(log):
     assert all(meaning(name) for name in values)
 
 
-def test_what_the_busiest_port_sent_is_without_headers_and_known_only_where_all_count(log):
+def test_bytes_of_the_busiest_port_exclude_headers_and_need_the_counters_of_all_ports(log):
     log.run(0, 0.0, "ring", 1.0, counted=True)
     log.run(1, 2.0, "rhd", 1.0)
     log.end(5.0)

@@ -70,7 +70,7 @@ def test_the_bound_of_a_slow_measurement_is_tightened_by_its_neighbours():
     assert found.middle == pytest.approx(10.5, abs=1e-5)
 
 
-def test_outside_the_measurements_the_drift_goes_on_and_the_bound_grows():
+def test_outside_the_measurements_the_drift_is_extrapolated_with_a_growing_bound():
     drift = 1e-4
     events = measured(*((t, 100.0 + drift * t, 1e-6) for t in (0.0, 10.0, 20.0)))
     found = at(events, 30.0, 130.0 + drift * 30.0)
@@ -173,6 +173,6 @@ def test_an_unmeasured_boot_uses_only_the_nearest_clock():
     assert at(events, 10.0, 60.0).middle == pytest.approx(10.0)
 
 
-def test_an_instant_has_a_best_guess_between_its_bounds():
+def test_an_instant_has_a_best_estimate_between_its_bounds():
     assert Instant(1.0, 2.0).middle == 1.5
     assert Instant.exactly(3.0) == Instant(3.0, 3.0)

@@ -348,7 +348,7 @@ def test_predictions_are_paired_with_their_values():
     }
 
 
-def test_the_digest_is_what_all_ranks_ended_with():
+def test_the_digest_is_the_common_final_one_of_all_ranks():
     log = recovery()
     for rank in range(4):
         log.on(f"h{rank}", 3.95, "job.done", rank=rank, digest="abc")
