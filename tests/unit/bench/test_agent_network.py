@@ -149,7 +149,7 @@ def state_after_goodbye(wired):
         keeper.communicate()
 
 
-def test_what_is_set_up_already_is_left_alone(wired):
+def test_existing_network_settings_are_not_changed(wired):
     wired.set_up()
     keep = wired.state()
     assert wired.set_up()["changes"] == 0

@@ -51,7 +51,7 @@ def complain(bench, ears, count):
     ears.wait_for("exit", count)
 
 
-def test_every_line_is_in_the_hosts_own_log_and_is_no_event(bench, ears, run):
+def test_every_line_is_in_the_log_of_its_host_and_not_an_event(bench, ears, run):
     complain(bench, ears, 1)
     lines = (run.path / "logs" / "h0" / "ranks.log").read_text().splitlines()
     assert lines[0] == "Traceback (most recent call last):"

@@ -202,7 +202,7 @@ def test_the_transcript_holds_every_exchange_with_the_switch(hand):
     assert any(b"-" in each.data for each in said if each.direction == "receive")
 
 
-def test_a_protected_port_is_not_moved_by_hand_either(hand):
+def test_a_protected_port_is_not_moved_manually(hand):
     with pytest.raises(UsageError, match="port 3 is not one of those that lab bench permits"):
         hand.connect("3", "11")
 
