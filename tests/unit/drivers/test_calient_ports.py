@@ -9,7 +9,7 @@ from testbed_drivers.switches.calient_ports import PortNames
 BIGGEST = PortNames.first(320)
 
 
-def test_a_switch_of_320_ports_goes_from_1_1_1_to_5_8_8():
+def test_ports_of_a_320_port_switch_are_named_1_1_1_to_5_8_8():
     assert (BIGGEST.name(1), BIGGEST.name(320), BIGGEST.name(321)) == ("1.1.1", "5.8.8", "1.1.1")
     assert len(BIGGEST) == 320
 

@@ -125,7 +125,7 @@ class TestManners:
             ("RTRV-PATCH:OTHER::2;", "DENY IITA"),
         ],
     )
-    def test_what_is_wrong_is_refused_with_a_code(self, polatis, text, words):
+    def test_an_invalid_command_is_refused_with_an_error_code(self, polatis, text, words):
         assert polatis.say(text).startswith(words)
 
     def test_an_idle_client_is_logged_out(self, polatis):
