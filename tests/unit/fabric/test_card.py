@@ -55,7 +55,7 @@ def test_a_card_does_not_drift_from_itself_nor_from_another_box_of_the_same_kind
         (replace(BOX, timings={"answer": BOX.timings["answer"]}), "light"),
     ],
 )
-def test_what_differs_is_named(other, what):
+def test_differences_between_cards_are_named(other, what):
     assert [difference.what for difference in drift(BOX, other)] == [what]
     assert [difference.what for difference in drift(other, BOX)] == [what]
 

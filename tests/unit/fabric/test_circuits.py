@@ -73,7 +73,7 @@ def test_a_cross_connect_in_one_direction_only_is_no_circuit(drawn, data):
     assert circuits_of(set(crossed) - lost, wiring) == whole
 
 
-def test_light_from_and_to_ports_that_no_host_has_is_no_circuit():
+def test_light_between_unwired_ports_is_not_a_circuit():
     wiring = wired(2)
     crossed = cross_connects([Circuit.parse("h0.p0", "h0.p1")], wiring)
     strangers = {CrossConnect("ocs0", 90, 91), CrossConnect("ocs9", 1, 4)}
@@ -81,7 +81,7 @@ def test_light_from_and_to_ports_that_no_host_has_is_no_circuit():
     assert circuits_of(crossed | strangers, wiring) == {Circuit.parse("h0.p0", "h0.p1")}
 
 
-def test_light_from_a_port_back_to_itself_is_no_circuit():
+def test_light_from_a_port_to_itself_is_not_a_circuit():
     assert circuits_of({CrossConnect("ocs0", 1, 3)}, wired(2)) == frozenset()
 
 

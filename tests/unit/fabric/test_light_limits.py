@@ -159,7 +159,7 @@ def test_many_plans_pass_when_no_state_that_fits_what_is_known_breaks_a_limit(ca
 
 
 @given(cases())
-def test_only_sources_that_matter_are_asked_for(case):
+def test_only_sources_that_reach_limited_receivers_are_measured(case):
     asked = case.limits.sources(case.before, case.after, case.can)
     known = {i: reading for i, reading in case.readings.items() if i in asked}
     again = Case(case.limits, case.can, case.before, case.after, known, case.added)

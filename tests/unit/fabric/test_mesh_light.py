@@ -27,7 +27,7 @@ def involution(mesh, times):
             assert rays[ray.end].cells == ray.cells[::-1]
 
 
-def test_light_comes_back_the_way_that_it_went():
+def test_light_paths_are_reciprocal():
     involution(SMALL, 20)
 
 
@@ -61,7 +61,7 @@ def test_unknown_cells_let_light_go_wherever_it_might():
     assert tracer.reach(SMALL.rim[0], {}) <= tracer.external
 
 
-def test_a_wrong_setting_is_told_by_port():
+def test_a_wrong_setting_is_reported_by_port():
     mesh = hexagonal(1, 1, bidi=(0, 1, 6))
     tracer = Tracer(mesh.cells)
     setting = tuple(Gate.BAR for _ in mesh.cells)

@@ -49,7 +49,7 @@ def test_the_same_seed_chooses_the_same_ports():
     assert (first.rim, first.routes) == (second.rim, second.routes)
 
 
-def test_more_orders_are_no_longer():
+def test_trying_more_orders_gives_no_longer_paths():
     mesh, rim = hexagonal(4, 4), (0, 5, 9, 14, 18, 23, 27, 32)
     graph = Graph.of(mesh)
     totals = []
@@ -60,7 +60,7 @@ def test_more_orders_are_no_longer():
     assert totals[1] <= totals[0]
 
 
-def test_the_search_ends_when_it_is_told_to():
+def test_the_search_ends_when_it_is_cancelled():
     asked = []
     routed = choose_ports(
         hexagonal(2, 2), 16, "bidi", stop=lambda: len(asked.append(0) or asked) > 3

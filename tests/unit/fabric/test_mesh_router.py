@@ -63,12 +63,12 @@ def test_a_port_that_is_not_used_lights_no_other():
 
 
 @pytest.mark.parametrize("wanted", [{5: 1}, {1: 1}, {1: 9}, {0: 1}, {1: 2, 2: 3}, {1: 3, 2: 3}])
-def test_what_is_no_matching_of_reciprocal_ports_is_refused(wanted):
+def test_an_invalid_matching_of_reciprocal_ports_is_refused(wanted):
     with pytest.raises(ValueError, match=r"no path|two circuits|one egress"):
         route(MESH, wanted)
 
 
-def test_the_least_loss_is_a_shortest_way_through_each_gate():
+def test_the_least_loss_is_that_of_a_shortest_path_through_each_gate():
     """Distances by search from both ends agree, and a single route has that loss."""
     losses = tuple((0.1 + 0.01 * (n % 7), 0.2 + 0.01 * (n % 5)) for n in range(len(MESH.cells)))
     graph = Graph.of(replace(MESH, losses=losses))
@@ -101,7 +101,7 @@ def test_stuck_cells_stay_as_they_stand_and_are_routed_around():
     assert found > 10
 
 
-def test_what_a_stuck_cell_broke_counts_as_gone():
+def test_routes_broken_by_a_stuck_cell_count_as_absent():
     before = route(MESH, {1: 5})
     step = before.paths[1].steps[0]
     other = Gate.CROSS if step.gate is Gate.BAR else Gate.BAR
@@ -109,14 +109,14 @@ def test_what_a_stuck_cell_broke_counts_as_gone():
     assert mesh.circuits(route(mesh, {1: 5}).setting) == {1: 5}
 
 
-def test_too_little_work_leaves_no_routes():
+def test_a_search_with_too_small_a_budget_gives_no_routes():
     graph = Graph.of(MESH)
     attempt = Router(graph).route(demands_of(graph, MESH, round_robin(8)[0]), 3)
     assert attempt.routes is None
     assert attempt.searches == 3
 
 
-def test_fixed_routes_are_passed_by_and_present_ones_kept():
+def test_fixed_routes_are_avoided_and_present_ones_kept():
     graph = Graph.of(MESH)
     router = Router(graph)
     demands = demands_of(graph, MESH, ((0, 4), (1, 5), (2, 6)))

@@ -55,7 +55,7 @@ def test_a_wrong_hash_is_refused():
         MeshSwitch.from_json(value)
 
 
-def test_light_that_goes_elsewhere_is_refused_whatever_the_hash_says():
+def test_misrouted_light_is_refused_despite_a_right_hash():
     value = as_read(BIDI)
     one, other = value["matchings"][:2]
     one["cells"], other["cells"] = other["cells"], one["cells"]
@@ -64,7 +64,7 @@ def test_light_that_goes_elsewhere_is_refused_whatever_the_hash_says():
 
 
 @pytest.mark.parametrize("cell", range(len(BIDI.mesh.cells)))
-def test_a_turned_cell_is_refused_where_light_then_goes_elsewhere(cell):
+def test_a_changed_cell_is_refused_where_it_misroutes_light(cell):
     """A route that passes a cell twice may keep its ends when that cell turns."""
     value = as_read(BIDI)
     first = BIDI.matchings[0]
@@ -103,7 +103,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_no_computed_switch_is_refused(what):
+def test_an_invalid_computed_switch_is_refused(what):
     change, complaint = WRONG[what]
     value = as_read(BIDI)
     change(value)
@@ -155,7 +155,7 @@ WRONG_MAPS = {
 
 
 @pytest.mark.parametrize("what", WRONG_MAPS)
-def test_what_is_no_map_is_refused(what):
+def test_an_invalid_map_of_cells_is_refused(what):
     change, complaint = WRONG_MAPS[what]
     value = copy.deepcopy(mesh_map.to_json(BIDI.mesh))
     change(value)
