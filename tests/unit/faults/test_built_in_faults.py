@@ -84,7 +84,7 @@ def test_no_other_observation_confirms_lost_light(lab, fault, host, message):
 # --- dark-circuit
 
 
-def test_it_is_the_circuit_to_the_successor_that_goes_dark_both_ways(lab):
+def test_the_circuit_to_the_successor_goes_dark_in_both_directions(lab):
     before = lab.light()
     said = lab.fault("dark-circuit").inject(lab.bench, lab.victim, soon())
     assert before.items() - lab.light().items() == {(4, 21), (5, 20)}
@@ -102,7 +102,7 @@ def test_circuits_made_by_the_policy_meanwhile_are_kept(lab):
     assert lab.light() == light
 
 
-def test_a_switch_that_refuses_to_go_dark_is_an_error_and_the_light_stays(lab):
+def test_a_switch_that_refuses_to_disconnect_is_an_error_and_the_circuit_stays(lab):
     fault, before = lab.fault("dark-circuit"), lab.light()
     lab.switch.fault("error", command="SUB", count=1)
     with pytest.raises(InstrumentError, match="rolled back"):
