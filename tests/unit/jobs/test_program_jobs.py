@@ -100,7 +100,7 @@ def test_without_mpi_every_host_runs_its_own(hosts):
     assert lines[0][-2:] == ("-g", "4")
 
 
-def test_a_report_is_asked_for_where_it_is_read(hosts):
+def test_a_report_is_requested_where_it_is_read(hosts):
     line, _ = nccl(report="json").command_lines(hosts[:2])
     assert line[-2:] == ("-J", "{report}")
 
@@ -135,7 +135,7 @@ def test_a_launcher_cannot_hand_on_two_environments(hosts):
         nccl().command_lines([hosts[0], other])
 
 
-def test_the_devices_of_the_ports_are_in_the_environment_unless_the_file_says_otherwise(hosts):
+def test_network_devices_are_set_in_the_environment_unless_the_file_sets_them(hosts):
     assert hosts[0].environment["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
     mine = hosts[0].model_copy(update={"env": {"NCCL_IB_HCA": "mlx5_9"}})
     assert mine.environment == {"NCCL_IB_HCA": "mlx5_9"}
@@ -167,7 +167,7 @@ def test_an_exit_code_is_described_in_words(job, code, words):
 # --- patterns ------------------------------------------------------------------------------
 
 
-def test_the_median_of_what_a_pattern_found_on_all_ranks_counts():
+def test_a_pattern_metric_is_the_median_over_all_ranks():
     text = "at 1 Mbit/s\nat 5 Mbit/s\n"
     (found,) = read(command(rate=RATE), text, "at 3 Mbit/s, the last\nnothing").values()
     assert (found.metric, found.value, found.unit) == ("rate", 3e6, "bit/s")
