@@ -139,7 +139,7 @@ def test_without_results_one_trial_of_each_arm_estimates_the_duration(record):
     assert (after.seconds, after.basis) == (pytest.approx(126.0), "fewer")
 
 
-def test_time_is_set_aside_for_the_oldest_full_count_that_a_night_has_room_for(record):
+def test_time_is_reserved_for_the_oldest_full_count_that_fits_the_budget(record):
     record(LUMION, 3, 10, seconds=2000.0)
     record(FAULTS, 4, 6, seconds=100.0)
     _, full = tasks([LUMION, FAULTS], past_runs(record.results))
