@@ -34,7 +34,7 @@ def test_the_sum_of_another_step_is_wrong():
         summed(100, 2, 5).verify(2, 6, lambda: None)
 
 
-def test_what_is_filled_depends_on_the_rank():
+def test_the_initial_values_depend_on_the_rank():
     one, other = Pattern(10), Pattern(10)
     one.fill(0, 0, lambda: None)
     other.fill(1, 0, lambda: None)

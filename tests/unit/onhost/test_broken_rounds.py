@@ -27,7 +27,7 @@ def lose(ranks, trials, seed):
     return broken
 
 
-def test_survivors_leave_and_repeat_a_step_that_lost_a_rank():
+def test_survivors_leave_and_repeat_a_step_interrupted_by_the_loss_of_a_rank():
     lose(4, 6, seed=3)
 
 

@@ -94,7 +94,7 @@ def test_elements_may_be_cut_anywhere_on_the_way(size):
     assert (last == vector[3:]).all()
 
 
-def test_all_reduce_tells_how_many_bytes_it_sent():
+def test_all_reduce_returns_the_number_of_bytes_sent():
     with open_rings(4) as rings:
         records = rings.run(lambda ring: ring.all_reduce(np.ones(4000, np.float32)))
     expected = OPENING.size + 2 * 3 * 4000  # an opening and 2 (n - 1) / n of the vector
