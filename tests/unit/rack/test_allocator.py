@@ -27,7 +27,7 @@ def fullest(torus: Torus, state: Occupancy, found: Slice) -> int:
 
 
 @pytest.mark.parametrize("times", [30, pytest.param(4000, marks=pytest.mark.soak)])
-def test_up_to_four_slots_as_brute_force(times: int) -> None:
+def test_up_to_four_slots_are_allocated_as_by_brute_force(times: int) -> None:
     rng, came = random.Random(11), Counter()
     for number in range(times):
         torus = rng.choice((RACK, Torus(fibres=2)))
@@ -45,7 +45,7 @@ def test_up_to_four_slots_as_brute_force(times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [3, pytest.param(300, marks=pytest.mark.soak)])
-def test_highs_as_brute_force(times: int) -> None:
+def test_the_highs_solver_finds_what_brute_force_finds(times: int) -> None:
     rng = random.Random(12)
     for _ in range(times):
         torus, shape = rng.choice((RACK, Torus(fibres=2))), rng.choice(FEW_SLOTS)
@@ -60,7 +60,7 @@ def test_highs_as_brute_force(times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [30, pytest.param(10_000, marks=pytest.mark.soak)])
-def test_eight_slots_in_random_racks(times: int) -> None:
+def test_eight_slots_are_allocated_in_random_racks(times: int) -> None:
     rng, came = random.Random(13), Counter()
     for number in range(times):
         state, slices = random_rack(RACK, rng)
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_place() -> None:
     assert fragmented(RACK, state, EIGHT_SLOTS, 5) == fragmented(RACK, state, EIGHT_SLOTS, 5)
 
 
-def test_free_servers_that_are_no_block() -> None:
+def test_free_servers_that_form_no_block_are_used() -> None:
     """Morphlux, section 3.2: what fragmentation loses to a static torus, redirected ports use."""
     free = frozenset({0, 2, 5, 7, 9, 11, 12, 14})  # no two of them are neighbours
     found = allocate(RACK, Occupancy(free, empty(RACK).room), EIGHT_SLOTS)
@@ -99,7 +99,9 @@ def test_free_servers_that_are_no_block() -> None:
         ),
     ],
 )
-def test_what_counting_rules_out(state: Occupancy, reason: str) -> None:
+def test_a_slice_is_refused_where_counts_of_servers_or_fibres_exclude_it(
+    state: Occupancy, reason: str
+) -> None:
     found = fragmented(RACK, state, EIGHT_SLOTS)
     assert isinstance(found, Refusal)
     assert found.proved
@@ -132,7 +134,7 @@ def test_a_whole_rack_fits_only_an_empty_one() -> None:
         (Torus((4, 4, 1), (2, 1, 1)), (4, 2, 1)),
     ],
 )
-def test_racks_of_other_shapes(torus: Torus, shape: Shape) -> None:
+def test_slices_are_allocated_in_racks_of_other_shapes(torus: Torus, shape: Shape) -> None:
     rng = random.Random(4)
     for number in range(5):
         taken = rng.sample(range(len(torus.servers)), len(torus.servers) // 8)

@@ -30,7 +30,7 @@ RING = wired(RACK, block(RACK, (2, 2, 4), blocks(RACK, (2, 2, 4))[0]))
 """Servers 0 to 3: the chips at x and y of 0 and 1."""
 
 
-def test_a_slice_chip_by_chip() -> None:
+def test_a_wired_slice_has_its_chips_and_circuits() -> None:
     assert wiring_mistakes(RACK, [RING]) == []
     assert sorted(RING.chips) == [
         x * 16 + y * 4 + z for x in (0, 1) for y in (0, 1) for z in range(4)
@@ -40,7 +40,7 @@ def test_a_slice_chip_by_chip() -> None:
 
 
 @pytest.mark.parametrize("torus", [RACK, Torus(fibres=2), Torus((4, 4, 8))])
-def test_slices_that_the_allocator_placed(torus: Torus) -> None:
+def test_chips_of_allocated_slices_are_replaced(torus: Torus) -> None:
     state, slices = random_rack(torus, random.Random(8))
     wirings = [wired(torus, each) for each in slices]
     assert wiring_mistakes(torus, wirings) == []
@@ -79,7 +79,7 @@ def test_a_failed_chip_may_not_be_used() -> None:
     ]
 
 
-def test_one_chip_of_a_ring_beside_a_neighbour() -> None:
+def test_a_chip_of_a_ring_is_replaced_beside_another_slice() -> None:
     neighbour = wired(RACK, block(RACK, (2, 2, 4), blocks(RACK, (2, 2, 4))[1]))
     room = fibres_left(RACK, [RING, neighbour])
     spares = [chip for chip in range(64) if server_of(RACK, chip) == 15]
@@ -106,7 +106,7 @@ def test_a_spare_in_the_same_server_needs_no_new_route() -> None:
     assert wiring_mistakes(RACK, [found.wiring], failed=[pair.chips[0]]) == []
 
 
-def test_no_fibres_to_the_spare() -> None:
+def test_a_spare_without_free_fibres_is_refused() -> None:
     around = [number for number, link in enumerate(RACK.links) if 15 in link]
     room = [
         0 if number in around else left for number, left in enumerate(fibres_left(RACK, [RING]))
@@ -142,7 +142,7 @@ def test_failures_in_random_racks_affect_no_other_slice(times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [60, pytest.param(5000, marks=pytest.mark.soak)])
-def test_routes_to_one_server_as_brute_force(times: int) -> None:
+def test_routes_to_one_server_equal_those_of_brute_force(times: int) -> None:
     rng, came = random.Random(22), Counter[bool]()
     for _ in range(times):
         room = tuple(min(left, 2) for left in random_room(RACK, rng, 1, rng.uniform(0.1, 0.4)).room)

@@ -12,7 +12,7 @@ from testbed.rack.torus import Torus, blocks
 RACK = Torus()
 
 
-def test_the_first_block_in_order() -> None:
+def test_the_first_free_block_in_order_is_chosen() -> None:
     state = empty(RACK)
     first = contiguous(RACK, state, (2, 4, 4))
     assert first is not None
@@ -56,12 +56,14 @@ def test_a_block_whose_fibres_others_use_is_not_taken() -> None:
         (set(), 0, 0.0),
     ],
 )
-def test_fragmentation_index_by_hand(free: set[int], largest: int, index: float) -> None:
+def test_the_fragmentation_index_equals_one_computed_by_hand(
+    free: set[int], largest: int, index: float
+) -> None:
     assert largest_block(RACK, frozenset(free)) == largest
     assert fragmentation_index(RACK, frozenset(free)) == pytest.approx(index)
 
 
-def test_a_block_of_any_rack() -> None:
+def test_a_block_is_found_in_racks_of_any_shape() -> None:
     large = Torus((8, 4, 4))
     assert len(blocks(large, (4, 4, 4))) == 2
     found = contiguous(large, empty(large), (4, 4, 4))

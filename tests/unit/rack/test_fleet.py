@@ -28,7 +28,7 @@ APART = frozenset({0, 2, 5, 7, 9, 11, 12, 14})
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_racks_are_full_and_right(mix: str) -> None:
+def test_racks_are_filled_with_valid_slices(mix: str) -> None:
     cluster = filled(RACK, 6, MIXES[mix], random.Random(1))
     assert all(not rack.free for rack in cluster.racks)
     for number, rack in enumerate(cluster.racks):
@@ -37,7 +37,7 @@ def test_racks_are_full_and_right(mix: str) -> None:
         assert rack == occupied_by(RACK, slices)
 
 
-def test_slices_that_go_leave_what_they_had() -> None:
+def test_released_slices_return_their_servers_and_fibres() -> None:
     full = filled(RACK, 6, MIXES["equal-chips"], random.Random(2))
     left = thinned(full, 0.3, random.Random(3))
     assert len(left.slices) == len(full.slices) - round(0.3 * len(full.slices))
@@ -85,7 +85,7 @@ def test_every_placement_method_is_tried_on_all_racks_before_the_next() -> None:
     assert placed(RACK, ways[:1], racks, [S32, S32, S32, S4]) == [S32, S32, S4]
 
 
-def test_a_rack_by_hand() -> None:
+def test_a_rack_is_filled_as_computed_by_hand() -> None:
     """Two slices of 16 chips and one of 32."""
     slices = [
         (0, block(RACK, S16, blocks(RACK, S16)[0])),
@@ -112,7 +112,7 @@ def test_the_same_seed_gives_the_same_case(cases: list[Case]) -> None:
     assert case("equal-chips", 1, racks=16) == cases[1] != cases[0]
 
 
-def test_what_redirected_ports_and_free_places_gain(cases: list[Case]) -> None:
+def test_redirected_ports_and_free_placement_place_more_slices(cases: list[Case]) -> None:
     """The direction of Morphlux, section 7, and its mechanism; not its figures."""
     for each in cases:
         for admitted in (each.only_32, each.mixed_16_32):
@@ -133,7 +133,7 @@ def test_what_redirected_ports_and_free_places_gain(cases: list[Case]) -> None:
     assert sum(p["morphlux"].slices for p in only) > sum(p["static"].slices for p in only)
 
 
-def test_what_replacement_costs(cases: list[Case]) -> None:
+def test_the_cost_of_chip_replacement_is_counted(cases: list[Case]) -> None:
     for each in cases:
         costs = each.failures.costs
         for name, found in costs.items():

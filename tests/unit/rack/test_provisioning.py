@@ -15,7 +15,7 @@ PAIR = wired(RACK, block(RACK, (2, 2, 2), (8, 9)))
 SPARES = [chip for chip in range(64) if server_of(RACK, chip) == 15]
 
 
-def test_32_chips_with_two_failures() -> None:
+def test_repair_costs_of_two_failures_in_32_chips() -> None:
     """Morphlux, section 7: migration takes 32 chips for 2, which is 30 too many."""
     failed = [HALF.chips[0], HALF.chips[31]]
     assert migration([HALF, PAIR], failed).over == 30
@@ -27,7 +27,7 @@ def test_32_chips_with_two_failures() -> None:
     assert wiring_mistakes(RACK, repair.wirings, failed) == []
 
 
-def test_two_failures_in_one_server_and_one_in_another_slice() -> None:
+def test_repair_costs_of_failures_in_one_server_and_in_another_slice() -> None:
     failed = [HALF.chips[0], HALF.chips[4], PAIR.chips[0]]
     assert server_of(RACK, failed[0]) == server_of(RACK, failed[1])
     assert migration([HALF, PAIR], failed) == Cost(used=40, failed=3)

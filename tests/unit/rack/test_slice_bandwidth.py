@@ -30,7 +30,7 @@ RACK = Torus()
         ((2, 2, 3), 10 / 3 / 6, 1, 1, 2),  # a line: 2 × 2 chips have links at 1, 2 and 1 sides of Z
     ],
 )
-def test_five_layouts_by_hand(
+def test_the_bandwidth_of_five_layouts_equals_values_by_hand(
     shape: Shape, ports_in_use: float, static: int, most_static: int, redirected: int
 ) -> None:
     assert static_port_use(RACK, shape) == pytest.approx(ports_in_use)
@@ -50,7 +50,7 @@ def test_up_to_half_of_the_links_of_an_axis_are_unused(
     assert tuple(static_port_use(RACK, shape, axis) for axis in range(3)) == pytest.approx(along)
 
 
-def test_the_losses_that_the_paper_states() -> None:
+def test_bandwidth_losses_equal_those_of_the_paper() -> None:
     """A third of the bandwidth with two usable axes, two thirds with one."""
     assert ports(RACK) == 6
     assert 1 - static_rings(RACK, (2, 4, 4)) / 3 == pytest.approx(1 / 3)
@@ -62,7 +62,7 @@ def test_communication_groups_share_the_ports() -> None:
     assert fabric_rings(RACK, (2, 4, 4), groups=2) == 1  # half of 3 ports each way, rounded down
 
 
-def test_more_fibres_and_other_racks() -> None:
+def test_bandwidth_with_more_fibres_and_in_other_racks() -> None:
     assert fabric_rings(Torus(fibres=2), (2, 2, 2)) == 4
     assert ideal_rings(Torus(fibres=2), (2, 2, 2)) == 6
     assert ports(Torus((8, 2, 1), (1, 1, 1))) == 4

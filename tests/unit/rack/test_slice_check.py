@@ -45,14 +45,14 @@ def test_planted_mistakes_in_a_slice_are_found(wrong: Slice, told: str) -> None:
         insist(RACK, empty(RACK), wrong)
 
 
-def test_two_slices_that_share_a_server_or_a_fibre() -> None:
+def test_slices_that_share_a_server_or_a_fibre_are_refused() -> None:
     assert any("used 2 times" in each for each in mistakes(RACK, [GOOD, GOOD]))
     across = Slice((2, 2, 2), (4, 5), ((4, 0, 1, 5),))
     assert mistakes(RACK, [across]) == []
     assert mistakes(RACK, [GOOD, across]) == ["8 fibres of 4 between servers 0 and 1"]
 
 
-def test_what_is_not_free_may_not_be_used() -> None:
+def test_servers_and_fibres_in_use_are_refused() -> None:
     state = with_slice(RACK, empty(RACK), GOOD)
     assert any("is not free" in each for each in mistakes(RACK, [GOOD], state))
     through = Slice((2, 2, 2), (4, 5), ((4, 0, 1, 5),))
@@ -65,7 +65,7 @@ def test_what_is_not_free_may_not_be_used() -> None:
     "torus",
     [RACK, Torus((8, 4, 4)), Torus((4, 4, 6), (2, 2, 3), 2), Torus((6, 3, 2), (1, 3, 1))],
 )
-def test_it_counts_the_fibres_that_the_rack_has(torus: Torus) -> None:
+def test_fibres_are_counted_against_those_of_the_rack(torus: Torus) -> None:
     """Two derivations of a rack's links: the checker's arithmetic, and counting chips."""
     whole = block(torus, torus.chips, tuple(range(len(torus.servers))))
     assert mistakes(torus, [whole]) == []
@@ -76,7 +76,7 @@ def test_it_counts_the_fibres_that_the_rack_has(torus: Torus) -> None:
     }
 
 
-def test_a_slice_that_has_gone_leaves_what_was_there() -> None:
+def test_releasing_a_slice_restores_the_previous_state() -> None:
     state, slices = random_rack(RACK, random.Random(3))
     assert state == occupied_by(RACK, slices)
     found = fragmented(RACK, state, EIGHT_SLOTS)

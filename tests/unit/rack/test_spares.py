@@ -46,7 +46,7 @@ def test_availability_equals_brute_force(groups: int) -> None:
         (16, 0.03, 0.05, 3, 3, 3),
     ],
 )
-def test_the_table_of_chips_and_servers(
+def test_spares_for_chips_and_servers_equal_the_table(
     groups: int, low: float, high: float, usual: int, least: int, most: int
 ) -> None:
     """Morphlux, figure 5: 4 chips or 2 servers in most cases; 95 % of the time."""

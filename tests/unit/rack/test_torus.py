@@ -11,7 +11,7 @@ from testbed.rack.torus import Shape, Torus, blocks, slot_graph
 RACK = Torus()
 
 
-def test_the_rack_of_the_paper() -> None:
+def test_the_torus_equals_the_rack_of_the_paper() -> None:
     assert RACK.grid == (2, 2, 4)
     assert len(RACK.servers) == 16
     assert len(RACK.links) == 32
@@ -31,7 +31,9 @@ def test_the_rack_of_the_paper() -> None:
         ((2, 2, 3), 3, 2, 4),  # a line
     ],
 )
-def test_slices_of_that_rack(shape: Shape, slots: int, edges: int, places: int) -> None:
+def test_slices_of_the_rack_of_the_paper_have_their_shapes(
+    shape: Shape, slots: int, edges: int, places: int
+) -> None:
     graph = slot_graph(RACK, shape)
     assert (graph.slots, len(graph.edges)) == (slots, edges)
     assert set(graph.edges.values()) <= {4}
@@ -53,7 +55,7 @@ def test_a_larger_rack_has_fewer_fibres_across_narrow_faces() -> None:
     assert set(slot_graph(large, (4, 4, 4)).edges.values()) == {2, 4}
 
 
-def test_a_flat_rack_and_one_server() -> None:
+def test_a_flat_rack_and_a_single_server_are_built() -> None:
     assert dict(Torus((4, 2, 1), (2, 2, 1)).links) == {(0, 1): 4}
     assert not Torus((2, 2, 1)).links
     assert Torus((2, 1, 1), (1, 1, 1), fibres=3).links == {(0, 1): 6}
