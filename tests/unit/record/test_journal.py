@@ -36,7 +36,7 @@ def test_open_entries_are_returned_last_first(journal, tmp_path):
     assert undone(tmp_path) == ["rank-stopped", "circuits"]
 
 
-def test_an_entry_says_all_that_its_undo_needs(journal, tmp_path):
+def test_an_entry_holds_all_arguments_of_its_undo(journal, tmp_path):
     journal.record_undo("outlet", unit="pdu", outlet="3", on=True)
     (entry,) = open_entries(tmp_path / "journal.jsonl")
     assert entry == {"id": 0, "undo": "outlet", "unit": "pdu", "outlet": "3", "on": True}

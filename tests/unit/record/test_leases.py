@@ -443,7 +443,7 @@ def test_the_store_is_writable_by_all_and_has_the_sticky_bit(leases, store):
     assert store.stat().st_mode & 0o7777 == 0o1666
 
 
-def test_a_lock_by_hand_ends_by_expiry_or_by_its_user(store, run):
+def test_a_manual_lock_ends_by_expiry_or_by_its_user(store, run):
     moment = [1000.0]
     leases = Leases(FileStore(store, clock=lambda: moment[0]))
     leases.lock([WHOLE], "cleaning fibres", 7200.0)
