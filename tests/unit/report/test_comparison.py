@@ -72,7 +72,7 @@ def test_which_direction_is_better_is_the_metrics_own(page):
     assert row(page(fast, slow), "warm.busbw")[-1] == "worse"
 
 
-def test_an_interval_that_holds_one_is_unclear():
+def test_a_ratio_whose_interval_includes_one_is_unclear():
     found = compare_metric(
         "warm.recovery_time", written(*recoveries(0.0)), written(*recoveries(0.001))
     )
@@ -175,7 +175,7 @@ def test_metrics_of_one_run_only_are_named(page):
     assert "only in the second: warm.loss" in found
 
 
-def test_runs_without_a_common_metric_are_no_table(page):
+def test_runs_without_a_common_metric_give_no_table(page):
     assert "no metric in common" in page(written(), written())
 
 

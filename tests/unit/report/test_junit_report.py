@@ -93,21 +93,21 @@ def test_a_run_without_trials_holds_an_error(suite, outcome):
     assert fates(found)["run"] == "error"
 
 
-def test_a_lab_that_broke_after_good_trials_is_an_error(suite):
+def test_a_lab_error_after_valid_trials_is_an_error(suite):
     found = suite(summary(recovery(0), outcome="error", reason="h3: the link is closed"))
     assert fates(found)["run"] == "error"
     assert fates(found)["trial 0 warm"] == "passed"
 
 
 @pytest.mark.parametrize("trials", [(), (recovery(0),)])
-def test_a_receiver_that_was_destroyed_fails_a_run_whose_trials_are_well(suite, trials):
+def test_a_destroyed_receiver_fails_a_run_whose_trials_passed(suite, trials):
     words = "the receiver of h1.p0 was destroyed: it got 3.0 dBm and bears -3 dBm"
     found = suite(summary(*trials, outcome="failed", reason=words, destroyed=[words]))
     assert fates(found)["run"] == "failure"
     assert next(found.iter("failure")).get("message") == words
 
 
-def test_clean_up_that_failed_is_an_error_and_names_what_is_left(suite):
+def test_a_failed_clean_up_is_an_error_that_names_open_changes(suite):
     found = suite(summary(recovery(0), cleanup="failed", left=("circuits: ocs is silent",)))
     (error,) = found.iter("error")
     assert error.get("message") == "circuits: ocs is silent"

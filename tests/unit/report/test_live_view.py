@@ -251,7 +251,7 @@ def test_a_new_job_with_fewer_ranks_is_followed():
     assert list(progress.ends) == [2.1]
 
 
-def test_a_job_built_anew_after_a_lost_trial_is_no_recovery(recoveries):
+def test_a_job_restarted_after_a_lost_trial_is_not_shown_as_a_recovery(recoveries):
     cut = up_to(recoveries, "recovery.decided")
     why = {"valid": True, "recovered": False, "reason": "not recovered within 60 s"}
     end = Event(0, 64.0, "trial.end", "warm", 0, why)
