@@ -52,13 +52,13 @@ def test_a_condition_that_holds_already_is_not_waited_for(inbox):
     assert inbox.wait(lambda: True, soon(0))
 
 
-def test_a_wait_ends_at_its_deadline_and_says_so(inbox):
+def test_a_wait_returns_false_at_its_deadline(inbox):
     began = now()
     assert not inbox.wait(lambda: False, soon(0.05))
     assert 0.05 <= now() - began < LONG
 
 
-def test_what_comes_from_another_thread_ends_the_wait_at_once(inbox):
+def test_an_item_from_another_thread_ends_the_wait_at_once(inbox):
     heard = []
     inbox.handler = heard.append
     inbox.submit(lambda: inbox.observe(Fenced()))

@@ -232,7 +232,7 @@ def test_valid_checks_are_accepted(refusals, job, checks, rest):
     assert refusals(job, checks, rest) == []
 
 
-def test_every_problem_is_told_each_at_its_place(refusals):
+def test_every_problem_is_reported_at_its_place(refusals):
     found = refusals(COMMAND, 'rtt: {every: "< 1", max: "< 1 B"}, ttr: {every: "< 1 s"}')
     assert [one.partition(": ")[0] for one in found] == ["5:23", "5:35", "5:45"]
 

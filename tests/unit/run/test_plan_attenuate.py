@@ -25,7 +25,7 @@ def planned(tmp_path):
     return planned
 
 
-def test_the_plan_names_the_port_and_opens_what_is_in_its_fibres(planned):
+def test_the_plan_names_the_port_and_opens_its_attenuator_and_meter(planned):
     plan = planned()
     faults = {trial.arm: trial.fault for trial in plan.trials}
     assert {arm: (fault.rank, fault.port) for arm, fault in faults.items()} == {
@@ -49,7 +49,7 @@ def test_the_plan_names_the_port_and_opens_what_is_in_its_fibres(planned):
         ("allow: [attenuate]", "allow: []", "does not permit attenuate on h0"),
     ],
 )
-def test_what_cannot_be_attenuated_is_refused(planned, old, new, reason):
+def test_an_impossible_attenuate_fault_is_refused(planned, old, new, reason):
     with pytest.raises(FileError) as refusal:
         planned(old, new)
     assert reason in str(refusal.value)

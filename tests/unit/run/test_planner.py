@@ -126,7 +126,7 @@ def test_a_host_in_quarantine_is_avoided_and_the_plan_states_the_reason(desk):
     ]
 
 
-def test_a_host_in_quarantine_cannot_be_asked_for(desk):
+def test_naming_a_host_in_quarantine_is_refused(desk):
     desk.change("experiment", "ranks: 2, spares: 1", "ranks: 2, spares: 1, hosts: [h0, h1, h2]")
     desk.change("experiment", "{hosts: 3, fabric: circuit}", "{hosts: 2, fabric: circuit}")
     desk.lab += "quarantine: [{what: h1, until: 2026-12-24, reason: its fan is loud}]\n"

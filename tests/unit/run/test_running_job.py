@@ -75,7 +75,7 @@ def test_a_failed_rank_fails_the_job_and_is_named(seated, word):
     assert seated.failure == f"rank 1 on h1 {word}: the sum is wrong"
 
 
-def test_the_job_is_as_far_as_its_slowest_rank(seated):
+def test_the_progress_of_a_job_is_that_of_its_slowest_rank(seated):
     assert seated.completed == 0
     seated.handle(says("h0", event="step", step=4, generation=1))
     assert seated.completed == 0
