@@ -77,7 +77,7 @@ def test_an_unknown_resource_cannot_be_quarantined(lab, entries, words):
 
 
 @pytest.mark.parametrize("day", ["tomorrow", "2026-12", "2026-02-30", "24.12.2026", "20261224"])
-def test_a_day_is_written_in_one_way(lab, day):
+def test_a_day_has_one_format(lab, day):
     with pytest.raises(FileError, match=r"is not a date; write it as '2026-12-24'|expected text"):
         lab("h1", until=day)
 
