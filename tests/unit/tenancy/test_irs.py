@@ -42,7 +42,7 @@ def test_regions_and_orders_are_those_of_the_rule_on_sets_of_clients(cases):
 
 
 @pytest.mark.parametrize("cases", CASES)
-def test_regions_are_disjoint_and_eligible_for_clients_that_nobody_counted_too(cases):
+def test_regions_are_disjoint_and_eligible_also_for_uncounted_clients(cases):
     chance = Random(6)
     for _ in range(cases):
         requests = random_requests(chance)
