@@ -80,7 +80,7 @@ def gains(lab):
     return [host.clock_drift for host in lay_out(lab).hosts.values()]
 
 
-def test_hosts_have_rates_of_their_own_within_what_the_lab_says_drawn_from_its_seed(tmp_path):
+def test_clock_rates_of_hosts_are_drawn_from_the_seed_within_the_limit_of_the_lab(tmp_path):
     found = gains(lab_with(tmp_path))
     assert len(set(found)) == 2 and all(abs(gain) <= GAIN for gain in found)
     assert gains(lab_with(tmp_path)) == found
