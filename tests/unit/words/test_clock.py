@@ -38,7 +38,7 @@ def test_a_bounded_call_returns_what_the_call_returns_or_raises():
         bounded(lambda: int("no such"), Deadline.after(10), pytest.fail)
 
 
-def test_a_call_that_does_not_return_is_left_behind_and_its_late_result_discarded():
+def test_a_call_that_does_not_return_in_time_is_abandoned_and_its_result_discarded():
     go_on, discarded = threading.Event(), threading.Event()
     late = []
 
