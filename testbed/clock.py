@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Lock, Thread
-from typing import Generic, TypeVar
+from threading import Thread
+from typing import TypeVar
 
 _T = TypeVar("_T")
 
@@ -71,53 +71,27 @@ def bounded(action: Callable[[], _T], deadline: Deadline, discard: Callable[[_T]
     thread of its own, which keeps nobody from ending, and what it returns too late is discarded,
     as is what it returns to a wait that a signal has ended.
     """
-    call = _Call(action, discard)
-    thread = Thread(target=call.make, name="bounded call", daemon=True)
+    from concurrent.futures import Future
+
+    call: Future[_T] = Future()
+
+    def make() -> None:
+        try:
+            call.set_result(action())
+        except BaseException as error:
+            call.set_exception(error)
+
+    def discard_late(over: Future[_T]) -> None:
+        if over.exception() is None:
+            discard(over.result())
+
+    thread = Thread(target=make, name="bounded call", daemon=True)
     try:
         thread.start()
         thread.join(deadline.left)
-    except BaseException:  # a signal ends the wait, and nobody takes the result any more
-        call.abandon()
+        if not call.done():
+            raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        return call.result()
+    except BaseException:  # a signal, too, ends the wait, and nobody takes the result any more
+        call.add_done_callback(discard_late)
         raise
-    return call.result()
-
-
-class _Call(Generic[_T]):
-    """A call in a thread, whose result is wanted until somebody has asked for it in vain."""
-
-    def __init__(self, action: Callable[[], _T], discard: Callable[[_T], object]) -> None:
-        self._action = action
-        self._discard = discard
-        self._lock = Lock()
-        self._is_late = False
-        self._results: list[_T] = []
-        self._error: BaseException | None = None
-
-    def make(self) -> None:
-        """Make the call and keep what comes of it."""
-        try:
-            result = self._action()
-        except BaseException as error:
-            self._error = error
-            return
-        with self._lock:
-            if not self._is_late:
-                self._results.append(result)
-                return
-        self._discard(result)
-
-    def abandon(self) -> None:
-        """Discard the result, now or when it comes."""
-        with self._lock:
-            self._is_late = True
-            results, self._results = self._results, []
-        for result in results:
-            self._discard(result)
-
-    def result(self) -> _T:
-        """Return what came of the call so far, or raise."""
-        with self._lock:
-            self._is_late = True
-        if self._results:
-            return self._results[0]
-        raise self._error or TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))

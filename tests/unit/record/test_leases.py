@@ -574,7 +574,7 @@ def take_as_nobody(store, run):
         [
             sys.executable,
             "-c",
-            "import testbed.record.leases\n" + script,
+            "import concurrent.futures, testbed.record.leases\n" + script,
             BOX,
             store,
             run.path,
