@@ -3,54 +3,39 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+
+_options: dict[str, str] = {}
+"""The values of `--lab`, `--twin` and `--results` on the current command line, where it has them.
+
+Without `--lab`, the twin implies the lab, or no lab was named; `--twin` is a name, or `new`.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The options of the current command line that other commands need, too."""
-
-    lab: str = ""
-    """The lab as it was named; empty where the twin implies it, or none was named."""
-    twin: str = ""
-    """The value of `--twin`: a name, or `new`; empty on hardware."""
-    results: str = ""
-    """The directory of results; empty for the usual one."""
-
-
-_here = Place()
-
-
-def set_context(**said: str) -> None:
-    """Remember options of the current command line: `lab`, `twin`, `results`."""
-    global _here
-    _here = replace(_here, **said)
+def set_context(**options: str) -> None:
+    """Remember options of the current command line: `lab`, `twin`, `results`; empty for none."""
+    _options.update({f"--{name}": value for name, value in options.items()})
 
 
 def clear_context() -> None:
     """Forget all options: the next command line begins."""
-    global _here
-    _here = Place()
+    _options.clear()
 
 
 def has_context() -> bool:
     """Return whether the current command line names a lab or a twin."""
-    return bool(_here.lab or _here.twin)
+    return bool(_options.get("--lab") or _options.get("--twin"))
 
 
 def typed(verb: str, *words: str) -> str:
     """Return a command for a shell, with the options for lab, twin and results that it takes."""
-    options = {"--lab": _here.lab, "--twin": _here.twin, "--results": _here.results}
-    first = []
-    if verb == "doctor":
-        first = [options.pop("--lab")]
+    first = _options.get("--lab") if verb == "doctor" else None
     given = [
         part
         for name in _TAKEN[verb]
-        if (value := options.get(name))
+        if (value := _options.get(name))
         for part in ([name] if value == "new" else [name, value])
     ]
-    return shlex.join(["testbed", verb, *filter(None, first), *words, *given])
+    return shlex.join(["testbed", verb, *([first] if first else []), *words, *given])
 
 
 _TAKEN = {
