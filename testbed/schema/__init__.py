@@ -7,76 +7,32 @@ name. Data is data: nothing in a file is ever executed, and nothing here opens a
 only package that imports pydantic and PyYAML.
 """
 
-from testbed.schema.circuits import CircuitList
-from testbed.schema.condition import Condition, Statistic
-from testbed.schema.exclusions import avoided, check_quarantine
-from testbed.schema.experiment import (
-    MAX_TRIALS,
-    Arm,
-    Check,
-    Experiment,
-    Fault,
-    Job,
-    Policy,
-    Target,
-)
-from testbed.schema.hosts import FabricKind, Host, Port
-from testbed.schema.instruments import Attenuator, PacketSwitch, PowerMeter, PowerUnit, Switch
-from testbed.schema.lab import Lab
-from testbed.schema.load import (
-    effective_text,
-    experiment_source,
-    lab_source,
-    load,
-    load_circuits,
-    load_experiment,
-    load_lab,
-    split_overrides,
-)
-from testbed.schema.quarantine import Quarantine
-from testbed.schema.source import Source
-from testbed.schema.switch_ports import has_one_side, inputs_of
-from testbed.schema.text_types import Outlet
-from testbed.schema.twin import TUNABLE, TwinSettings
-from testbed.schema.validation import SchemaError
-
-__all__ = [
-    "MAX_TRIALS",
-    "TUNABLE",
-    "Arm",
-    "Attenuator",
-    "Check",
-    "CircuitList",
-    "Condition",
-    "Experiment",
-    "FabricKind",
-    "Fault",
-    "Host",
-    "Job",
-    "Lab",
-    "Outlet",
-    "PacketSwitch",
-    "Policy",
-    "Port",
-    "PowerMeter",
-    "PowerUnit",
-    "Quarantine",
-    "SchemaError",
-    "Source",
-    "Statistic",
-    "Switch",
-    "Target",
-    "TwinSettings",
-    "avoided",
-    "check_quarantine",
-    "effective_text",
-    "experiment_source",
-    "has_one_side",
-    "inputs_of",
-    "lab_source",
-    "load",
-    "load_circuits",
-    "load_experiment",
-    "load_lab",
-    "split_overrides",
-]
+from testbed.schema.circuits import CircuitList as CircuitList
+from testbed.schema.condition import Condition as Condition
+from testbed.schema.condition import Statistic as Statistic
+from testbed.schema.exclusions import avoided as avoided
+from testbed.schema.exclusions import check_quarantine as check_quarantine
+from testbed.schema.experiment import MAX_TRIALS as MAX_TRIALS
+from testbed.schema.experiment import Arm as Arm
+from testbed.schema.experiment import Check as Check
+from testbed.schema.experiment import Experiment as Experiment
+from testbed.schema.experiment import Fault as Fault
+from testbed.schema.experiment import Target as Target
+from testbed.schema.hosts import FabricKind as FabricKind
+from testbed.schema.hosts import Host as Host
+from testbed.schema.instruments import Switch as Switch
+from testbed.schema.lab import Lab as Lab
+from testbed.schema.load import effective_text as effective_text
+from testbed.schema.load import experiment_source as experiment_source
+from testbed.schema.load import lab_source as lab_source
+from testbed.schema.load import load as load
+from testbed.schema.load import load_circuits as load_circuits
+from testbed.schema.load import load_experiment as load_experiment
+from testbed.schema.load import load_lab as load_lab
+from testbed.schema.load import split_overrides as split_overrides
+from testbed.schema.switch_ports import has_one_side as has_one_side
+from testbed.schema.switch_ports import inputs_of as inputs_of
+from testbed.schema.text_types import Outlet as Outlet
+from testbed.schema.twin import TUNABLE as TUNABLE
+from testbed.schema.twin import TwinSettings as TwinSettings
+from testbed.schema.validation import SchemaError as SchemaError
