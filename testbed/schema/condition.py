@@ -6,18 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
-from pydantic_core import core_schema
 
-from testbed.schema.text_types import Text
+from testbed.schema.text_types import ReadBy, Text
 from testbed.schema.validation import StrictModel, shown
 from testbed.units import DIMENSIONS, Dimension
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-    from pydantic_core import CoreSchema
 
 Comparator = Literal["<", "<=", ">", ">=", "=="]
 Statistic = Literal["every", "median", "min", "max", "equals", "near_prediction", "same_as"]
@@ -71,31 +66,19 @@ def _amount(text: str) -> tuple[float, Dimension | None]:
     return value, None
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """Say of a condition that a file gives only its number or quantity."""
+def _amount_of(comparator: Comparator, *, signed: bool = True) -> ReadBy:
+    """Return the marker of a condition of which a file gives only the number or quantity."""
 
-    comparator: Comparator
-    signed: bool = True
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": ["number", "string"], "examples": ["10 %", "60 ms", 20]}
-
-    def _read(self, given: object) -> Condition:
+    def read(given: object) -> Condition:
         if isinstance(given, bool) or not isinstance(given, (int, float, str)):
             raise ValueError(f"expected a number or a quantity, got {shown(given)}")
         text = str(given)
         value, dimension = _amount(text)
-        if value < 0 and not self.signed:
+        if value < 0 and not signed:
             raise ValueError(f"{text!r} is negative; a distance is not")
-        return Condition(self.comparator, value, dimension, text)
+        return Condition(comparator, value, dimension, text)
+
+    return ReadBy(read, {"type": ["number", "string"], "examples": ["10 %", "60 ms", 20]})
 
 
 Compared = Annotated[Condition, Text(Condition.parse, r"^(<=|>=|==|<|>)")]
@@ -109,9 +92,9 @@ class Statistics(StrictModel):
     median: Compared | None = None
     min: Compared | None = None
     max: Compared | None = None
-    equals: Annotated[Condition, Amount("==")] | None = None
+    equals: Annotated[Condition, _amount_of("==")] | None = None
     """Every trial has exactly this value."""
-    near_prediction: Annotated[Condition, Amount("<=", signed=False)] | None = None
+    near_prediction: Annotated[Condition, _amount_of("<=", signed=False)] | None = None
     """The median is no further from its prediction than this: a share of it, or a quantity."""
 
     same_as: Annotated[str, Field(pattern=r"^.+\.[a-z][a-z0-9_]*$")] | None = None

@@ -18,11 +18,11 @@ class Switch(PluginEntry):
     driver: str
     resource: Resource
     """Where it answers: a VISA name, a tty or a URL."""
-    ports: Annotated[frozenset[int], PortNumbers()]
+    ports: PortNumbers
     """The ports that the testbed may use; it never touches any other."""
-    protected: Annotated[frozenset[int], PortNumbers()] = frozenset()
+    protected: PortNumbers = frozenset()
     """The ports that are never touched, whatever else is said."""
-    keep_alive: Annotated[frozenset[int], PortNumbers()] = frozenset()
+    keep_alive: PortNumbers = frozenset()
     """The egress ports that are never left without the light they have."""
     safe: Mapping[Channel, Annotated[int, Field(ge=1)]] = {}
     """By ingress, the egress that its light rests on while nobody uses the two."""
@@ -72,7 +72,7 @@ class PowerMeter(PluginEntry):
 class PacketSwitch(StrictModel):
     """An electrical packet switch, which nobody commands: all its ports reach each other."""
 
-    ports: Annotated[frozenset[int], PortNumbers()]
+    ports: PortNumbers
     """The ports that hosts may be plugged into."""
 
 

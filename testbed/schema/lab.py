@@ -38,7 +38,7 @@ from testbed.schema.switch_ports import (
     side_of,
     side_problems,
 )
-from testbed.schema.text_types import Name, ServerUrl
+from testbed.schema.text_types import LeaseServer, Name
 from testbed.schema.twin import TwinSettings, sensitivity_problems
 from testbed.schema.validation import Document, Problem, StrictModel
 
@@ -46,7 +46,7 @@ from testbed.schema.validation import Document, Problem, StrictModel
 class SharedLeases(StrictModel):
     """Where leases are kept when several controllers share a lab; ignored on twins."""
 
-    url: ServerUrl
+    url: LeaseServer
     """A PostgreSQL server, or where its URL is kept when that holds a password."""
 
 

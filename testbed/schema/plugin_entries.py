@@ -19,7 +19,7 @@ from testbed.plugins import Kind, kinds, nearest
 from testbed.schema.validation import Problem, Problems, StrictModel, shown, validated
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic import GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
 
@@ -37,9 +37,7 @@ class PluginField:
     key: str = "kind"
     role: str = ""
 
-    def __get_pydantic_core_schema__(
-        self, source: type[PluginEntry], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: type[PluginEntry], handler: Any) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
             lambda value: self._read(source, value), metadata={"sort": source}
         )

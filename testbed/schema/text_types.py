@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +17,24 @@ from testbed.schema.validation import Problem, Problems, shown
 from testbed.secret import Secret
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadBy:
+    """Say of a field how a file's data becomes its value, and how a JSON Schema describes the data.
+
+    `read` raises ValueError with what was expected.
+    """
+
+    read: Callable[[Any], Any]
+    schema: Mapping[str, Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.schema)  # pydantic adds to what it gets
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +47,14 @@ class Text:
     read: Callable[[str], Any]
     pattern: str = ""
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         return core_schema.no_info_after_validator_function(
             self.read,
             core_schema.str_schema(strict=True),
             serialization=core_schema.to_string_ser_schema(when_used="json"),
         )
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
         return {"type": "string"} | ({"pattern": self.pattern} if self.pattern else {})
 
 
@@ -89,7 +101,8 @@ class ServerUrl:
         return self.kept.reveal() if self.kept else self.written
 
     @classmethod
-    def _read(cls, value: object) -> ServerUrl:
+    def read(cls, value: object) -> ServerUrl:
+        """Return what a file says; raise ValueError for any other text or data."""
         if not isinstance(value, str):
             return cls(kept=Secret.read(value))
         if not _SERVER.fullmatch(value):
@@ -98,16 +111,6 @@ class ServerUrl:
                 "where its whole URL is kept, as {env: NAME} or {file: PATH}"
             )
         return cls(written=value)
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
-        """Let pydantic read the text or the reference."""
-        return core_schema.no_info_plain_validator_function(cls._read)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
-        kept = Secret.__get_pydantic_json_schema__(schema, handler)
-        return {"oneOf": [{"type": "string", "pattern": f"^{_SERVER.pattern}$"}, *kept["oneOf"]]}
 
 
 _SERVER = re.compile(r"postgres(ql)?://(?!\S*[?&]\w*(password|secret)=)([^\s:@/]*@)?[^\s@]*")
@@ -118,57 +121,40 @@ MAX_PORT = 4096
 """The highest number that a port of a switch may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortNumbers:
-    """Say of a field that a file gives it as a list of port numbers and ranges: `[1, 2, 5-8]`."""
+def _port_numbers(value: object) -> frozenset[int]:
+    if not isinstance(value, list) or not value:
+        raise ValueError(f"expected a list of ports, as [1-32], got {shown(value)}")
+    numbers: set[int] = set()
+    problems = []
+    for index, item in enumerate(value):
+        try:
+            span = _range(item)
+            if again := numbers.intersection(span):
+                raise ValueError(f"port {min(again)} is listed twice")
+            numbers.update(span)
+        except ValueError as error:
+            problems.append(Problem((index,), str(error)))
+    if problems:
+        raise Problems(problems)
+    return frozenset(numbers)
 
-    largest: int = MAX_PORT
 
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
+def _range(item: object) -> range:
+    match = _RANGE.fullmatch(str(item))
+    if match is None or isinstance(item, float):
+        raise ValueError(f"{shown(item)} is not a port or a range of ports, as 17 or 1-32")
+    first = int(match["first"])
+    last = int(match["last"] or first)
+    if not 1 <= first <= last <= MAX_PORT:
+        raise ValueError(f"{shown(item)} is not a range within 1-{MAX_PORT}")
+    return range(first, last + 1)
 
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        number = {"type": "integer", "minimum": 1, "maximum": self.largest}
-        span = {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}
-        return {"type": "array", "items": {"anyOf": [number, span]}, "minItems": 1}
 
-    def _read(self, value: object) -> frozenset[int]:
-        if not isinstance(value, list) or not value:
-            raise ValueError(f"expected a list of ports, as [1-32], got {shown(value)}")
-        numbers: set[int] = set()
-        problems = []
-        for index, item in enumerate(value):
-            try:
-                span = self._span(item)
-                if again := numbers.intersection(span):
-                    raise ValueError(f"port {min(again)} is listed twice")
-                numbers.update(span)
-            except ValueError as error:
-                problems.append(Problem((index,), str(error)))
-        if problems:
-            raise Problems(problems)
-        return frozenset(numbers)
-
-    def _span(self, item: object) -> range:
-        match = _SPAN.fullmatch(str(item))
-        if match is None or isinstance(item, float):
-            raise ValueError(f"{shown(item)} is not a port or a range of ports, as 17 or 1-32")
-        first = int(match["first"])
-        last = int(match["last"] or first)
-        if not 1 <= first <= last <= self.largest:
-            raise ValueError(f"{shown(item)} is not a range within 1-{self.largest}")
-        return range(first, last + 1)
-
+_RANGE = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
 
 _POINT_TO_POINT = 31
 """The prefix length from which on all addresses are those of hosts (RFC 3021)."""
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
-
-_SPAN = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
 
 
 def _address(text: str) -> IPv4Interface:
@@ -253,3 +239,11 @@ Channel = Annotated[int, Text(_channel, r"^[1-9][0-9]{0,2}$")]
 FedBy = Annotated[Outlet, Text(Outlet.parse, r"^[^.]+\..+$")]
 Resource = Annotated[str, Text(_resource)]
 """Where an instrument answers: a VISA name, a tty or a URL."""
+_PORT = {"type": "integer", "minimum": 1, "maximum": MAX_PORT}
+_PORT_RANGE = {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}
+_PORTS = {"type": "array", "items": {"anyOf": [_PORT, _PORT_RANGE]}, "minItems": 1}
+PortNumbers = Annotated[frozenset[int], ReadBy(_port_numbers, _PORTS)]
+"""A list of port numbers and ranges: `[1, 2, 5-8]`."""
+_URL = {"type": "string", "pattern": f"^{_SERVER.pattern}$"}
+_REFERENCES = Secret.__get_pydantic_json_schema__(None, None)["oneOf"]
+LeaseServer = Annotated[ServerUrl, ReadBy(ServerUrl.read, {"oneOf": [_URL, *_REFERENCES]})]
