@@ -15,11 +15,7 @@ import re
 from typing import Any
 
 import yaml
-from yaml.composer import Composer
-from yaml.parser import Parser
-from yaml.reader import Reader, ReaderError
-from yaml.resolver import BaseResolver
-from yaml.scanner import Scanner
+from yaml.reader import ReaderError
 
 from testbed.errors import FileError
 from testbed.schema.source import Mark, Place, Steps
@@ -59,15 +55,11 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
-    """Compose nodes within the limits; PyYAML's own loaders know YAML 1.1 only."""
+class _Loader(yaml.BaseLoader):
+    """Compose nodes within the limits; PyYAML's loaders that know numbers follow YAML 1.1."""
 
     def __init__(self, name: str, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-        BaseResolver.__init__(self)
+        super().__init__(text)
         self._file = name
         self._depth = 0
         self._values = 0
