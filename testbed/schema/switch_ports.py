@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 
 from testbed.fabric.circuits import Fibres, Side, SwitchPort
+from testbed.fabric.device import spans
 from testbed.fabric.light import LightLimits
 from testbed.plugins import kind
 from testbed.schema.instruments import PowerUnit, Switch
@@ -36,7 +36,10 @@ def side_problems(switches: Mapping[str, Switch], ends: Sequence[End]) -> Iterat
             yield from _known_problems(name, switch, inputs, entering, leaving)
         elif kind("drivers", switch.driver).sides:
             yield from _order_problems(entering, leaving)
-            yield from _resting_order_problems(name, switch, entering, leaving)
+            last_input = max((end.number for _, end in entering), default=0)
+            first_output = min((end.number for _, end in leaving), default=MAX_PORT + 1)
+            hint = "inputs come before outputs; write it as {ingress: egress}"
+            yield from _resting_side_problems(name, switch, last_input, first_output, hint)
 
 
 def side_of(switches: Mapping[str, Switch], fibres: Fibres) -> Side | None:
@@ -125,7 +128,7 @@ def _beyond_problems(
 ) -> Iterator[Problem]:
     for key in ("ports", "protected"):
         if beyond := sorted(number for number in getattr(switch, key) if number > last):
-            message = f"{what} has no port {_listed(beyond)}"
+            message = f"{what} has no port {spans(beyond)}"
             yield Problem(("switches", name, key), message, hint)
 
 
@@ -141,10 +144,7 @@ def _known_problems(
     for steps, end in leaving:
         if end.number <= inputs:
             yield Problem(steps, f"light enters the switch at {end} and cannot leave it", swapped)
-    for ingress, egress in switch.safe.items():
-        if ingress > inputs or egress <= inputs:
-            steps = ("switches", name, "safe", str(ingress))
-            yield Problem(steps, f"no light goes from {ingress} to {egress}", sides)
+    yield from _resting_side_problems(name, switch, inputs, inputs + 1, sides)
 
 
 def _order_problems(entering: list[End], leaving: list[End]) -> Iterator[Problem]:
@@ -165,15 +165,12 @@ def _order_problems(entering: list[End], leaving: list[End]) -> Iterator[Problem
             yield Problem(steps, message, hint)
 
 
-def _resting_order_problems(
-    name: str, switch: Switch, entering: list[End], leaving: list[End]
+def _resting_side_problems(
+    name: str, switch: Switch, last_input: int, first_output: int, hint: str
 ) -> Iterator[Problem]:
-    """Compare where light rests with itself and with the ports of hosts."""
-    last_input = max((end.number for _, end in entering), default=0)
-    first_output = min((end.number for _, end in leaving), default=MAX_PORT + 1)
+    """Compare where light rests with the inputs and outputs that are known, and with itself."""
     for ingress, egress in switch.safe.items():
         if ingress >= min(egress, first_output) or egress <= last_input:
-            hint = "inputs come before outputs; write it as {ingress: egress}"
             steps = ("switches", name, "safe", str(ingress))
             yield Problem(steps, f"no light goes from {ingress} to {egress}", hint)
 
@@ -218,10 +215,3 @@ def resting_problems(limits: Mapping[str, LightLimits]) -> Iterator[Problem]:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
-
-
-def _listed(numbers: list[int]) -> str:
-    """Return sorted numbers as ranges: `1-3, 7`."""
-    runs = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
-    members = [[number for _, number in run] for _, run in runs]
-    return ", ".join(_span(run[0], run[-1]) for run in members)
