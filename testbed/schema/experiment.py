@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from testbed.errors import FileError
-from testbed.plugins import nearest
 from testbed.schema.arm_names import arms_by_name
 from testbed.schema.arms import ONLY, ArmDraft, ArmKey, drafts
 from testbed.schema.condition import Condition, Statistic, Statistics
@@ -215,13 +214,11 @@ class Experiment(Document):
                     yield Problem(("jobs", name, "hosts", index), f"{host} is listed twice")
         for index, fault in enumerate(self.faults):
             if not fault.job and len(self.jobs) > 1:
-                hint = nearest("", list(self.jobs))
-                yield Problem(("faults", index), "it names no job, and there are several", hint)
+                message = "it names no job, and there are several"
+                yield Problem.unknown(("faults", index), message, "", self.jobs)
             elif fault.job and fault.job not in self.jobs:
-                hint = nearest(fault.job, list(self.jobs))
-                yield Problem(
-                    ("faults", index, "job"), f"{fault.job!r} is not a job of this experiment", hint
-                )
+                message = f"{fault.job!r} is not a job of this experiment"
+                yield Problem.unknown(("faults", index, "job"), message, fault.job, self.jobs)
 
     def _check_problems(self) -> Iterator[Problem]:
         arms, names = [arm.name for arm in self.arms()], self.arm_names()
@@ -233,19 +230,11 @@ class Experiment(Document):
             if not arm and len(arms) > 1:
                 hint = f"write '{arms[0]}.{metric}'"
                 yield Problem(("checks", key), "it names no arm, and there are several", hint, True)
-            if arm not in names:
-                yield Problem(
-                    ("checks", key),
-                    f"{arm!r} is not an arm of this experiment",
-                    nearest(arm, arms),
-                    True,
-                )
             other = (statistics.same_as or "").rpartition(".")[0]
-            if other not in names:
-                hint = nearest(other, arms)
-                yield Problem(
-                    ("checks", key, "same_as"), f"{other!r} is not an arm of this experiment", hint
-                )
+            for name, *step in ((arm,), (other, "same_as")):
+                if name not in names:
+                    message = f"{name!r} is not an arm of this experiment"
+                    yield Problem.unknown(("checks", key, *step), message, name, arms, not step)
             if not statistics.conditions() and not other:
                 yield Problem(("checks", key), "it states no condition", "write {every: '< 1 s'}")
 

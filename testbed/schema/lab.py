@@ -10,7 +10,6 @@ from pydantic import Field
 
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
-from testbed.plugins import nearest
 from testbed.schema.addresses import mask_problems
 from testbed.schema.controllers import controller_problems, element_of
 from testbed.schema.driver_options import driver_problems
@@ -31,6 +30,7 @@ from testbed.schema.plugin_entries import PluginField
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.source import Source, Steps
 from testbed.schema.switch_ports import (
+    End,
     has_outlet,
     has_port,
     light_kept_problems,
@@ -128,19 +128,17 @@ class Lab(Document):
 
     def attenuated(self) -> dict[SwitchPort, tuple[str, int]]:
         """Return the fibres that run through an attenuator, each with its name and channel."""
-        return {
-            end: (name, channel)
-            for name, attenuator in self.attenuators.items()
-            for channel, end in attenuator.fibres.items()
-        }
+        return {end: channel for channel, end in self._channels("attenuators", "fibres")}
 
     def tapped(self) -> dict[SwitchPort, tuple[str, int]]:
         """Return the fibres that are tapped, each with the meter's name and channel."""
-        return {
-            end: (name, channel)
-            for name, meter in self.meters.items()
-            for channel, end in meter.taps.items()
-        }
+        return {end: channel for channel, end in self._channels("meters", "taps")}
+
+    def _channels(self, section: str, key: str) -> Iterator[tuple[tuple[str, int], SwitchPort]]:
+        """Yield the instrument and the channel of every fibre that one leads to."""
+        for name, instrument in getattr(self, section).items():
+            for channel, end in getattr(instrument, key).items():
+                yield (name, channel), end
 
     def ports(self) -> dict[str, tuple[str, ...]]:
         """Return the ports of each host that have fibres, in the order of the file."""
@@ -188,20 +186,16 @@ class Lab(Document):
         yield from controller_problems(driven)
 
     def _light_problems(self) -> Iterator[Problem]:
-        through = [
-            (("attenuators", name, "fibres", str(channel)), end)
-            for name, attenuator in self.attenuators.items()
-            for channel, end in attenuator.fibres.items()
-        ]
-        tapped = [
-            (("meters", name, "taps", str(channel)), end)
-            for name, meter in self.meters.items()
-            for channel, end in meter.taps.items()
-        ]
-        for steps, end in (*through, *tapped):
-            yield from self._fibre_end_problems(steps, end)
-        yield from self._repeats(through, "runs through two attenuators")
-        yield from self._repeats(tapped, "is tapped twice")
+        for section, key, repeated in (
+            ("attenuators", "fibres", "runs through two attenuators"),
+            ("meters", "taps", "is tapped twice"),
+        ):
+            ends = [
+                ((section, name, key, str(channel)), end)
+                for (name, channel), end in self._channels(section, key)
+            ]
+            yield from self._fibre_end_problems(ends)
+            yield from self._repeats(ends, repeated)
 
     def _fibre_problems(self) -> Iterator[Problem]:
         ends = [
@@ -210,8 +204,7 @@ class Lab(Document):
             for key in ("tx", "rx", "bidi")
             if (end := getattr(port, key)) is not None
         ]
-        for steps, end in ends:
-            yield from self._fibre_end_problems(steps, end)
+        yield from self._fibre_end_problems(ends)
         yield from self._repeats(ends, "is wired twice")
         yield from side_problems(self.switches, ends)
         yield from light_kept_problems(self.switches, ends)
@@ -224,26 +217,28 @@ class Lab(Document):
         ]
         for steps, end in plugs:
             if end.switch not in self.packet_switches:
-                hint = nearest(end.switch, list(self.packet_switches))
-                yield Problem(steps, f"{end} is on no packet switch of this lab", hint)
+                message = f"{end} is on no packet switch of this lab"
+                yield Problem.unknown(steps, message, end.switch, self.packet_switches)
             elif end.number not in self.packet_switches[end.switch].ports:
                 hint = f"add it to packet_switches.{end.switch}.ports"
                 yield Problem(steps, f"{end} is not one of the packet switch's ports", hint)
         yield from self._repeats(plugs, "is plugged in twice")
 
-    def _fibre_end_problems(self, steps: Steps, end: SwitchPort) -> Iterator[Problem]:
-        if end.switch not in self.switches:
-            hint = nearest(end.switch, list(self.switches))
-            yield Problem(steps, f"{end} is on no switch of this lab", hint)
-        elif end.number not in self.switches[end.switch].ports:
+    def _fibre_end_problems(self, ends: Iterable[End]) -> Iterator[Problem]:
+        for steps, end in ends:
+            if end.switch not in self.switches:
+                message = f"{end} is on no switch of this lab"
+                yield Problem.unknown(steps, message, end.switch, self.switches)
+                continue
             switch = self.switches[end.switch]
-            hint = f"add it to switches.{end.switch}.ports"
-            if not has_port(switch, end.number):
-                hint = f"a {switch.driver} of this size has no such port"
-            yield Problem(steps, f"{end} is not one of the switch's ports", hint)
-        elif end.number in self.switches[end.switch].protected:
-            hint = f"see switches.{end.switch}.protected"
-            yield Problem(steps, f"{end} is protected and can never be touched", hint)
+            if end.number not in switch.ports:
+                hint = f"add it to switches.{end.switch}.ports"
+                if not has_port(switch, end.number):
+                    hint = f"a {switch.driver} of this size has no such port"
+                yield Problem(steps, f"{end} is not one of the switch's ports", hint)
+            elif end.number in switch.protected:
+                hint = f"see switches.{end.switch}.protected"
+                yield Problem(steps, f"{end} is protected and can never be touched", hint)
 
     def _address_problems(self) -> Iterator[Problem]:
         machines = [(("hosts", name, "ssh"), host.machine) for name, host in self.hosts.items()]
@@ -264,8 +259,8 @@ class Lab(Document):
         ]
         for steps, outlet in outlets:
             if outlet.unit not in self.power:
-                hint = nearest(outlet.unit, list(self.power))
-                yield Problem(steps, f"{outlet} is on no power unit of this lab", hint)
+                message = f"{outlet} is on no power unit of this lab"
+                yield Problem.unknown(steps, message, outlet.unit, self.power)
             elif not has_outlet(self.power[outlet.unit], outlet.outlet):
                 hint = f"see power.{outlet.unit}.outlets"
                 yield Problem(steps, f"{outlet.unit} has no outlet {outlet.outlet}", hint)
@@ -274,10 +269,8 @@ class Lab(Document):
     def _twin_problems(self) -> Iterator[Problem]:
         for name in self.twin.cards:
             if name not in self.switches:
-                hint = nearest(name, list(self.switches))
-                yield Problem(
-                    ("twin", "cards", name), f"{name!r} is not a switch of this lab", hint, True
-                )
+                message = f"{name!r} is not a switch of this lab"
+                yield Problem.unknown(("twin", "cards", name), message, name, self.switches, True)
         if "sensitivity" in self.twin.model_fields_set:
             yield from sensitivity_problems(self.twin.sensitivity, self._ports_with_steps())
 

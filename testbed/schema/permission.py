@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from testbed.plugins import kinds, nearest
+from testbed.plugins import kinds
 from testbed.schema.hosts import Fence, Host
 from testbed.schema.validation import Problem
 
@@ -16,15 +16,12 @@ def permission_problems(
     faults = list(kinds("faults"))
     for index, fault in enumerate(allow):
         if fault not in faults:
-            hint = nearest(fault, faults)
-            yield Problem(("allow", index), f"{fault!r} is not one of the faults", hint)
+            message = f"{fault!r} is not one of the faults"
+            yield Problem.unknown(("allow", index), message, fault, faults)
     for name, host in hosts.items():
-        for key, wanted, permitted in (
-            ("allow", host.allow, allow),
-            ("fence", host.fence, fence),
-        ):
+        for key, wanted, permitted in (("allow", host.allow, allow), ("fence", host.fence, fence)):
             for index, one in enumerate(wanted or ()):
                 if one not in permitted:
                     steps = ("hosts", name, key, index)
-                    hint = nearest(one, list(permitted))
-                    yield Problem(steps, f"the lab itself does not permit {one!r}", hint)
+                    message = f"the lab itself does not permit {one!r}"
+                    yield Problem.unknown(steps, message, one, permitted)

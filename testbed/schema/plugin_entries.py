@@ -15,7 +15,7 @@ from pydantic import create_model
 from pydantic_core import core_schema
 
 from testbed.errors import TestbedError
-from testbed.plugins import Kind, kinds, nearest
+from testbed.plugins import Kind, kinds
 from testbed.schema.validation import Problem, Problems, StrictModel, shown, validated
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ class PluginField:
             raise Problems([Problem((), f"expected a mapping of keys, got {shown(value)}")])
         if self.key not in value:
             message = f"the key {self.key!r} is missing"
-            raise Problems([Problem((), message, nearest("", list(self._known())), at_key=True)])
+            raise Problems([Problem.unknown((), message, "", self._known(), at_key=True)])
         name = value[self.key]
         installed = kinds(self.group)
         found = installed[name] if isinstance(name, str) and name in installed else None
         if found is None or self.role not in {"", found.role}:
             what = f"{self.role} {self.group}".strip()
             message = f"{shown(name)} is not one of the {what}"
-            raise Problems([Problem((self.key,), message, nearest(str(name), list(self._known())))])
+            raise Problems([Problem.unknown((self.key,), message, str(name), self._known())])
         return _validated(sort, str(name), found, value)
 
     def __get_pydantic_json_schema__(

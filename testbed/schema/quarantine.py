@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Annotated
 
-from testbed.plugins import nearest
 from testbed.schema.hosts import Host
 from testbed.schema.instruments import Switch
 from testbed.schema.text_types import Sentence, Text, spelling
@@ -51,8 +50,8 @@ def quarantine_problems(
         if entry.what not in known:
             around, dot, _ = entry.what.partition(".")
             beside = {k for k in known if k.startswith(around + dot)} if dot else set(hosts)
-            hint = nearest(entry.what, sorted(beside or hosts))
-            yield Problem(steps, f"{entry.what} is neither a host nor a port of this lab", hint)
+            message = f"{entry.what} is neither a host nor a port of this lab"
+            yield Problem.unknown(steps, message, entry.what, sorted(beside or hosts))
         elif entry.what in seen:
             yield Problem(steps, f"{entry.what} is in quarantine twice")
         seen.add(entry.what)

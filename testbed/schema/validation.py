@@ -35,6 +35,13 @@ class Problem:
     hint: str = ""
     at_key: bool = False
 
+    @classmethod
+    def unknown(
+        cls, steps: Steps, message: str, name: str, known: Iterable[str], at_key: bool = False
+    ) -> Problem:
+        """Return the problem that a name is not one of those known; its hint is the nearest."""
+        return cls(steps, message, nearest(name, list(known)), at_key)
+
     def under(self, *steps: str | int) -> Problem:
         """Return the same problem, seen from further up."""
         return replace(self, steps=(*steps, *self.steps))
@@ -178,8 +185,8 @@ def _worded(
         case "missing":
             yield Problem(steps, f"the key {location[-1]!r} is missing", at_key=True)
         case unknown if unknown in _UNKNOWN_KEY:
-            hint = nearest(str(steps[-1]), _known_keys(model, steps[:-1], hidden))
-            yield Problem(steps, "no such key", hint, at_key=True)
+            known = _known_keys(model, steps[:-1], hidden)
+            yield Problem.unknown(steps, "no such key", str(steps[-1]), known, at_key=True)
         case _:
             yield _mismatch(steps, error)
 
@@ -220,7 +227,7 @@ def _mismatch(steps: Steps, error: Mapping[str, Any]) -> Problem:
     value, context = error["input"], error.get("ctx", {})
     if error["type"] == "literal_error" and isinstance(value, str):
         known = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
-        return Problem(steps, f"unknown word {shown(value)}", nearest(value, known))
+        return Problem.unknown(steps, f"unknown word {shown(value)}", value, known)
     default = error["msg"].removeprefix("Input should be ")
     expected = _EXPECTED.get(error["type"], default).format(**_in_its_unit(context, value))
     quoted = error["type"] == "string_type" and isinstance(value, (int, float))
