@@ -12,12 +12,17 @@ from testbed.schema.text_types import Channel, LitPort, PortNumbers, Resource
 from testbed.schema.validation import StrictModel
 
 
-class Switch(PluginEntry):
-    """An optical circuit switch and the driver that speaks to it."""
+class Driven(PluginEntry):
+    """An instrument, and the driver that speaks to it."""
 
     driver: str
     resource: Resource
     """Where it answers: a VISA name, a tty or a URL."""
+
+
+class Switch(Driven):
+    """An optical circuit switch and the driver that speaks to it."""
+
     ports: PortNumbers
     """The ports that the testbed may use; it never touches any other."""
     protected: PortNumbers = frozenset()
@@ -35,34 +40,25 @@ class Switch(PluginEntry):
         return self.ports - self.protected
 
 
-class PowerUnit(PluginEntry):
+class PowerUnit(Driven):
     """A switched power unit and the driver that speaks to it."""
 
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
     identity: str | None = None
     """The serial number that must answer."""
 
 
-class Attenuator(PluginEntry):
+class Attenuator(Driven):
     """A variable optical attenuator and the driver that speaks to it."""
 
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
     fibres: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
     """By channel, the switch port whose fibre runs through it."""
     identity: str | None = None
     """The serial number that must answer."""
 
 
-class PowerMeter(PluginEntry):
+class PowerMeter(Driven):
     """An optical power meter and the driver that speaks to it."""
 
-    driver: str
-    resource: Resource
-    """Where it answers: a VISA name, a tty or a URL."""
     taps: Annotated[Mapping[Channel, LitPort], Field(min_length=1)]
     """By channel, the switch port whose fibre is tapped for it."""
     identity: str | None = None
