@@ -11,10 +11,9 @@ from pydantic import Field
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
 from testbed.schema.addresses import mask_problems
-from testbed.schema.controllers import controller_problems, element_of
-from testbed.schema.driver_options import driver_problems
 from testbed.schema.host_groups import Defaults, expanded
 from testbed.schema.hosts import Fence, Host, Port
+from testbed.schema.instrument_checks import controller_problems, driver_problems, element_of
 from testbed.schema.instruments import (
     Attenuator,
     Instrument,
