@@ -26,12 +26,10 @@ class _Closed(GenerateJsonSchema):
     """
 
     def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
-        made = super().model_schema(schema)
-        return _with_descriptions(made, schema["cls"])
+        return _with_descriptions(super().model_schema(schema), schema["cls"])
 
     def dataclass_schema(self, schema: DataclassSchema) -> dict[str, Any]:
-        made = super().dataclass_schema(schema)
-        return _with_descriptions(made, schema["cls"])
+        return _with_descriptions(super().dataclass_schema(schema), schema["cls"])
 
     def dict_schema(self, schema: DictSchema) -> dict[str, Any]:
         made = super().dict_schema(schema)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from testbed.errors import FileError, UsageError
-from testbed.files import read_file
+from testbed.errors import FileError
 from testbed.schema.circuits import CircuitList
 from testbed.schema.experiment import Experiment
 from testbed.schema.lab import Lab
 from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
-from testbed.schema.source import Place, Source
+from testbed.schema.source import Place, Source, read_bytes
 from testbed.schema.validation import shown
 from testbed.schema.yaml12 import parse, written
 
@@ -80,15 +78,7 @@ def effective_text(source: Source, overrides: Sequence[str]) -> str:
 def read_source(path: str | Path) -> Source:
     """Return the text and plain data of a file of keys with values, unchecked."""
     name = str(path)
-    try:
-        raw = read_file(Path(path), MAX_BYTES, follow=True)
-    except OSError as error:
-        if error.errno == errno.EFBIG:
-            raise FileError(f"{name}:1:1", str(error.strerror)) from None
-        raise UsageError(
-            f"{name} cannot be read: {error.strerror}", hint="check its path"
-        ) from error
-    text = _decoded(name, raw)
+    text = _decoded(name, read_bytes(path, MAX_BYTES))
     data, marks = parse(name, text)
     if not isinstance(data, dict):
         where = str(marks[()].value)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from testbed.errors import FileError, UsageError
+from testbed.errors import FileError
 from testbed.fabric import mesh_map
 from testbed.fabric.mesh import Mesh
 from testbed.fabric.mesh_switch import MeshSwitch
-from testbed.files import parse_json, read_file
+from testbed.files import parse_json
+from testbed.schema.source import read_bytes
 
 MAX_BYTES = 8 << 20
 
@@ -34,14 +35,8 @@ def load_mesh_switch(path: str | Path) -> MeshSwitch:
 
 
 def _loaded(path: str | Path, made: Callable[[Any], T]) -> T:
-    name = str(path)
-    try:
-        raw = read_file(Path(path), MAX_BYTES, follow=True)
-    except OSError as error:
-        raise UsageError(
-            f"{name} cannot be read: {error.strerror}", hint="check its path"
-        ) from error
+    raw = read_bytes(path, MAX_BYTES)
     try:
         return made(parse_json(raw))
     except ValueError as error:
-        raise FileError(f"{name}:1:1", str(error)) from error
+        raise FileError(f"{path}:1:1", str(error)) from error

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from testbed.errors import FileError, UsageError
+from testbed.files import read_file
 
 Steps = tuple[str | int, ...]
 """The way to a value from the root of a file: keys of mappings, indexes of lists."""
@@ -58,3 +63,18 @@ class Source:
         while steps not in self.marks:
             steps = steps[:-1]
         return self.marks[steps]
+
+
+def read_bytes(path: str | Path, limit: int) -> bytes:
+    """Return what is in a file that a person named.
+
+    Raise UsageError when it cannot be read, FileError when it holds more bytes than `limit`.
+    """
+    try:
+        return read_file(Path(path), limit, follow=True)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise FileError(f"{path}:1:1", str(error.strerror)) from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="check its path"
+        ) from error
