@@ -23,6 +23,7 @@ from typing import Any, TextIO
 from testbed.errors import BusyError, LabError, UnsafeError
 from testbed.files import open_file, parse_json, read_lines
 from testbed.record.lines import MAX_LOG, repair_torn_line, sync_directory
+from testbed.record.locks import is_locked
 
 Entry = dict[str, Any]
 """What is to be undone: `id`, `undo` (its kind), and the arguments of that kind."""
@@ -133,11 +134,7 @@ def has_entries(path: Path) -> bool:
 def is_held(path: Path) -> bool:
     """Tell whether a process writes a journal: its run goes on, or is being recovered."""
     with open_file(path, MAX_LOG) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return is_locked(file)
 
 
 def _read(path: Path) -> dict[int, Entry]:

@@ -14,14 +14,17 @@ import socket
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.clock import utc
 from testbed.errors import BusyError, LabError
-from testbed.files import parse_json
+from testbed.files import open_file, parse_json
 
 SHARED = Path("/var/tmp/testbed")  # noqa: S108 - shared on purpose, as `/tmp` is
 """The directory for lock files of all users of this machine; it outlasts a reboot."""
+
+_ANY_SIZE = 1 << 62
+"""Bytes of a liveness file: every user may append to one, and nobody reads it."""
 
 
 def make_shared(directory: Path, *, sticky: bool = True) -> None:
@@ -99,30 +102,30 @@ class LivenessLock:
 def notify_holder(token: str) -> None:
     """Have the holder of a token, if it is on this machine, check what it still holds."""
     try:
-        descriptor = _open_shared_file(liveness_file(token))
+        file = open_file(liveness_file(token), _ANY_SIZE, "ab")
     except OSError:
         return
-    try:
-        os.lseek(descriptor, 0, os.SEEK_END)
-        os.write(descriptor, b"!")
-    finally:
-        os.close(descriptor)
+    with file:
+        file.write(b"!")
 
 
 def is_alive(token: str) -> bool | None:
     """Tell whether the holder of a token runs; None without a lock of it on this machine."""
     try:
-        descriptor = _open_shared_file(liveness_file(token))
+        file = open_file(liveness_file(token), _ANY_SIZE)
     except OSError:
         return None
+    with file:
+        return is_locked(file)
+
+
+def is_locked(file: BinaryIO) -> bool:
+    """Tell whether another holder has the exclusive lock on a file."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    else:
-        return False
-    finally:
-        os.close(descriptor)
+    return False
 
 
 def liveness_file(token: str) -> Path:
