@@ -19,7 +19,7 @@ from testbed.commands import typed
 from testbed.errors import BusyError, UnsafeError
 from testbed.record import lease_rules as rules
 from testbed.record.journal import has_pending_undo
-from testbed.record.lease_rules import LEASE_TTL, Claim, Holder, HolderStatus, Resource, Standing
+from testbed.record.lease_rules import LEASE_TTL, Claim, Holder, Resource, Standing
 from testbed.record.lease_store import FileStore, LeaseStore, Ledger
 from testbed.record.locks import is_alive, liveness_file, notify_holder
 from testbed.record.rundir import RunDirectory
@@ -164,11 +164,11 @@ class ClaimRegistry:
 
     def _granted(self, claims: rules.Claims, claim: Claim, at: float) -> rules.Granted:
         """Return the claims with one more; raise BusyError with the holders that conflict."""
-        statuses = {token: self._holder_status(other, at) for token, other in claims.items()}
-        answer = rules.acquire(claims, claim, statuses, at)
-        if isinstance(answer, rules.Refused):
-            found = [ClaimStatus(c, s, statuses[c.token].alive) for c, s in answer.by]
-            raise _busy(found, claim.resources)
+        found = {token: self._status(other, at) for token, other in claims.items()}
+        standings = {token: one.standing for token, one in found.items()}
+        answer = rules.acquire(claims, claim, standings)
+        if isinstance(answer, list):
+            raise _busy([found[other.token] for other in answer], claim.resources)
         return answer
 
     def _ended(self, claims: rules.Claims, run: str, at: float) -> list[str]:
@@ -179,14 +179,8 @@ class ClaimRegistry:
         return [one.claim.token for one in found]
 
     def _status(self, claim: Claim, at: float) -> ClaimStatus:
-        status = self._holder_status(claim, at)
-        return ClaimStatus(claim, rules.standing(claim, status, at), status.alive)
-
-    def _holder_status(self, claim: Claim, at: float) -> HolderStatus:
         alive = self._look(claim)
-        if alive or (alive is None and at < claim.expires):
-            return HolderStatus(alive)
-        return HolderStatus(alive, _may_have_pending_undo(claim.holder))
+        return ClaimStatus(claim, rules.standing(claim, alive, at, _may_have_pending_undo), alive)
 
 
 class RecoveryRequired(BusyError):

@@ -1,8 +1,8 @@
 """The state machine of leases: which claim is granted, and when one ends.
 
 Every function takes the present claims, a request and a time, and returns the next claims or a
-refusal. None reads a clock, a file or a process: whether the holder of a claim runs is passed in
-as a `HolderStatus`.
+refusal. None reads a clock, a file or a process: whether the holder of a claim runs, and whether
+it left something to undo, is passed in.
 
 A claim ends by release, by expiry where it is unknown whether its holder runs, by the death of its
 holder, or by revocation. A holder that is known to run keeps its claim, however late it renews it.
@@ -10,7 +10,7 @@ holder, or by revocation. A holder that is known to run keeps its claim, however
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -119,27 +119,10 @@ class ResourceIndex:
         return parts is not None and (not other.part or other.part in parts or "" in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class HolderStatus:
-    """What this machine can observe of a claim's holder."""
-
-    alive: bool | None = None
-    """None where that is unknown: on another machine, or for a claim by hand."""
-    has_pending_undo: bool = False
-    """Whether its journal has entries that are not undone, or cannot be read."""
-
-
 Claims = Mapping[str, Claim]
 """Every claim, by its token; no two of them overlap."""
 Standing = Literal["held", "unrecovered", "ended"]
 """Held; its run died and must be recovered first; ended, so that the next may have it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The claims that conflict with a request, each with its standing."""
-
-    by: tuple[tuple[Claim, Standing], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,30 +133,35 @@ class Granted:
     ended: tuple[Claim, ...] = ()
 
 
-def standing(claim: Claim, status: HolderStatus, now: float) -> Standing:
-    """Return the standing of a claim whose holder has this status."""
-    if status.alive or (status.alive is None and now < claim.expires):
+def standing(
+    claim: Claim, alive: bool | None, now: float, has_pending_undo: Callable[[Holder], bool]
+) -> Standing:
+    """Return the standing of a claim.
+
+    `alive` is None where it is unknown whether its holder runs: on another machine, or for a claim
+    by hand. `has_pending_undo` tells, of a holder that does not, whether its journal has entries
+    that are not undone, or cannot be read.
+    """
+    if alive or (alive is None and now < claim.expires):
         return "held"
-    return "unrecovered" if status.has_pending_undo else "ended"
+    return "unrecovered" if has_pending_undo(claim.holder) else "ended"
 
 
 def acquire(
-    claims: Claims, claim: Claim, statuses: Mapping[str, HolderStatus], now: float
-) -> Granted | Refused:
-    """Grant a claim as a whole, or refuse it.
+    claims: Claims, claim: Claim, standings: Mapping[str, Standing]
+) -> Granted | list[Claim]:
+    """Grant a claim as a whole, or return the claims that refuse it.
 
     It replaces a claim of the same token. Claims that have ended are removed; any other one that
     overlaps refuses the request.
     """
     others = [c for token, c in claims.items() if token != claim.token]
-    standings = {c.token: standing(c, statuses[c.token], now) for c in others}
     ended = tuple(c for c in others if standings[c.token] == "ended")
-    wanted = ResourceIndex(claim.resources)
     kept = [c for c in others if standings[c.token] != "ended"]
+    wanted = ResourceIndex(claim.resources)
     if conflicts := [c for c in kept if wanted.overlaps(c)]:
-        return Refused(tuple((c, standings[c.token]) for c in conflicts))
-    left = {c.token: c for c in kept}
-    return Granted(left | {claim.token: claim}, ended)
+        return conflicts
+    return Granted({c.token: c for c in (*kept, claim)}, ended)
 
 
 def renew(
