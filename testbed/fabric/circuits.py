@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -131,7 +131,6 @@ class Circuit:
 
 
 Matching = frozenset[Circuit]
-_Way = tuple[HostPort | None, HostPort | None]
 
 
 def matching(circuits: Iterable[Circuit]) -> Matching:
@@ -194,13 +193,6 @@ def _why_apart(source: HostPort, sends: Fibres, sink: HostPort, hears: Fibres) -
     return ""
 
 
-def circuits_of(lit: Iterable[CrossConnect], wiring: Wiring) -> Matching:
-    """Return the circuits that are lit in both directions."""
-    ends = HostEnds(wiring)
-    paths = {path for cross in lit for path in ends.paths(cross)}
-    return frozenset(Circuit.between(a, b) for a, b in paths if a < b and (b, a) in paths)
-
-
 @dataclass(frozen=True, slots=True)
 class Joined:
     """The host ports behind a cross-connect; None where no fibre of a wiring leads."""
@@ -223,26 +215,12 @@ class HostEnds:
         self._sources = {fibres.tx: port for port, fibres in wiring.items()}
         self._sinks = {fibres.rx: port for port, fibres in wiring.items()}
 
-    def paths(self, cross: CrossConnect) -> Iterator[tuple[HostPort, HostPort]]:
-        """Yield from which host port to which one light goes through a cross-connect.
-
-        It can go either way, so each is one that joins a port sent into with a port heard from.
-        """
-        for source, sink in self._ways(cross):
-            if source and sink:
-                yield source, sink
-
     def of(self, cross: CrossConnect) -> Joined:
-        """Return what a cross-connect joins."""
-        there, back = self._ways(cross)
+        """Return what a cross-connect joins: light can go through it in either direction."""
+        one = SwitchPort(cross.switch, cross.ingress)
+        other = SwitchPort(cross.switch, cross.egress)
+        there = self._sources.get(one), self._sinks.get(other)
+        back = self._sources.get(other), self._sinks.get(one)
         if all(there) and all(back):
             return Joined(*there, both_ways=True)
         return Joined(*(back if any(back) and not any(there) else there))
-
-    def _ways(self, cross: CrossConnect) -> tuple[_Way, _Way]:
-        one = SwitchPort(cross.switch, cross.ingress)
-        other = SwitchPort(cross.switch, cross.egress)
-        return (
-            (self._sources.get(one), self._sinks.get(other)),
-            (self._sources.get(other), self._sinks.get(one)),
-        )

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from testbed.fabric.circuits import Circuit, HostPort, Matching, matching
 
-TOPOLOGIES = ("ring",)
-
 Ports = Mapping[str, Sequence[str]]
 """The fabric ports of each host, in the order of the lab file."""
 
