@@ -199,14 +199,9 @@ def _chain(wiring: Wiring) -> list[HostPort]:
 def _swaps(mine: Fibres, theirs: Fibres, other: HostPort) -> Iterator[tuple[str, Fibres, Fibres]]:
     """Yield the ways in which the fibres of two ports may have been swapped, in words first."""
     if not mine.is_bidi:
-        yield (
-            f"its transmit fibre and that of {other} are swapped: {mine.tx} and {theirs.tx}",
-            replace(mine, tx=theirs.tx),
-            replace(theirs, tx=mine.tx),
-        )
-        yield (
-            f"its receive fibre and that of {other} are swapped: {mine.rx} and {theirs.rx}",
-            replace(mine, rx=theirs.rx),
-            replace(theirs, rx=mine.rx),
-        )
+        what = f"fibre and that of {other} are swapped"
+        text = f"its transmit {what}: {mine.tx} and {theirs.tx}"
+        yield text, replace(mine, tx=theirs.tx), replace(theirs, tx=mine.tx)
+        text = f"its receive {what}: {mine.rx} and {theirs.rx}"
+        yield text, replace(mine, rx=theirs.rx), replace(theirs, rx=mine.rx)
     yield f"its fibres and those of {other} are swapped", theirs, mine
