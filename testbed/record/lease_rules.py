@@ -31,10 +31,6 @@ class Resource:
     name: str = field(default="", compare=False)
     """What the lab file calls it."""
 
-    def overlaps(self, other: Resource) -> bool:
-        """Tell whether these have a part in common: a whole box includes all its parts."""
-        return self.box == other.box and (self.part in ("", other.part) or not other.part)
-
     @property
     def box_name(self) -> str:
         """Return what the lab file calls the box; empty where that is unknown."""
@@ -99,7 +95,10 @@ class Claim:
 
 
 class ResourceIndex:
-    """Resources by their boxes, to find what overlaps them in constant time."""
+    """Resources by their boxes, to find in constant time what overlaps them.
+
+    A whole box overlaps each of its parts.
+    """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._parts: dict[str, set[str]] = {}

@@ -4,7 +4,7 @@ import pytest
 
 from testbed.bench.lease_resources import named, needs, part_of, whole_of
 from testbed.errors import UsageError
-from testbed.record.lease_rules import Resource
+from testbed.record.lease_rules import Resource, ResourceIndex
 from testbed.schema import load_lab
 
 LAB = """\
@@ -56,7 +56,7 @@ def names(resources):
 def test_an_experiment_leases_only_its_hosts_their_ports_and_outlets(lab):
     assert names(needs(lab, ["h0"])) == {"h0", "ocs.1", "ocs.9", "pdu.1"}
     first, second = needs(lab, ["h0"]), needs(lab, ["h1"])
-    assert not any(one.overlaps(other) for one in first for other in second)
+    assert not ResourceIndex(first).overlapping(second)
 
 
 def test_a_device_that_cannot_be_shared_is_leased_as_a_whole(lab):
