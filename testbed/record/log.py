@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 from testbed.clock import now
 from testbed.errors import LabError, UsageError
@@ -26,9 +26,25 @@ class EventLog:
     thread that appends.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Begin the log of a run."""
-        self._begin(path, "x", 0, now())
+    def __init__(self, path: Path, past: Sequence[Event] | None = None) -> None:
+        """Begin the log of a run, or append to one whose `past` events are known."""
+        self.started = now() - _age(past or ())
+        """The monotonic instant that every event's `t` counts from."""
+        self.required = past is None
+        """Whether it is an error that an event cannot be written, or a subscriber fails.
+
+        To clean up, no record and no subscriber is needed.
+        """
+        self.trial: int | None = None
+        if past is not None and path.exists():
+            opened = open_file(path, MAX_LOG, "ab")
+        else:
+            opened = path.open("xb")
+        # Half a surrogate pair, which UTF-8 has not, is written as JSON's own \udc80.
+        self._file = io.TextIOWrapper(opened, encoding="utf-8", errors="backslashreplace")
+        self._lock = Lock()
+        self._seq = past[-1].seq + 1 if past else 0
+        self._subscribers: list[Subscriber] = []
 
     @classmethod
     def resume(cls, path: Path) -> EventLog:
@@ -41,30 +57,7 @@ class EventLog:
         with suppress(UsageError):  # a line that is broken stops no clean-up
             repair_torn_line(path)
             events.extend(read_events(path))
-        log = cls.__new__(cls)
-        next_number = events[-1].seq + 1 if events else 0
-        log._begin(path, "a", next_number, now() - _age(events))
-        log.required = False
-        return log
-
-    def _begin(self, path: Path, mode: Literal["x", "a"], seq: int, started: float) -> None:
-        self.started = started
-        """The monotonic instant that every event's `t` counts from."""
-        self.required = True
-        """Whether it is an error that an event cannot be written, or a subscriber fails.
-
-        To clean up, no record and no subscriber is needed.
-        """
-        self.trial: int | None = None
-        if mode == "a" and path.exists():
-            opened = open_file(path, MAX_LOG, "ab")
-        else:
-            opened = path.open("xb")
-        # Half a surrogate pair, which UTF-8 has not, is written as JSON's own \udc80.
-        self._file = io.TextIOWrapper(opened, encoding="utf-8", errors="backslashreplace")
-        self._lock = Lock()
-        self._seq = seq
-        self._subscribers: list[Subscriber] = []
+        return cls(path, events)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Hand every later event to `subscriber`."""
@@ -117,7 +110,7 @@ class EventLog:
                     self._file.close()
 
 
-def _age(events: list[Event]) -> float:
+def _age(events: Sequence[Event]) -> float:
     """Return how many seconds ago a run began; no less than its last event was after that."""
     if not events:
         return 0.0
