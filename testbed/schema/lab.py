@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Self
 
 from pydantic import Field
@@ -50,6 +51,8 @@ class SharedLeases(StrictModel):
 
 
 MAX_SWITCHES = 128
+_driven_as = partial(PluginField, "drivers", "driver")
+"""Of an entry of the file: an instrument whose driver has this role."""
 
 
 class Lab(Document):
@@ -61,17 +64,13 @@ class Lab(Document):
     defaults: Defaults = Field(default_factory=Defaults)
     """What hosts have that do not say otherwise."""
     switches: Annotated[
-        Mapping[Name, Annotated[Switch, PluginField("drivers", "driver", role="switch")]],
+        Mapping[Name, Annotated[Switch, _driven_as("switch")]],
         Field(max_length=MAX_SWITCHES),
     ] = {}
     packet_switches: Mapping[Name, PacketSwitch] = {}
-    power: Mapping[Name, Annotated[PowerUnit, PluginField("drivers", "driver", role="power")]] = {}
-    attenuators: Mapping[
-        Name, Annotated[Attenuator, PluginField("drivers", "driver", role="attenuator")]
-    ] = {}
-    meters: Mapping[
-        Name, Annotated[PowerMeter, PluginField("drivers", "driver", role="meter")]
-    ] = {}
+    power: Mapping[Name, Annotated[PowerUnit, _driven_as("power")]] = {}
+    attenuators: Mapping[Name, Annotated[Attenuator, _driven_as("attenuator")]] = {}
+    meters: Mapping[Name, Annotated[PowerMeter, _driven_as("meter")]] = {}
     quarantine: tuple[Quarantine, ...] = ()
     """What is set aside for a while."""
     allow: tuple[str, ...] = ()

@@ -229,15 +229,11 @@ def _mismatch(steps: Steps, error: Mapping[str, Any]) -> Problem:
         known = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
         return Problem.unknown(steps, f"unknown word {shown(value)}", value, known)
     default = error["msg"].removeprefix("Input should be ")
-    expected = _EXPECTED.get(error["type"], default).format(**_in_its_unit(context, value))
+    bounds = {key: written_alike(bound, value) for key, bound in context.items()}
+    expected = _EXPECTED.get(error["type"], default).format(**bounds)
     quoted = error["type"] == "string_type" and isinstance(value, (int, float))
     hint = "put it in quotes" if quoted else ""
     return Problem(steps, f"expected {expected}, got {shown(value)}", hint)
-
-
-def _in_its_unit(context: Mapping[str, Any], value: object) -> dict[str, Any]:
-    """Return bounds in the unit that the value itself was written in."""
-    return {key: written_alike(bound, value) for key, bound in context.items()}
 
 
 def _known_keys(model: type[StrictModel], steps: Steps, hidden: str) -> list[str]:

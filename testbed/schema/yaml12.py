@@ -71,10 +71,11 @@ class _Loader(yaml.BaseLoader):
         if self.check_event(yaml.AliasEvent):
             return self._alias(super().compose_node(parent, index), start)
         if self._depth > MAX_DEPTH:
-            raise self._refusal(f"nested deeper than {MAX_DEPTH} levels", start)
+            raise _error(self._file, start, f"nested deeper than {MAX_DEPTH} levels")
         self._values += 1
         if self._values > MAX_VALUES:
-            raise self._refusal(f"there are more than {MAX_VALUES} keys and values", start)
+            message = f"there are more than {MAX_VALUES} keys and values"
+            raise _error(self._file, start, message)
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -83,18 +84,15 @@ class _Loader(yaml.BaseLoader):
 
     def _alias(self, node: Any, start: yaml.Mark) -> yaml.Node:
         if node.end_mark is None:  # still being composed
-            raise self._refusal("an anchor that holds itself", start)
+            raise _error(self._file, start, "an anchor that holds itself")
         size = self._sizes[id(node)]
         self._aliased += size
         if self._aliased > MAX_ALIASED:
-            raise self._refusal(f"aliases add more than {MAX_ALIASED} values", start)
+            raise _error(self._file, start, f"aliases add more than {MAX_ALIASED} values")
         here: yaml.Node = copy.copy(node)
         here.start_mark = start
         self._sizes[id(here)] = size
         return here
-
-    def _refusal(self, problem: str, mark: yaml.Mark) -> FileError:
-        return FileError(str(_place(self._file, mark)), problem)
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -121,8 +119,8 @@ def _compose(name: str, text: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(name, error) from error
     except (ValueError, OverflowError) as error:  # PyYAML lets "\UFFFFFFFF" through to chr()
-        where = str(_place(name, loader.get_mark()))
-        raise FileError(where, "not valid YAML: the number after this is too large") from error
+        message = "not valid YAML: the number after this is too large"
+        raise _error(name, loader.get_mark(), message) from error
 
 
 def _children(node: yaml.Node | None) -> list[yaml.Node]:
@@ -145,7 +143,11 @@ def _syntax_error(name: str, error: yaml.MarkedYAMLError) -> FileError:
     hint = next((hint for words, hint in _HINTS.items() if words in said), "")
     if not hint and error.context_mark and error.context_mark.line != mark.line:
         hint = f"it began on line {error.context_mark.line + 1}"
-    return FileError(str(_place(name, mark)), f"not valid YAML: {said}", hint=hint)
+    return _error(name, mark, f"not valid YAML: {said}", hint)
+
+
+def _error(name: str, mark: yaml.Mark, message: str, hint: str = "") -> FileError:
+    return FileError(str(_place(name, mark)), message, hint=hint)
 
 
 def _place(name: str, mark: yaml.Mark) -> Place:
@@ -218,7 +220,7 @@ class _Builder:
         return self._error(node, f"tag {tag!r} is not allowed here", "a file holds plain data only")
 
     def _error(self, node: yaml.Node, message: str, hint: str = "") -> FileError:
-        return FileError(str(self._place(node)), message, hint=hint)
+        return _error(self._name, node.start_mark, message, hint)
 
     def _place(self, node: yaml.Node) -> Place:
         return _place(self._name, node.start_mark)
