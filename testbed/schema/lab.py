@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -106,8 +107,8 @@ class Lab(Document):
 
     def light_limits(self) -> dict[str, LightLimits]:
         """Return what the light at each switch must respect."""
-        bears: dict[str, dict[int, float]] = {name: {} for name in self.switches}
-        sends: dict[str, dict[int, float]] = {name: {} for name in self.switches}
+        bears: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        sends: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for _, port in self._ports_with_steps():
             if (fibres := port.fibres) is None:
                 continue

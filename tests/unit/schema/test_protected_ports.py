@@ -63,6 +63,8 @@ def test_a_protected_port_is_not_usable_even_if_it_is_listed(read):
         ("[2, 5, 8]", "[7]", "ocs.keep_alive: 7 is not one of the ports that may be used"),
         ("[2, 5, 8]", "[1]", "ocs.keep_alive: light only enters the switch at port 1; name the"),
         ("-3 dBm", "-3 dB", "h0.ports.p0.max_dbm: '-3 dB' is not a power level"),
+        ("rx: ocs.5", "rx: osc.5", "h0.ports.p0.rx: osc.5 is on no switch of this lab; did"),
+        ("bidi: ocs.2", "bidi: osc.2", "h1.ports.p0.bidi: osc.2 is on no switch of this lab"),
     ],
 )
 def test_wrong_protections_are_reported_at_their_place(read, old, new, error):
