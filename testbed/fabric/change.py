@@ -86,8 +86,8 @@ def plan_change(
     """Return the change that takes a switch from `state` to `wanted`.
 
     `ours` is what this owner made earlier, `ports` what it may touch. A switch that is never dark
-    goes to its position that holds what is wanted with the least that moves; a mesh finds ways for
-    all that it holds afterwards. Raise ForeignCircuit when a cross-connect that is not ours is in
+    goes to its position that holds what is wanted with the least that moves; a mesh routes all that
+    it holds afterwards. Raise ForeignCircuit when a cross-connect that is not ours is in
     the way or would be disturbed, ValueError when a wanted port may not be touched or the switch
     cannot hold what is wanted.
     """

@@ -140,7 +140,7 @@ class FibreSearch:
         ]
 
     def _exchanged(self, port: HostPort, other: HostPort) -> PortFinding | None:
-        """Try the ways in which the fibres of two ports may have been swapped."""
+        """Try each exchange of fibres that two ports may have had."""
         references = [reference for reference in self._references(port) if reference != other]
         if other in self._heard[port]:  # so any third may be the one that is right
             references = [third for third in self._joinable(port) if third != other]
@@ -197,7 +197,7 @@ def _chain(wiring: Wiring) -> list[HostPort]:
 
 
 def _swaps(mine: Fibres, theirs: Fibres, other: HostPort) -> Iterator[tuple[str, Fibres, Fibres]]:
-    """Yield the ways in which the fibres of two ports may have been swapped, in words first."""
+    """Yield each exchange of fibres that two ports may have had, in words first."""
     if not mine.is_bidi:
         what = f"fibre and that of {other} are swapped"
         text = f"its transmit {what}: {mine.tx} and {theirs.tx}"

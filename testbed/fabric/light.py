@@ -69,7 +69,7 @@ class LightLimits:
         Light goes both ways through a cross-connect; behind a port that is only sent into, there is
         no receiver.
         """
-        return sorted(pair for pair in _ways(state) if pair[1] in self.max_dbm)
+        return sorted(pair for pair in _paths(state) if pair[1] in self.max_dbm)
 
     def reached(self, before: State, after: State, can: Capabilities) -> list[tuple[int, int]]:
         """Return which ports send light anew to receivers with a limit, and to which.
@@ -85,7 +85,7 @@ class LightLimits:
         """Return the ports whose light into the switch must be known to go from state to state."""
         asked = {source for source, _ in self.reached(before, after, can)}
         for state in (before, after):
-            asked |= {source for source, port in _ways(state) if port in self.keep_alive}
+            asked |= {source for source, port in _paths(state) if port in self.keep_alive}
         return frozenset(asked)
 
     def check(
@@ -105,9 +105,9 @@ class LightLimits:
         for ingress, egress in self.reached(before, after, can):
             reading = readings.get(ingress, NOT_MEASURED)
             self._check_strength(ingress, egress, reading, can, returns.get(ingress, 0.0))
-        had = {port for i, port in _ways(before) if _reading(i, readings) is not Light.DARK}
+        had = {port for i, port in _paths(before) if _reading(i, readings) is not Light.DARK}
         lit = (Light.MEASURED, Light.NOT_MEASURED)  # what no monitor sees may be lit
-        has = {port for i, port in _ways(after) if _reading(i, readings) in lit}
+        has = {port for i, port in _paths(after) if _reading(i, readings) in lit}
         for egress in sorted(self.keep_alive & had - has):
             raise LightRefused(egress, "is to be kept alight and would go dark")
 
@@ -165,8 +165,8 @@ _UNKNOWN = {
 """What is said of light of which nothing is known, and what would settle it."""
 
 
-def _ways(state: State) -> Iterator[tuple[int, int]]:
-    """Yield from where to where light can go in a state: through each cross-connect both ways."""
+def _paths(state: State) -> Iterator[tuple[int, int]]:
+    """Yield each pair of ports, source first, between which light can go in a state."""
     for ingress, egress in state.items():
         yield ingress, egress
         yield egress, ingress

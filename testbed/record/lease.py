@@ -22,7 +22,7 @@ _POLL_INTERVAL = 0.5
 """Seconds between two looks whether this holder was notified of a revocation."""
 
 CHANGE_LIMIT = 20.0
-"""Seconds that a change of circuits may take at most, which the door to the fabric sees to."""
+"""Seconds that a change of circuits may take at most; `bench.fabric` ends a longer one."""
 
 BACK_LIMIT = 10.0
 """Seconds that rolling it back may take after that."""

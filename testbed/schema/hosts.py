@@ -110,7 +110,7 @@ class Host(StrictModel):
 
     @property
     def machine(self) -> str:
-        """Return its address and SSH port, spelt in one way, whoever logs in there."""
+        """Return its address and SSH port, in one spelling, whatever user logs in there."""
         name, _, port = self.ssh.rpartition("@")[2].partition(":")
         return f"{name.lower()}:{port or _SSH_PORT}"
 

@@ -1,4 +1,4 @@
-"""Files to checked models: the way in."""
+"""Read files as checked models."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from testbed.errors import FileError, UsageError
 from testbed.files import read_file
 
 Steps = tuple[str | int, ...]
-"""The way to a value from the root of a file: keys of mappings, indexes of lists."""
+"""The path to a value from the root of a file: keys of mappings, indexes of lists."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
