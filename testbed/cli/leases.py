@@ -42,7 +42,7 @@ def leases_of(lab: Lab | None) -> Leases:
     """Return the leases of a lab: on the server that it names, else this machine's or twin's."""
     if lab is None or lab.leases is None or TWIN_VARIABLE in os.environ:
         return Leases(lab=lab.lab if lab else "")
-    return Leases(PostgresStore(lab.leases.url.reveal()), lab=lab.lab)
+    return Leases(PostgresStore(lab.leases.revealed_url()), lab=lab.lab)
 
 
 @app.command(epilog="Examples: testbed who; testbed who --lab rack --json")

@@ -39,16 +39,21 @@ from testbed.schema.switch_ports import (
     side_of,
     side_problems,
 )
-from testbed.schema.text_types import LeaseServer, Name
+from testbed.schema.text_types import Name, ServerUrl
 from testbed.schema.twin import TwinSettings, sensitivity_problems
 from testbed.schema.validation import Document, Problem, StrictModel
+from testbed.secret import Secret
 
 
 class SharedLeases(StrictModel):
     """Where leases are kept when several controllers share a lab; ignored on twins."""
 
-    url: LeaseServer
+    url: ServerUrl
     """A PostgreSQL server, or where its URL is kept when that holds a password."""
+
+    def revealed_url(self) -> str:
+        """Return the URL; raise UsageError when it is kept where it cannot be read."""
+        return self.url.reveal() if isinstance(self.url, Secret) else self.url
 
 
 MAX_SWITCHES = 128

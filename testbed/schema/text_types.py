@@ -89,28 +89,15 @@ class Outlet:
         return cls(unit, outlet)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerUrl:
-    """A PostgreSQL server by its URL, or by where a URL with a password is kept."""
-
-    written: str = ""
-    kept: Secret | None = None
-
-    def reveal(self) -> str:
-        """Return the URL; raise UsageError when it is kept where it cannot be read."""
-        return self.kept.reveal() if self.kept else self.written
-
-    @classmethod
-    def read(cls, value: object) -> ServerUrl:
-        """Return what a file says; raise ValueError for any other text or data."""
-        if not isinstance(value, str):
-            return cls(kept=Secret.read(value))
-        if not _SERVER.fullmatch(value):
-            raise ValueError(
-                "expected a server without a password, as 'postgresql://user@host/database', or "
-                "where its whole URL is kept, as {env: NAME} or {file: PATH}"
-            )
-        return cls(written=value)
+def _server_url(value: object) -> str | Secret:
+    if not isinstance(value, str):
+        return Secret.read(value)
+    if not _SERVER.fullmatch(value):
+        raise ValueError(
+            "expected a server without a password, as 'postgresql://user@host/database', or "
+            "where its whole URL is kept, as {env: NAME} or {file: PATH}"
+        )
+    return value
 
 
 _SERVER = re.compile(r"postgres(ql)?://(?!\S*[?&]\w*(password|secret)=)([^\s:@/]*@)?[^\s@]*")
@@ -246,4 +233,5 @@ PortNumbers = Annotated[frozenset[int], ReadBy(_port_numbers, _PORTS)]
 """A list of port numbers and ranges: `[1, 2, 5-8]`."""
 _URL = {"type": "string", "pattern": f"^{_SERVER.pattern}$"}
 _REFERENCES = Secret.__get_pydantic_json_schema__(None, None)["oneOf"]
-LeaseServer = Annotated[ServerUrl, ReadBy(ServerUrl.read, {"oneOf": [_URL, *_REFERENCES]})]
+ServerUrl = Annotated[str | Secret, ReadBy(_server_url, {"oneOf": [_URL, *_REFERENCES]})]
+"""A PostgreSQL server by its URL, or by where a URL with a password is kept."""

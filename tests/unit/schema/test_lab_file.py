@@ -9,7 +9,6 @@ import pytest
 from testbed.errors import FileError, UsageError
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.schema import load_lab
-from testbed.schema.text_types import ServerUrl
 from testbed.secret import Secret
 
 
@@ -262,10 +261,10 @@ def with_leases(url):
 @pytest.mark.parametrize(
     ("url", "kept"),
     [
-        ("postgresql://me@db.example/leases", ServerUrl("postgresql://me@db.example/leases")),
-        ("'postgres://h/db?sslmode=require'", ServerUrl("postgres://h/db?sslmode=require")),
-        ("{env: LEASES}", ServerUrl(kept=Secret(env="LEASES"))),
-        ("{file: ~/.leases}", ServerUrl(kept=Secret(file="~/.leases"))),
+        ("postgresql://me@db.example/leases", "postgresql://me@db.example/leases"),
+        ("'postgres://h/db?sslmode=require'", "postgres://h/db?sslmode=require"),
+        ("{env: LEASES}", Secret(env="LEASES")),
+        ("{file: ~/.leases}", Secret(file="~/.leases")),
     ],
 )
 def test_the_url_of_a_lease_server_is_given_in_clear_text_or_by_reference(tmp_path, lab, url, kept):
