@@ -32,12 +32,16 @@ Entry = dict[str, Any]
 class Journal:
     """Append undo entries, each on the disk before `record_undo` returns."""
 
-    def __init__(self, path: Path) -> None:
-        """Begin the journal of a run."""
-        file = path.open("x", encoding="utf-8")
-        sync_directory(path.parent)
-        fcntl.flock(file, fcntl.LOCK_EX)  # waits for a `recover` that reads it at this moment
-        self._begin(file, 0)
+    def __init__(self, path: Path, resumed: TextIO | None = None, number: int = 0) -> None:
+        """Begin the journal of a run, or append to one that is locked, from entry `number` on."""
+        if resumed is None:
+            resumed = path.open("x", encoding="utf-8")
+            sync_directory(path.parent)
+            # It waits for a `recover` that reads the file at this moment.
+            fcntl.flock(resumed, fcntl.LOCK_EX)
+        self._file = resumed
+        self._lock = Lock()
+        self._next = number
 
     @classmethod
     def resume(cls, path: Path) -> Journal:
@@ -62,14 +66,7 @@ class Journal:
         except BaseException:
             file.close()
             raise
-        journal = cls.__new__(cls)
-        journal._begin(file, number)
-        return journal
-
-    def _begin(self, file: TextIO, number: int) -> None:
-        self._file = file
-        self._lock = Lock()
-        self._next = number
+        return cls(path, file, number)
 
     def record_undo(self, undo: str, **arguments: Any) -> int:
         """Write how to undo the change that follows; return the entry's number."""
