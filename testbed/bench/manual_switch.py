@@ -39,7 +39,7 @@ from testbed.record.journal import Journal
 from testbed.record.leases import Leases
 from testbed.record.locks import InstrumentLock
 from testbed.record.rundir import RunDirectory
-from testbed.record.transcript import DeferredTranscript
+from testbed.record.transcript import Transcript
 from testbed.schema import Lab
 
 _LIMIT = 10.0
@@ -71,7 +71,7 @@ class ManualSwitch:
     _switch: OpticalSwitch
     _leases: Leases | None
     """None when a person forces the change of ports that others have leased."""
-    _transcript: DeferredTranscript
+    _transcript: Transcript
     on_wait: Callable[[str], None] = _ignore
     """Called with the reason for a long wait."""
 
@@ -255,7 +255,7 @@ def open_manual_switch(
             stack.enter_context(InstrumentLock(name, box_of(lab, name), "testbed switch"))
         make = kind("drivers", spec.driver).load()
         options = options_of(lab, name)
-        transcript = DeferredTranscript()
+        transcript = Transcript()
         stack.callback(transcript.close)
         switch = make(name, spec.resource, spec.usable, spec.identity, options, transcript)
         stack.callback(switch.close)

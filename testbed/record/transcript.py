@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TextIO
 
 from testbed.clock import now
 from testbed.errors import FileError
@@ -53,63 +54,56 @@ def _row(line: bytes, where: str) -> TranscriptRow:
 
 
 class Transcript:
-    """Write what a session sends and receives; made to be a driver's tracer."""
+    """Write what a session sends and receives; made to be a driver's tracer.
+
+    Without a file, the last pieces are kept for `write_to`, each cut at 64 KiB.
+    """
 
     def __init__(
-        self, path: Path, instrument: str, retried: Callable[[str], object] | None = None
+        self,
+        path: Path | None = None,
+        instrument: str = "",
+        retried: Callable[[str], object] | None = None,
     ) -> None:
-        """Open the file; `retried` hears why a read is asked once more."""
-        self._file = path.open("x", encoding="utf-8")
-        self._instrument = instrument
+        """Open the file, if it is known; `retried` hears why a read is asked once more."""
+        self._kept: deque[tuple[float, str, bytes]] = deque(maxlen=_KEPT)
         self._retried = retried
         self._lock = Lock()
+        self._file: TextIO | None = None
+        if path:
+            self.write_to(path, instrument)
+
+    def write_to(self, path: Path, instrument: str) -> None:
+        """Write what is kept to a new file, and every later piece."""
+        self._file, self._instrument = path.open("x", encoding="utf-8"), instrument
+        while self._kept:
+            self._write(self._file, *self._kept.popleft())
 
     def __call__(self, direction: str, data: bytes) -> None:
-        """Write one piece, of a direction as `Tracer` has it; each byte is one character.
+        """Write one piece, of a direction as `Tracer` has it, or keep it."""
+        if self._file:
+            self._write(self._file, now(), direction, data)
+        else:
+            self._kept.append((now(), direction, data[:_LONGEST]))
+        if direction == "retry" and self._retried:
+            self._retried(masked(data.decode("latin-1")))
+
+    def _write(self, file: TextIO, at: float, direction: str, data: bytes) -> None:
+        """Write one piece that was said at an instant; each byte is one character.
 
         Revealed secrets are masked, unless one comes in several pieces.
         What a full disk does not take is dropped: the instrument must be driven back all the same,
         and the event log, on the same disk, says why the record ends.
         """
-        row = {"mono": round(now(), 6), "instrument": self._instrument, "direction": direction}
+        row = {"mono": round(at, 6), "instrument": self._instrument, "direction": direction}
         text = masked(data.decode("latin-1"))
         with self._lock, suppress(OSError):
-            if not self._file.closed:
-                self._file.write(json.dumps(row | {"data": text}) + "\n")
-                self._file.flush()
-        if direction == "retry" and self._retried:
-            self._retried(text)
+            if not file.closed:
+                file.write(json.dumps(row | {"data": text}) + "\n")
+                file.flush()
 
     def close(self) -> None:
-        """Close the file; later pieces are dropped."""
-        with self._lock, suppress(OSError):
-            self._file.close()
-
-
-class DeferredTranscript:
-    """Keep what a session sends and receives until its file is known; made to be a driver's tracer.
-
-    Of a long session without a file the last pieces are kept, each cut at 64 KiB.
-    """
-
-    def __init__(self) -> None:
-        self._pieces: deque[tuple[str, bytes]] = deque(maxlen=_KEPT)
-        self._transcript: Transcript | None = None
-
-    def __call__(self, direction: str, data: bytes) -> None:
-        """Write one piece, or keep it."""
-        if self._transcript:
-            self._transcript(direction, data)
-        else:
-            self._pieces.append((direction, data[:_LONGEST]))
-
-    def write_to(self, path: Path, instrument: str) -> None:
-        """Write what is kept to a new file, and every later piece."""
-        self._transcript = transcript = Transcript(path, instrument)
-        while self._pieces:
-            transcript(*self._pieces.popleft())
-
-    def close(self) -> None:
-        """Close the transcript, if there is one."""
-        if self._transcript:
-            self._transcript.close()
+        """Close the file, if there is one; later pieces are dropped."""
+        if self._file:
+            with self._lock, suppress(OSError):
+                self._file.close()

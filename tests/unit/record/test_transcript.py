@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+from testbed.clock import now
 from testbed.record.transcript import Transcript
 
 
@@ -19,6 +20,20 @@ def test_bytes_are_kept_in_order_each_as_one_character(tmp_path):
     assert (sent["instrument"], sent["direction"], sent["data"]) == ("ocs", "send", "*IDN?\n")
     assert received["data"].encode("latin-1") == b"Pol\xc3\xff\x00atis\r\n"
     assert sent["mono"] <= received["mono"]
+
+
+def test_bytes_before_the_file_is_known_are_written_with_the_instants_at_which_they_were_said(
+    tmp_path,
+):
+    transcript = Transcript()
+    transcript("send", b"*IDN?\n")
+    between = round(now(), 6)
+    transcript.write_to(tmp_path / "ocs.jsonl", "ocs")
+    transcript("receive", b"Polatis\r\n")
+    transcript.close()
+    sent, received = rows(tmp_path / "ocs.jsonl")
+    assert (sent["data"], received["data"]) == ("*IDN?\n", "Polatis\r\n")
+    assert sent["mono"] <= between <= received["mono"]
 
 
 def test_bytes_after_closing_are_dropped(tmp_path):
