@@ -12,7 +12,7 @@ from pydantic import Field
 
 from testbed.fabric.circuits import Fibres, HostPort, SwitchPort
 from testbed.fabric.light import LightLimits
-from testbed.schema.addresses import mask_problems
+from testbed.schema.host_checks import mask_problems, permission_problems
 from testbed.schema.host_groups import Defaults, expanded
 from testbed.schema.hosts import Fence, Host, Port
 from testbed.schema.instrument_checks import controller_problems, driver_problems, element_of
@@ -26,7 +26,6 @@ from testbed.schema.instruments import (
 )
 from testbed.schema.lab_overrides import changed
 from testbed.schema.override import Override
-from testbed.schema.permission import permission_problems
 from testbed.schema.plugin_entries import PluginField
 from testbed.schema.quarantine import Quarantine, quarantine_problems
 from testbed.schema.source import Source, Steps

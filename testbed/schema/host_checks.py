@@ -1,10 +1,12 @@
-"""Whether the addresses of a lab's fabric ports can be on networks together."""
+"""Check the hosts of a lab file together: what they permit, and the networks of their ports."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network
 
+from testbed.plugins import kinds
+from testbed.schema.hosts import Fence, Host
 from testbed.schema.source import Source, Steps
 from testbed.schema.validation import Problem
 
@@ -25,3 +27,21 @@ def mask_problems(source: Source, ports: Sequence[Addressed]) -> Iterator[Proble
             hint = f"give both one prefix length; the other is at {source.where(*first[wider])}"
             message = f"the network {network} is a part of {wider}, which other ports are on"
             yield Problem(steps, message, hint)
+
+
+def permission_problems(
+    allow: tuple[str, ...], fence: tuple[Fence, ...], hosts: Mapping[str, Host]
+) -> Iterator[Problem]:
+    """Find faults that there are not, and hosts that permit what the lab does not."""
+    faults = list(kinds("faults"))
+    for index, fault in enumerate(allow):
+        if fault not in faults:
+            message = f"{fault!r} is not one of the faults"
+            yield Problem.unknown(("allow", index), message, fault, faults)
+    for name, host in hosts.items():
+        for key, wanted, permitted in (("allow", host.allow, allow), ("fence", host.fence, fence)):
+            for index, one in enumerate(wanted or ()):
+                if one not in permitted:
+                    steps = ("hosts", name, key, index)
+                    message = f"the lab itself does not permit {one!r}"
+                    yield Problem.unknown(steps, message, one, permitted)
