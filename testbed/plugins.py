@@ -154,7 +154,7 @@ def _load(point: EntryPoint) -> Kind:
     if not isinstance(found, Kind):
         raise TestbedError(
             f"the plug-in {point.name!r} of {point.group} names {point.value}, which is not a Kind",
-            hint="see CONTRIBUTING for how a plug-in registers",
+            hint="name a `testbed.plugins.Kind`, as the recipes in CONTRIBUTING.md say",
         )
     return found
 

@@ -28,6 +28,7 @@ class Family:
     wires: tuple[str, ...]
     inputs: int = 8
     outputs: int = 8
+    """More than inputs where a list moves all of them at once: `misrouted` needs a free port."""
     options: Mapping[str, Any] = field(default_factory=dict)
     impossible: Mapping[str, str] = field(default_factory=dict)
     """Faults that this family cannot have, each with the reason."""

@@ -44,7 +44,8 @@ def step(plan, kind):
 def test_the_plan_of_every_shipped_experiment_equals_its_golden_plan(name):
     """Each is what `testbed plan experiments/NAME.yaml --seed 7` prints, on a rack where it can be.
 
-    Only its last line, which holds the digest, is left out.
+    The line with the digest is left out, and what the command prints after it. The recipe for a
+    fault in CONTRIBUTING.md has the command that renews one.
     """
     page = io.StringIO()
     lab = LABS[NOT_ON_A_RACK.get(name, "rack")]
