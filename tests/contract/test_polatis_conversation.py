@@ -105,6 +105,15 @@ def test_an_error_queued_by_another_client_is_not_attributed_to_our_command(scri
     assert driver.apply(MOVE, soon()).state == {1: 18, 2: 17}
 
 
+def test_a_doubled_error_report_is_not_taken_for_the_reply_to_the_order_after_it(script):
+    line = script.line(*OPENING, (DRAINED[0], 2 * NO_ERROR))
+    driver = script.polatis()
+    driver.open(soon())
+    with pytest.raises(Garbled, match="said more than it was asked"):
+        driver.apply(MOVE, soon())
+    assert line.closed
+
+
 def test_an_unquoted_no_error_reply_is_accepted(script):
     bare = (b":SYST:ERR?\n", b"0, No error\n")
     script.line(IDENTITY, bare, *OPENING[2:])

@@ -75,6 +75,7 @@ class Scpi(TransportDialect):
         self._refuse_denied(message)
         with self._session.exchange(deadline) as line:
             self._drain(line, deadline)
+            self._session.require_quiet(line)
             commanded = now()
             number, words = self._asked(line, message, error_reply, deadline)
             answered = now()
