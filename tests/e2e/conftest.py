@@ -32,9 +32,9 @@ def testbed(tmp_path: Path) -> Iterator[CommandLine]:
             process.communicate()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def rack() -> Iterator[str]:
-    """A twin of the rack that stays up for the module; its name."""
+    """A twin of the rack that stays up for all tests of a process, which leave it as it was."""
     name = f"test-{os.getpid()}"
     subprocess.run([*COMMAND, "twin", "up", "rack", "--name", name], cwd=ROOT, check=True)
     yield name
