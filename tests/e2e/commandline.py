@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -45,13 +46,26 @@ class Started:
 
     process: subprocess.Popen[str]
     results: Path
+    _read: list[dict[str, Any]] = field(default_factory=list)
+    _inode: int = 0
+    _offset: int = 0
 
     def events(self) -> list[dict[str, Any]]:
         """Return what the run has logged so far, without a line that is being written."""
-        log = self.results / "latest" / "events.jsonl"
-        if not log.exists():
-            return []
-        return [json.loads(line) for line in log.read_text().splitlines(True) if line[-1] == "\n"]
+        with suppress(FileNotFoundError), self._log.open("rb") as log:
+            inode = os.fstat(log.fileno()).st_ino
+            if inode != self._inode:  # that of an earlier run in the same results
+                self._read, self._inode, self._offset = [], inode, 0
+            log.seek(self._offset)
+            lines = log.read().splitlines(keepends=True)
+            whole = lines[:-1] if lines and not lines[-1].endswith(b"\n") else lines
+            self._read += map(json.loads, whole)
+            self._offset += sum(map(len, whole))
+        return self._read[:]
+
+    @property
+    def _log(self) -> Path:
+        return self.results / "latest" / "events.jsonl"
 
     def await_event(self, wanted: Callable[[dict[str, Any]], bool], limit: float = 90.0) -> Any:
         """Return the first event that satisfies `wanted`; fail when none comes in time."""
