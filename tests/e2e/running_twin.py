@@ -10,7 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from testbed.onhost.agent.processes import MARK
@@ -22,6 +22,8 @@ class RunningTwin:
     """A twin by its name, seen from the machine that it is on."""
 
     name: str
+    _inits: dict[str, tuple[int, bytes]] = field(default_factory=dict, compare=False)
+    """The first process of each host when it was looked up last, and when that was started."""
 
     @property
     def server(self) -> int:
@@ -42,8 +44,8 @@ class RunningTwin:
 
     def network(self, host: str) -> str:
         """Return all that agents may change on a host, as `ip` shows it."""
-        shown = [("-4", "addr"), ("-4", "route"), ("neigh", "show", "nud", "permanent")]
-        text = "".join(self.on(host, "ip", *arguments) for arguments in shown)
+        shown = "ip -4 addr && ip -4 route && ip neigh show nud permanent"
+        text = self.on(host, "sh", "-c", shown)
         return re.sub(r" (valid_lft|linkdown|state|NO-CARRIER)\b.*", "", text)
 
     def on(self, host: str, *command: str) -> str:
@@ -106,11 +108,15 @@ class RunningTwin:
     def _init(self, host: str) -> int:
         """Return a host's first process."""
         ours = Path(f"/proc/{self.server}/ns/user").readlink()
+        pid, started = self._inits.get(host, (0, b""))
+        if started and _started(pid) == started and _space(pid) == ours:
+            return pid
         for process in Path("/proc").glob("[0-9]*"):
             pid = int(process.name)
             spaces = re.search(rb"^NSpid:\t(.*)$", _read(pid, "status"), re.MULTILINE)
             is_first = bool(spaces) and spaces[1].split()[-1] == b"1" and pid != self.server
             if is_first and _space(pid) == ours and self._name_of(pid) == host:
+                self._inits[host] = pid, _started(pid)
                 return pid
         raise AssertionError(f"{host} has no power")
 
@@ -129,6 +135,12 @@ def _space(pid: int) -> Path | None:
         return Path(f"/proc/{pid}/ns/user").readlink()
     except OSError:
         return None
+
+
+def _started(pid: int) -> bytes:
+    """Return when a process was started, in ticks since boot; nothing when it has ended."""
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    return fields[19] if fields else b""
 
 
 def _read(pid: int, name: str) -> bytes:
