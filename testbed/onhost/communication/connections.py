@@ -81,6 +81,7 @@ class PeerConnections:
         self._peers = {connection.fileno(): peer for peer, connection in sockets.items()}
         self._poll = select.poll()
         self._poll.register(leave, select.POLLIN)
+        self._left = (leave.fileno(), select.POLLIN)
         for connection in sockets.values():
             self._poll.register(connection, select.POLLRDHUP)
         self._polled: dict[Peer, int] = {}
@@ -89,22 +90,24 @@ class PeerConnections:
         """Raise Left when this generation must be left."""
         self._leave.check(self.generation)
 
-    def send(self, peer: Peer, *pieces: memoryview | bytes) -> int:
+    def send(self, peer: Peer, data: memoryview | bytes, *more: memoryview) -> int:
         """Hand bytes to a peer, one piece after the other; return how many were taken."""
         try:
             connection = self._sockets[peer]
-            return connection.send(pieces[0]) if len(pieces) == 1 else connection.sendmsg(pieces)
+            return connection.sendmsg((data, *more)) if more else connection.send(data)
         except BlockingIOError:
             return 0
         except OSError as error:
             raise PeerLost(_name(peer), error.strerror or str(error)) from error
 
-    def receive(self, peer: Peer, *buffers: memoryview) -> int:
+    def receive(self, peer: Peer, buffer: memoryview, *more: memoryview) -> int:
         """Fill buffers that are not empty with what came from a peer; return how many bytes."""
         try:
             connection = self._sockets[peer]
-            one = len(buffers) == 1
-            count = connection.recv_into(buffers[0]) if one else connection.recvmsg_into(buffers)[0]
+            if more:
+                count = connection.recvmsg_into((buffer, *more))[0]
+            else:
+                count = connection.recv_into(buffer)
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -122,11 +125,11 @@ class PeerConnections:
         events: dict[Peer, int] = {}
         until: Optional[float] = None
         for need in needs:
-            if isinstance(need, tuple) and need:
+            if isinstance(need, float):
+                until = need if until is None else min(until, need)
+            elif need:
                 peer, asked = need
                 events[peer] = events.get(peer, select.POLLRDHUP) | asked
-            elif isinstance(need, float):
-                until = need if until is None else min(until, need)
         if not events and until is None:
             raise ProtocolError("each transfer of this rank waits for another one of this rank")
         if events != self._polled:
@@ -134,7 +137,7 @@ class PeerConnections:
                 self._poll.modify(self._sockets[peer], events.get(peer, select.POLLRDHUP))
             self._polled = events
         ready = self._poll.poll(None if until is None else max(0.0, until - time.monotonic()) * 1e3)
-        if (self._leave.fileno(), select.POLLIN) in ready:
+        if self._left in ready:
             self._leave.clear()
         self.checkpoint()
         for descriptor, found in ready:

@@ -13,6 +13,8 @@ from .connections import MOVED, Need, Peer, PeerConnections
 
 Task = Generator[Need, None, None]
 
+_ENDED: Need = ("ended", 0)
+
 
 def run(connections: PeerConnections, *tasks: Task) -> None:
     """Run tasks until all have ended; raise what one of them or a connection raises.
@@ -21,22 +23,13 @@ def run(connections: PeerConnections, *tasks: Task) -> None:
     """
     running = list(tasks)
     while running:
-        needs: list[Need] = []
-        moved = False
-        for task in tuple(running):
-            try:
-                need = next(task)
-            except StopIteration:
-                running.remove(task)
-                need = MOVED
-            if need is MOVED:
-                moved = True
-            else:
-                needs.append(need)
-        if moved:
-            connections.checkpoint()
-        else:
+        needs = [next(task, _ENDED) for task in running]
+        if _ENDED in needs:
+            running = [task for task, need in zip(running, needs) if need is not _ENDED]  # noqa: B905 - Python 3.9
+        elif MOVED not in needs:
             connections.wait(needs)
+            continue
+        connections.checkpoint()
 
 
 def send_all(connections: PeerConnections, peer: Peer, data: bytes | memoryview) -> Task:
