@@ -1,4 +1,4 @@
-"""The statistics that make a claim honest; the unit is always the trial.
+"""Confidence intervals of medians, of their ratios and of success rates; the unit is the trial.
 
 Source of the rules: Hoefler and Belli, "Scientific Benchmarking of Parallel Computing Systems",
 SC'15.
@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _RESAMPLES = 10_000
+
+
+def order_statistic(n: int, confidence: float = 0.95) -> int:
+    """Return the rank k of the order statistic at which the interval of a median of `n` begins.
+
+    It ends at the k-th largest value; k is as large as the binomial distribution allows, and 0
+    where there are too few values (fewer than six for 95 %).
+    """
+    tail, k = 0.0, 0
+    while 2 * (tail + math.comb(n, k) / 2**n) <= 1 - confidence:
+        tail += math.comb(n, k) / 2**n
+        k += 1
+    return k
 
 
 def median_interval(
     values: Sequence[float], confidence: float = 0.95
 ) -> tuple[float, float] | None:
-    """Return the exact interval of the median from order statistics.
+    """Return the exact confidence interval of the median from order statistics.
 
-    It needs no assumption about the distribution: it runs from the k-th smallest value to the k-th
-    largest, with k as large as the binomial distribution allows. None when there are too few
-    values (fewer than six for 95 %).
+    It needs no assumption about the distribution. None when there are too few values.
     """
-    n, tail, k = len(values), 0.0, 0
-    while 2 * (tail + math.comb(n, k) / 2**n) <= 1 - confidence:
-        tail += math.comb(n, k) / 2**n
-        k += 1
-    if k == 0:
-        return None
+    k = order_statistic(len(values), confidence)
     ordered = sorted(values)
-    return ordered[k - 1], ordered[n - k]
+    return (ordered[k - 1], ordered[-k]) if k else None
 
 
 def ratio_of_medians_interval(
@@ -42,13 +44,19 @@ def ratio_of_medians_interval(
 
     The two samples are resampled independently, 10 000 times, from a generator of the given seed.
     Values may be infinite or 0, for what was worse than anything that can be measured; where both
-    medians are, their ratio is nothing that is known, and counts as both ends.
+    medians are, their ratio is undefined, and counts as both ends.
     """
-    import numpy as np  # `plan`, which prices nothing, does without
+    import numpy as np  # `plan`, which compares nothing, does without
 
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
+
+    def medians(values: Sequence[float]) -> np.ndarray:
+        picks = rng.integers(len(values), size=(_RESAMPLES, len(values)))
+        found: np.ndarray = np.median(np.asarray(values)[picks], axis=1)
+        return found
+
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = _medians(chance, over) / _medians(chance, under)
+        ratios = medians(over) / medians(under)
     unknown = np.isnan(ratios)
     shares = (1 - confidence) / 2, (1 + confidence) / 2
     ends = [np.where(unknown, filler, ratios) for filler in (0.0, np.inf)]
@@ -63,18 +71,10 @@ def ratio_of_medians_interval(
     return float(low), float(high)
 
 
-def _medians(chance: np.random.Generator, values: Sequence[float]) -> np.ndarray:
-    picks = chance.integers(len(values), size=(_RESAMPLES, len(values)))
-    import numpy as np
-
-    medians: np.ndarray = np.median(np.asarray(values)[picks], axis=1)
-    return medians
-
-
 def share_at_least(successes: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the share that so many successes support, one-sided (Clopper and Pearson 1934).
+    """Return the lower confidence bound of a success rate, one-sided (Clopper and Pearson 1934).
 
-    59 of 59 support 95 %.
+    59 successes of 59 give 95 %.
     """
     if successes == 0:
         return 0.0

@@ -2,7 +2,7 @@
 
 A metric is slower when its whole 95 % interval lies beyond the whole interval of its baseline, by
 more than a margin. Both intervals are of order statistics and assume no distribution: how often
-two samples of one thing lie so by chance is known (`false_alarms`: 1 in 924 for six trials against
+two samples of one thing lie so by chance is known (`false_positive_rate`: 1 in 924 for six trials against
 six, 1 in 1829 for ten). The margin is for what differs from night to night on one machine.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.analysis.machine_load import BUSY
+from testbed.analysis.statistics import order_statistic
 from testbed.errors import UsageError
 from testbed.record.rundir import RunDirectory
 
@@ -118,7 +119,7 @@ class Baselines:
         """Return which of these metrics have a baseline, and how often each is slower by chance."""
         mine = self._found.get(of, {})
         pairs = [(name, now, mine[name]) for name, now in _judged(metrics) if name in mine]
-        return {name: false_alarms(now["n"], before["n"]) for name, now, before in pairs}
+        return {name: false_positive_rate(now["n"], before["n"]) for name, now, before in pairs}
 
     def take(self, of: str, metrics: Mapping[str, Any], run: str, commit: str) -> int:
         """Take as baselines what has none yet or is faster, and write the file; return how many.
@@ -193,23 +194,14 @@ def is_slower(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     return bool(now["ci95"][1] * (1 + MARGIN) < before["ci95"][0])
 
 
-def false_alarms(n: int, before: int) -> float:
+def false_positive_rate(n: int, before: int) -> float:
     """Return how often a metric is slower by chance where nothing changed, without the margin.
 
     `n` trials against `before`, all from one continuous distribution: the chance that the lower
     end of the new interval, its k-th smallest value, is above the j-th largest of the old ones.
     """
-    k, j = _order(n), _order(before)
+    k, j = order_statistic(n), order_statistic(before)
     above = range(before - j + 1, before + 1)
     return sum(
         comb(k - 1 + below, below) * comb(n - k + before - below, before - below) for below in above
     ) / comb(n + before, n)
-
-
-def _order(n: int) -> int:
-    """Return which order statistic an exact 95 % interval of the median begins with."""
-    tail, k = 0.0, 0
-    while 2 * (tail + comb(n, k) / 2**n) <= 1 - 0.95:
-        tail += comb(n, k) / 2**n
-        k += 1
-    return k

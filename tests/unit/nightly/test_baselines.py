@@ -11,7 +11,7 @@ from testbed.errors import UsageError
 from testbed.nightly.baseline import (
     Baselines,
     Machine,
-    false_alarms,
+    false_positive_rate,
     is_slower,
     this_machine,
     with_load,
@@ -100,14 +100,14 @@ def test_a_corrupt_baseline_file_is_reported_in_one_sentence(tmp_path, text):
 
 
 @pytest.mark.parametrize(("n", "before"), [(6, 6), (6, 8), (8, 6), (7, 7)])
-def test_false_alarms_are_counted_as_every_order_of_two_samples_gives(n, before):
+def test_false_positives_are_counted_as_every_order_of_two_samples_gives(n, before):
     red = total = 0
     for mine in itertools.combinations(range(n + before), n):
         others = sorted(set(range(n + before)) - set(mine))
         new, old = median_interval(mine), median_interval(others)
         red += new[0] > old[1]
         total += 1
-    assert false_alarms(n, before) == pytest.approx(red / total, rel=1e-12)
+    assert false_positive_rate(n, before) == pytest.approx(red / total, rel=1e-12)
 
 
 def test_a_planted_fifth_is_found_where_trials_differ_by_a_few_percent():
