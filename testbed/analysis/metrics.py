@@ -7,27 +7,36 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from testbed.analysis.metric_definitions import METRICS, MetricDefinition, is_of_size, meaning
+from testbed.analysis.metric_definitions import MetricDefinition, meaning
 from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import NO_RECOVERY, TrialResult
 
-__all__ = ["METRICS", "Metric", "is_of_size", "meaning", "metrics", "missing", "missing_in_words"]
-
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric of one arm over its trials."""
+class Sample:
+    """The values that trials have of one quantity, and what was predicted of it."""
 
-    meaning: MetricDefinition
     values: tuple[float, ...]
     predicted: float | None
-    missing: Mapping[str, int] = field(default_factory=dict)
-    """How many trials of the arm have no value, by what they came to."""
 
     @property
     def median(self) -> float:
         """Return the median over the trials that have a value."""
         return statistics.median(self.values)
+
+    @property
+    def ci95(self) -> tuple[float, float] | None:
+        """Return the 95 % confidence interval of the median; None for fewer than six values."""
+        return median_interval(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Sample):
+    """One metric of one arm over its trials."""
+
+    meaning: MetricDefinition
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """How many trials of the arm have no value, by what they came to."""
 
     @property
     def trials(self) -> int:
@@ -36,7 +45,6 @@ class Metric:
 
     def to_json(self) -> dict[str, object]:
         """Return the metric as DESIGN's summary has it."""
-        interval = median_interval(self.values)
         return {
             "unit": self.meaning.unit,
             "better": self.meaning.better,
@@ -44,7 +52,7 @@ class Metric:
             "trials": self.trials,
             "missing": dict(self.missing),
             "median": self.median,
-            "ci95": None if interval is None else list(interval),
+            "ci95": list(self.ci95) if self.ci95 else None,
             "min": min(self.values),
             "max": max(self.values),
             "predicted": self.predicted,
@@ -67,9 +75,9 @@ def metrics(trials: Sequence[TrialResult]) -> dict[str, Metric]:
             defined |= trial.metric_definitions
     return {
         name: Metric(
-            defined.get(metric) or meaning(metric),
             tuple(values),
             statistics.median(expected[name]) if name in expected else None,
+            defined.get(metric) or meaning(metric),
             missing((trial for trial in trials if trial.arm == arm), metric),
         )
         for name, values in sorted(found.items())

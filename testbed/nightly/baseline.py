@@ -1,9 +1,9 @@
 """What this machine measured before, metric by metric, and whether it has become slower.
 
 A metric is slower when its whole 95 % interval lies beyond the whole interval of its baseline, by
-more than a margin. Both intervals are of order statistics and assume no distribution: how often
-two samples of one thing lie so by chance is known (`false_positive_rate`: 1 in 924 for six trials against
-six, 1 in 1829 for ten). The margin is for what differs from night to night on one machine.
+more than a margin. Both intervals are of order statistics and assume no distribution, so that the
+rate of false positives is known (`false_positive_rate`: 1 in 924 for six trials against six, 1 in
+1829 for ten). The margin is for what differs from night to night on one machine.
 """
 
 from __future__ import annotations

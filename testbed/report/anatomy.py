@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from testbed.analysis.statistics import median_interval
+from testbed.analysis.metrics import Sample
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.report.wording import in_order
@@ -36,22 +36,10 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Duration:
-    """How long one part took, over the trials that recovered."""
+class Duration(Sample):
+    """How long one part took in seconds, over the trials that recovered."""
 
     part: Part
-    seconds: tuple[float, ...]
-    predicted: float | None
-
-    @property
-    def median(self) -> float:
-        """Return the median over the trials."""
-        return statistics.median(self.seconds)
-
-    @property
-    def ci95(self) -> tuple[float, float] | None:
-        """Return the interval of the median; None for fewer than six trials."""
-        return median_interval(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +122,4 @@ def _durations(recovered: list[TrialResult]) -> Iterator[Duration]:
             t.predicted[part.predicted_as] for t in recovered if part.predicted_as in t.predicted
         ]
         if seconds:
-            yield Duration(part, seconds, statistics.median(terms) if terms else None)
+            yield Duration(seconds, statistics.median(terms) if terms else None, part)

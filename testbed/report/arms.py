@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.metric_definitions import MetricDefinition
-from testbed.analysis.metrics import METRICS, Metric
-from testbed.analysis.statistics import median_interval
+from testbed.analysis.metric_definitions import METRICS
+from testbed.analysis.metrics import Metric
 from testbed.analysis.summary import Summary
+from testbed.report.console import plain_table
 from testbed.report.short_arm_names import shortened
-from testbed.report.wording import by_arm, in_order, interval, message_size, quantity
+from testbed.report.wording import by_arm, in_order, message_size, statistics_in_words
 from testbed.schema.arm_names import short_keys
 
 HEADINGS = ("metric", "arm", "n", "no value", "median", "95 % interval", "predicted")
@@ -54,7 +54,6 @@ class ArmTable:
     """One metric of every arm, in the order of the arms."""
 
     name: str
-    meaning: MetricDefinition
     rows: tuple[ArmRow, ...]
 
 
@@ -63,26 +62,30 @@ def arm_tables(summary: Summary) -> list[ArmTable]:
 
     They are those that its checks are about, and the headlines; any that there are without those.
     """
-    arms = in_order({trial.arm for trial in summary.trials})
+    counts = Counter(trial.arm for trial in summary.trials)
+    arms = in_order(set(counts))
     tables = []
     for name in _about(summary):
-        found = {arm: summary.metrics.get(f"{arm}.{name}") for arm in arms}
-        known = next(metric.meaning for metric in found.values() if metric)
-        rows = (ArmRow(arm, _trials(summary, arm), metric) for arm, metric in found.items())
-        tables.append(ArmTable(name, known, tuple(rows)))
+        rows = (ArmRow(arm, counts[arm], summary.metrics.get(f"{arm}.{name}")) for arm in arms)
+        tables.append(ArmTable(name, tuple(rows)))
     return tables
 
 
 def cells(row: ArmRow) -> tuple[str, ...]:
-    """Return what stands after the name of the arm, as people read it."""
+    """Return the text of a row after the name of the arm."""
     counts = (str(row.n), str(row.without) if row.without else "")
-    metric = row.metric
-    if metric is None:
+    if row.metric is None:
         return (*counts, "–", "", "")
-    unit = metric.meaning.unit
-    predicted = "" if metric.predicted is None else quantity(metric.predicted, unit)
-    ci95 = interval(median_interval(metric.values), unit)
-    return (*counts, quantity(metric.median, unit), ci95, predicted)
+    words = statistics_in_words(row.metric, row.metric.meaning.unit)
+    return (*counts, words["median"], words["ci95"], words["predicted"])
+
+
+def rows_in_words(tables: Sequence[ArmTable], columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
+    """Yield these columns of every row; only the first row of a metric has its name."""
+    for table in tables:
+        for number, row in enumerate(table.rows):
+            whole = ("" if number else table.name, row.arm, *cells(row))
+            yield tuple(whole[column] for column in columns)
 
 
 def print_arms(summary: Summary, console: Console) -> None:
@@ -92,14 +95,11 @@ def print_arms(summary: Summary, console: Console) -> None:
         return
     shown = len(HEADINGS) if console.width >= _NARROW else len(HEADINGS) - 2
     columns = columns_of(tables)[: shown - len(HEADINGS) or None]
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        is_name = column < HEADINGS.index("n")
-        table.add_column(HEADINGS[column], justify="left" if is_name else "right", overflow="fold")
-    for one in tables:
-        for number, row in enumerate(one.rows):
-            whole = ("" if number else one.name, row.arm, *cells(row))
-            table.add_row(*(_styled(column, whole[column]) for column in columns))
+    headings = [HEADINGS[column] for column in columns]
+    table = plain_table(*headings, right=HEADINGS[2:])
+    for row in rows_in_words(tables, columns):
+        styles = ("bold red" if name == "no value" else "" for name in headings)
+        table.add_row(*map(Text, row, styles))
     console.print(Text("\nArms", style="bold"))
     console.print(table)
     for line in notes(summary):
@@ -132,11 +132,3 @@ def _about(summary: Summary) -> list[str]:
     if rates and "busbw" not in found:
         chosen.add(max(rates, key=lambda name: rates[name]))
     return [name.rpartition(".")[2] for name in by_arm(f"a.{name}" for name in chosen or found)]
-
-
-def _trials(summary: Summary, arm: str) -> int:
-    return sum(trial.arm == arm for trial in summary.trials)
-
-
-def _styled(column: int, cell: str) -> Text:
-    return Text(cell, "bold red" if HEADINGS[column] == "no value" else "")

@@ -16,6 +16,7 @@ from testbed.analysis.summary import FORMAT
 from testbed.analysis.trial import NO_RESULT
 from testbed.errors import UsageError
 from testbed.fabric.card import Card, Difference
+from testbed.report.console import plain_table
 from testbed.report.setting_differences import Setup, differing
 from testbed.report.short_arm_names import of_arm
 from testbed.report.wording import by_arm, in_order, quantity
@@ -97,9 +98,7 @@ def _print_settings(names: Sequence[str], setups: Sequence[Setup], console: Cons
         same = "The settings are the same in all." if setups else "Their settings cannot be read."
         console.print(Text(same, style="dim"))
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("setting", *names):
-        table.add_column(column, overflow="fold")
+    table = plain_table("setting", *names)
     wiring = [row for row in rows if row.is_wiring]
     hidden = wiring if len(wiring) > _MOST_WIRING else []
     shown = [row for row in rows if row not in hidden]
@@ -168,11 +167,8 @@ def _only(named: Mapping[str, Mapping[str, Any]]) -> Iterator[Text]:
 def _table(names: Sequence[str], named: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the metrics of two runs, with the interval of each ratio."""
     first, second = named.values()
-    table = Table(box=None, pad_edge=False)
-    table.add_column("metric", overflow="fold")
-    for column in ("first", "second", "ratio", "95 % interval"):
-        table.add_column(column, justify="right", overflow="fold")
-    table.add_column("the second is", overflow="fold")
+    numbers = ("first", "second", "ratio", "95 % interval")
+    table = plain_table("metric", *numbers, "the second is", right=numbers)
     for name in names:
         found, unit = compare_metric(name, first, second), first["metrics"][name]["unit"]
         ratio = "–" if found.ratio is None else f"{found.ratio:.3f}"
@@ -186,10 +182,7 @@ def _table(names: Sequence[str], named: Mapping[str, Mapping[str, Any]]) -> Tabl
 def _wide_table(names: Sequence[str], named: Mapping[str, Mapping[str, Any]]) -> Table:
     """Return the medians of three runs or more, each with its ratio to the first and a verdict."""
     first, *others = named.values()
-    table = Table(box=None, pad_edge=False)
-    table.add_column("metric", overflow="fold")
-    for column in named:
-        table.add_column(column, overflow="fold")
+    table = plain_table("metric", *named)
     for name in names:
         unit = first["metrics"][name]["unit"]
         row = [Text(quantity(first["metrics"][name]["median"], unit))]

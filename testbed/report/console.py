@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Column, Table
 
 from testbed.printable import printable, unfiltered
+
+
+def plain_table(*headings: str, right: Collection[str] = ()) -> Table:
+    """Return an empty table without lines, which is folded where the terminal is narrow.
+
+    The columns of the headings in `right` are aligned to the right.
+    """
+    columns = (
+        Column(name, justify="right" if name in right else "left", overflow="fold")
+        for name in headings
+    )
+    return Table(*columns, box=None, pad_edge=False)
 
 
 class CleanConsole(Console):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from testbed.analysis.marks import NAMES
-from testbed.analysis.metrics import Metric
-from testbed.analysis.statistics import median_interval
+from testbed.analysis.metrics import Metric, Sample
 from testbed.analysis.summary import Summary
 from testbed.events import Event
 from testbed.report import figures
@@ -66,8 +65,8 @@ def drawings(summary: Summary, events: Sequence[Event]) -> Iterator[Drawing]:
 _SPREAD = ("n", "median", "ci95_low", "ci95_high", "min", "max", "predicted")
 
 
-def _spread(metric: Metric) -> Row:
-    low, high = median_interval(metric.values) or (None, None)
+def _spread(metric: Sample) -> Row:
+    low, high = metric.ci95 or (None, None)
     ends = min(metric.values), max(metric.values)
     return (len(metric.values), metric.median, low, high, *ends, metric.predicted)
 
@@ -79,8 +78,7 @@ def _recoveries(summary: Summary, arms: Sequence[Anatomy]) -> Iterator[Drawing]:
     rows: list[Row] = []
     for arm in arms:
         for part in arm.parts:
-            middle = len(part.seconds), part.median, *(part.ci95 or (None, None))
-            rows.append((arm.arm, part.part.name, *middle, part.predicted))
+            rows.append((arm.arm, part.part.name, *_spread(part)[:4], part.predicted))
     for name, total in totals.items():
         rows.append((name, "whole", *_spread(total)[:4], total.predicted))
     headings = ("arm", "part", "n", "median", "ci95_low", "ci95_high", "predicted")

@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from testbed.analysis.metrics import Metric
-from testbed.analysis.statistics import median_interval
 from testbed.analysis.trial import TrialResult
 from testbed.report.anatomy import PARTS, Anatomy
 from testbed.report.canvas import GRID, INK, MUTED, Form, axes, few_ticks, words_below
@@ -184,7 +183,7 @@ def _parts_bar(
 
 def _total(ax: Axes, y: float, total: Metric) -> None:
     """Mark the median of the whole and its interval; the parts' medians need not sum to it."""
-    ci95 = median_interval(total.values)
+    ci95 = total.ci95
     if ci95 is not None:
         ax.plot(ci95, (y, y), color=INK, linewidth=1.4)
     ax.plot(total.median, y, marker="|", color=INK, markersize=12, markeredgewidth=1.4)
@@ -222,7 +221,7 @@ def _name_parts(ax: Axes, form: Form, arms: Sequence[Anatomy]) -> None:
 
 
 def _median(ax: Axes, y: float, metric: Metric, colour: str) -> None:
-    if ci95 := median_interval(metric.values):
+    if ci95 := metric.ci95:
         ax.plot(ci95, (y, y), color=colour, linewidth=3, solid_capstyle="butt")
     ax.plot(metric.median, y, marker="|", color=INK, markersize=11, markeredgewidth=1.6)
 

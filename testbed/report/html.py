@@ -11,14 +11,13 @@ from markupsafe import Markup
 
 from testbed.analysis.marks import NAMES
 from testbed.analysis.metrics import Metric
-from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
 from testbed.analysis.trial import TrialResult
 from testbed.events import Event
 from testbed.printable import printable
 from testbed.record.rundir import RunDirectory
 from testbed.report.anatomy import Anatomy, anatomies
-from testbed.report.arms import HEADINGS, arm_tables, cells, columns_of, notes
+from testbed.report.arms import HEADINGS, arm_tables, columns_of, notes, rows_in_words
 from testbed.report.canvas import NARROW, WIDE, svg
 from testbed.report.drawings import drawings
 from testbed.report.settings_section import HEADINGS as HEADINGS_OF_PROFILES
@@ -27,16 +26,12 @@ from testbed.report.short_arm_names import shortened
 from testbed.report.trial_section import remark
 from testbed.report.wording import (
     by_arm,
-    check_value,
+    check_rows,
     claim_of,
-    difference,
     explain,
-    interval,
     quantity,
-    supports,
+    statistics_in_words,
 )
-
-_ORDER = ("failed", "unknown", "passed")
 
 
 def write_html(summary: Summary, events: Sequence[Event], path: Path) -> None:
@@ -65,16 +60,17 @@ def _shown(value: object) -> object:
 def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
     begin = next((event.data for event in events if event.kind == "run.begin"), {})
     full, summary = summary, shortened(summary)
-    arms = anatomies(summary)
+    arms, tables = anatomies(summary), arm_tables(summary)
+    columns = columns_of(tables)
     return {
-        "arm_headings": [HEADINGS[n] for n in columns_of(arm_tables(summary))],
-        "arm_rows": list(_arms(summary)),
+        "arm_headings": [HEADINGS[column] for column in columns],
+        "arm_rows": list(rows_in_words(tables, columns)),
         "arm_notes": list(notes(full)),
         "summary": summary,
         "question": begin.get("question", ""),
         "label_means": explain(summary.label),
         "claim": claim_of(summary.experiment) if arms else None,
-        "checks": list(_checks(summary)),
+        "checks": check_rows(summary.checks),
         "anatomies": [(arm, list(_parts(arm))) for arm in arms],
         "figures": dict(_figures(summary, events)),
         "mark_names": NAMES[1:] if arms else (),
@@ -91,39 +87,10 @@ def _page(summary: Summary, events: Sequence[Event]) -> dict[str, Any]:
     }
 
 
-def _arms(summary: Summary) -> Iterator[tuple[str, ...]]:
-    tables = arm_tables(summary)
-    columns = columns_of(tables)
-    for table in tables:
-        for number, row in enumerate(table.rows):
-            whole = ("" if number else table.name, row.arm, *cells(row))
-            yield tuple(whole[column] for column in columns)
-
-
-def _checks(summary: Summary) -> Iterator[dict[str, str]]:
-    for check in sorted(summary.checks, key=lambda check: _ORDER.index(check.verdict)):
-        remark = "; ".join(part for part in (check.reason, supports(check)) if part)
-        yield {
-            "verdict": check.verdict,
-            "name": check.name,
-            "limit": check.limit,
-            "value": check_value(check),
-            "remark": remark,
-        }
-
-
 def _parts(arm: Anatomy) -> Iterator[dict[str, str]]:
     for duration in arm.parts:
-        predicted = duration.predicted
-        beyond = None if predicted is None else duration.median - predicted
-        yield {
-            "name": duration.part.name,
-            "what": duration.part.what,
-            "median": quantity(duration.median, "s"),
-            "ci95": interval(duration.ci95, "s"),
-            "predicted": "" if predicted is None else quantity(predicted, "s"),
-            "beyond": "" if beyond is None else difference(beyond, "s"),
-        }
+        part = {"name": duration.part.name, "what": duration.part.what}
+        yield part | statistics_in_words(duration, "s")
 
 
 def _figures(
@@ -164,18 +131,9 @@ def _receipt(trial: TrialResult) -> str:
 
 
 def _metric(name: str, metric: Metric) -> dict[str, str]:
-    unit = metric.meaning.unit
-    return {
-        "name": name,
-        "what": metric.meaning.what,
-        "better": {"lower": "↓", "higher": "↑", "neither": ""}[metric.meaning.better],
-        "n": str(len(metric.values)),
-        "median": quantity(metric.median, unit),
-        "ci95": interval(median_interval(metric.values), unit),
-        "min": quantity(min(metric.values), unit),
-        "max": quantity(max(metric.values), unit),
-        "predicted": "" if metric.predicted is None else quantity(metric.predicted, unit),
-    }
+    arrow = {"lower": "↓", "higher": "↑", "neither": ""}[metric.meaning.better]
+    meaning = {"name": name, "what": metric.meaning.what, "better": arrow}
+    return meaning | statistics_in_words(metric, metric.meaning.unit)
 
 
 def _facts(begin: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -86,7 +86,7 @@ def _run(summary: Summary) -> tuple[Fate, str]:
 def _check(check: CheckResult) -> tuple[Fate, str]:
     fates: dict[str, Fate] = {"passed": "passed", "failed": "failure", "unknown": "skipped"}
     words = (check_value(check), check.reason, supports(check))
-    return fates[check.verdict], "; ".join(word for word in words if word)
+    return fates[check.verdict], "; ".join(filter(None, words))
 
 
 def _trial(trial: TrialResult) -> tuple[Fate, str]:

@@ -7,23 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from testbed import commands
-from testbed.analysis.checks import CheckResult
 from testbed.analysis.recover_attempts import RecoverAttempt
 from testbed.analysis.summary import Summary
 from testbed.errors import EXIT_BUG, EXIT_BUSY, EXIT_LAB, EXIT_UNSAFE
 from testbed.report.anatomy import anatomies
 from testbed.report.arms import print_arms
+from testbed.report.console import plain_table
 from testbed.report.model_section import print_model
 from testbed.report.recovery_section import print_recoveries
 from testbed.report.settings_section import print_foundations
 from testbed.report.short_arm_names import shortened
 from testbed.report.throughput_section import print_throughput
 from testbed.report.trial_section import print_trials
-from testbed.report.wording import check_value, explain, retries, supports
+from testbed.report.wording import check_rows, explain, retries
 
 STYLES = {
     "passed": "green",
@@ -35,7 +34,6 @@ STYLES = {
 }
 """How a verdict or an outcome stands out."""
 
-_ORDER = ("failed", "unknown", "passed")
 _OPENER = "open" if sys.platform == "darwin" else "xdg-open"
 
 
@@ -95,17 +93,10 @@ def _print_head(summary: Summary, console: Console) -> None:
 
 def _print_checks(summary: Summary, console: Console) -> None:
     console.print(Text("\nChecks", style="bold"))
-    table = Table(box=None, pad_edge=False)
-    for column in ("verdict", "check", "limit", "value", ""):
-        table.add_column(column, overflow="fold")
-    for check in sorted(summary.checks, key=lambda check: _ORDER.index(check.verdict)):
-        verdict = Text(check.verdict, STYLES[check.verdict])
-        table.add_row(verdict, check.name, check.limit, check_value(check), _remark(check))
+    table = plain_table("verdict", "check", "limit", "value", "")
+    for verdict, *cells in check_rows(summary.checks):
+        table.add_row(Text(verdict, STYLES[verdict]), *cells)
     console.print(table)
-
-
-def _remark(check: CheckResult) -> str:
-    return "; ".join(part for part in (check.reason, supports(check)) if part)
 
 
 def _print_retries(summary: Summary, console: Console) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.metrics import METRICS
+from testbed.analysis.metric_definitions import METRICS
 from testbed.analysis.summary import Summary
+from testbed.report.console import plain_table
 from testbed.report.wording import in_order, quantity
 
 
@@ -17,10 +17,8 @@ def print_model(summary: Summary, console: Console) -> None:
     said = {name.rpartition(".")[2] for name in summary.metrics}
     names = [name for name in METRICS if name in said]
     console.print(Text("\nWhat the model says", style="bold"))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("variant", overflow="fold")
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right", overflow="fold")
+    headings = [name.replace("_", " ") for name in names]
+    table = plain_table("variant", *headings, right=headings)
     for arm in arms:
         metrics = (summary.metrics.get(f"{arm}.{name}") for name in names)
         cells = ("" if m is None else quantity(m.median, m.meaning.unit) for m in metrics)

@@ -11,22 +11,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from testbed.analysis.metrics import Metric
-from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
 from testbed.report.anatomy import Anatomy, first_seen
+from testbed.report.console import plain_table
 from testbed.report.trial_section import UNREPAIRED
-from testbed.report.wording import CONFIDENCE, bar, claim_of, difference, interval, quantity
+from testbed.report.wording import CONFIDENCE, bar, claim_of, quantity, statistics_in_words
 
-SPANS = (
-    ("recovery_time", "recovery t0→t10"),
-    ("fabric_ready", "light t0→t6"),
-    ("return_to_service", "service t0→t11"),
-    ("dip", "work lost"),
-)
+SPANS = {
+    "recovery_time": "recovery t0→t10",
+    "fabric_ready": "light t0→t6",
+    "return_to_service": "service t0→t11",
+    "dip": "work lost",
+}
 """What is measured over a whole recovery, and what its row is called."""
 
-_HEADINGS = ("median", "95 % interval", "predicted", "beyond")
+_HEADINGS = {
+    "median": "median",
+    "ci95": "95 % interval",
+    "predicted": "predicted",
+    "beyond": "beyond",
+}
 _ALL_NUMBERS, _MEDIANS = 70, 32
 """Columns of a terminal that all numbers fill, and the medians alone; the rest is for bars."""
 
@@ -71,38 +75,24 @@ def _headline(arm: Anatomy) -> Text:
 def _table(arm: Anatomy, summary: Summary, longest: float, width: int) -> Table:
     """Return the parts and spans of an arm; a narrow terminal is shown the medians alone."""
     is_wide = width >= _ALL_NUMBERS
-    shown = len(_HEADINGS) if is_wide else 1
+    shown = list(_HEADINGS) if is_wide else ["median"]
     bars = min(max(0, width - (_ALL_NUMBERS if is_wide else _MEDIANS)), _LONGEST_BAR)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("part", overflow="fold")
-    for column in _HEADINGS[:shown]:
-        table.add_column(column, justify="right", no_wrap=True)
+    table = plain_table("part")
+    for name in shown:
+        table.add_column(_HEADINGS[name], justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     begin = 0.0
     for duration in arm.parts:
-        cells = _cells(duration.median, duration.ci95, duration.predicted, "s")[:shown]
+        words = statistics_in_words(duration, "s")
         drawn = bar(begin, duration.median, longest, bars) if bars else ""
-        table.add_row(duration.part.name, *cells, Text(drawn, "cyan"))
+        table.add_row(duration.part.name, *(words[name] for name in shown), Text(drawn, "cyan"))
         begin += duration.median
-    for name, title in SPANS:
-        if metric := summary.metrics.get(f"{arm.arm}.{name}"):
-            style = "bold" if name == "recovery_time" else None
-            table.add_row(title, *_metric_cells(metric)[:shown], style=style)
+    for metric_name, title in SPANS.items():
+        if metric := summary.metrics.get(f"{arm.arm}.{metric_name}"):
+            words = statistics_in_words(metric, metric.meaning.unit)
+            style = "bold" if metric_name == "recovery_time" else None
+            table.add_row(title, *(words[name] for name in shown), style=style)
     return table
-
-
-def _metric_cells(metric: Metric) -> tuple[str, ...]:
-    ci95 = median_interval(metric.values)
-    return _cells(metric.median, ci95, metric.predicted, metric.meaning.unit)
-
-
-def _cells(
-    median: float, ci95: tuple[float, float] | None, predicted: float | None, unit: str
-) -> tuple[str, ...]:
-    shown = (quantity(median, unit), interval(ci95, unit))
-    if predicted is None:
-        return (*shown, "", "")
-    return (*shown, quantity(predicted, unit), difference(median - predicted, unit))
 
 
 def _witnesses(arm: Anatomy) -> str:

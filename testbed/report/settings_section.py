@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from testbed.analysis.summary import Summary
 
-TITLE = "What the numbers rest on"
 PLANNED_TITLE = "What a twin's numbers would rest on"
 PROFILES_NOTE = (
     "With switches and links as they are reported the model expects this instead; nothing of it "
@@ -63,36 +62,20 @@ def print_foundations(summary: Summary, console: Console) -> None:
     """Print settings and profiles of a run, and the metrics that need an explanation."""
     from rich.text import Text
 
+    from testbed.report.console import plain_table
+
     for name, why in summary.flags.items():
         console.print(Text(f"\n{name}: {why}", style="yellow"))
-    _print_settings(TITLE, summary.settings, console)
-    _print_profiles(PROFILES_NOTE, summary.profiles, console)
-
-
-def _print_settings(title: str, settings: Mapping[str, Settings], console: Console) -> None:
-    from rich.text import Text
-
-    if settings:
-        console.print(Text(f"\n{title}", style="bold"))
-    for line in settings_lines(settings):
+    if summary.settings:
+        console.print(Text("\nWhat the numbers rest on", style="bold"))
+    for line in settings_lines(summary.settings):
         console.print(Text(f"  {line}"))
-
-
-def _print_profiles(note: str, profiles: Sequence[Profile], console: Console) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    if not profiles:
-        return
-    console.print(Text(f"  {note}", style="dim"))
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"  {HEADINGS[0]}", overflow="fold")
-    for heading in HEADINGS[1:4]:
-        table.add_column(heading, justify="right", overflow="fold")
-    table.add_column(HEADINGS[4], overflow="fold")
-    for name, *cells in profile_rows(profiles):
-        table.add_row(f"  {name}", *cells)
-    console.print(table)
+    if summary.profiles:
+        console.print(Text(f"  {PROFILES_NOTE}", style="dim"))
+        table = plain_table(f"  {HEADINGS[0]}", *HEADINGS[1:], right=HEADINGS[1:4])
+        for name, *cells in profile_rows(summary.profiles):
+            table.add_row(f"  {name}", *cells)
+        console.print(table)
 
 
 def _told(settings: Settings) -> str:

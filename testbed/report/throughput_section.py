@@ -9,9 +9,17 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.analysis.metrics import Metric
-from testbed.analysis.statistics import median_interval
 from testbed.analysis.summary import Summary
-from testbed.report.wording import by_arm, in_order, interval, message_size, quantity, size
+from testbed.report.console import plain_table
+from testbed.report.wording import (
+    by_arm,
+    in_order,
+    interval,
+    message_size,
+    quantity,
+    size,
+    statistics_in_words,
+)
 
 _DISTURBED = ("step_time", "busbw", "wire_overhead", "plateau")
 """What belongs here of an arm whose recoveries have a section of their own."""
@@ -42,9 +50,8 @@ def _metrics_of(arm: str, summary: Summary) -> dict[str, Metric]:
 
 
 def _size_table(sizes: Iterable[int], mine: dict[str, Metric]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in ("size", "time", "algbw", "busbw", "95 % interval of busbw"):
-        table.add_column(column, justify="right", overflow="fold")
+    headings = ("size", "time", "algbw", "busbw", "95 % interval of busbw")
+    table = plain_table(*headings, right=headings)
     named = {(message_size(name), name.partition("_")[0]): metric for name, metric in mine.items()}
     for one in sizes:
         time, algbw, busbw = (named[one, kind] for kind in ("time", "algbw", "busbw"))
@@ -53,21 +60,17 @@ def _size_table(sizes: Iterable[int], mine: dict[str, Metric]) -> Table:
             quantity(time.median, "s"),
             quantity(algbw.median, "bit/s"),
             quantity(busbw.median, "bit/s"),
-            interval(median_interval(busbw.values), "bit/s"),
+            interval(busbw.ci95, "bit/s"),
         )
     return table
 
 
 def _metric_table(mine: dict[str, Metric]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("metric", overflow="fold")
-    for column in ("n", "median", "95 % interval", "min", "max"):
-        table.add_column(column, justify="right", overflow="fold")
+    numbers = {"n": "n", "median": "median", "ci95": "95 % interval", "min": "min", "max": "max"}
+    table = plain_table("metric", *numbers.values(), right=numbers.values())
     for name, metric in mine.items():
-        unit, values = metric.meaning.unit, metric.values
-        ends = (quantity(end, unit) for end in (min(values), max(values)))
-        middle = (quantity(metric.median, unit), interval(median_interval(values), unit))
-        table.add_row(name, str(len(values)), *middle, *ends)
+        words = statistics_in_words(metric, metric.meaning.unit)
+        table.add_row(name, *(words[number] for number in numbers))
     return table
 
 

@@ -70,4 +70,4 @@ def _row(trial: TrialResult, marks: tuple[str, ...]) -> list[Text]:
 def remark(trial: TrialResult) -> str:
     """Return why a trial came to what it did, and that something in it took a second attempt."""
     parts = (UNREPAIRED.get(trial.outcome, ""), trial.reason, retries(trial.retries))
-    return "; ".join(part for part in parts if part)
+    return "; ".join(filter(None, parts))

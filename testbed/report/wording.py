@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from testbed.analysis.checks import CheckResult
 from testbed.analysis.metric_definitions import METRICS
 from testbed.analysis.metric_definitions import quantity as quantity
+from testbed.analysis.metrics import Sample
 from testbed.units import SHARE, SIZE
 
 LABELS = {
@@ -45,6 +46,7 @@ CLAIMS = {
 
 CONFIDENCE = "95 % interval of the median"
 
+_VERDICTS = ("failed", "unknown", "passed")
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _SIZE_UNITS = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _BY_SIZE = re.compile(r"(time|algbw|busbw)_(\d+)(b|kib|mib|gib)")
@@ -79,6 +81,20 @@ def interval(ci95: tuple[float, float] | None, unit: str) -> str:
     return "n < 6" if ci95 is None else spread(*ci95, unit)
 
 
+def statistics_in_words(sample: Sample, unit: str) -> dict[str, str]:
+    """Return what tables say of a sample, by name; nothing where nothing was predicted."""
+    predicted = sample.predicted
+    return {
+        "n": str(len(sample.values)),
+        "median": quantity(sample.median, unit),
+        "ci95": interval(sample.ci95, unit),
+        "predicted": "" if predicted is None else quantity(predicted, unit),
+        "beyond": "" if predicted is None else difference(sample.median - predicted, unit),
+        "min": quantity(min(sample.values), unit),
+        "max": quantity(max(sample.values), unit),
+    }
+
+
 def share(value: float) -> str:
     """Return a share of one in whole percent, never rounded up: it is a lower bound."""
     return SHARE.format(int(value * 100) / 100)
@@ -98,6 +114,20 @@ def check_value(check: CheckResult) -> str:
     if isinstance(check.value, str):
         return check.value
     return quantity(check.value, check.unit)
+
+
+def check_rows(checks: Iterable[CheckResult]) -> list[tuple[str, ...]]:
+    """Return verdict, name, limit, value and remark of each check, those that failed first."""
+    return [
+        (
+            check.verdict,
+            check.name,
+            check.limit,
+            check_value(check),
+            "; ".join(filter(None, (check.reason, supports(check)))),
+        )
+        for check in sorted(checks, key=lambda check: _VERDICTS.index(check.verdict))
+    ]
 
 
 def retries(count: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from testbed.analysis.metrics import METRICS
+from testbed.analysis.metric_definitions import METRICS
 from testbed.cli.app import COMMANDS, app
 from testbed.events import KINDS
 from testbed.plugins import kinds

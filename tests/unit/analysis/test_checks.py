@@ -6,8 +6,8 @@ from itertools import permutations
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.metric_definitions import MetricDefinition
-from testbed.analysis.metrics import METRICS, meaning, metrics
+from testbed.analysis.metric_definitions import METRICS, MetricDefinition, meaning
+from testbed.analysis.metrics import metrics
 from testbed.analysis.trial import TrialResult
 from testbed.schema import Check, Condition
 from testbed.units import SHARE, TIME

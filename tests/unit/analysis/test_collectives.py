@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.analysis.clocks import Clocks
-from testbed.analysis.metrics import meaning
+from testbed.analysis.metric_definitions import meaning
 from testbed.analysis.trial import analyse_trial
 from tests.unit.analysis.logs_by_hand import Log
 

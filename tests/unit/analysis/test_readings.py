@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed.analysis.checks import evaluate
-from testbed.analysis.metric_definitions import MetricDefinition
-from testbed.analysis.metrics import meaning, metrics
+from testbed.analysis.metric_definitions import MetricDefinition, meaning
+from testbed.analysis.metrics import metrics
 from testbed.analysis.summary import summarise
 from testbed.events import Event
 from testbed.report.wording import check_value

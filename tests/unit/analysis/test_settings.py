@@ -54,7 +54,7 @@ def test_a_profile_has_the_median_of_what_was_predicted_for_each_arm():
     ],
 )
 def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, median, is_flagged):
-    metrics = {f"only.{metric}": Metric(meaning(metric), (median,), None)}
+    metrics = {f"only.{metric}": Metric((median,), None, meaning(metric))}
     found = flags(metrics, {"only": TWIN})
     assert list(found) == ([f"only.{metric}"] if is_flagged else [])
     if metric == "busbw_64kib":
@@ -68,7 +68,7 @@ def test_a_bandwidth_above_the_rate_of_a_port_is_flagged_with_its_cause(metric, 
 @pytest.mark.parametrize("algorithm", ["stragglar", "direct"])
 def test_bandwidth_above_the_line_rate_is_explained_by_reductions_before_the_last_rank(algorithm):
     name = f"late.busbw_{algorithm}_7mib"
-    metrics = {name: Metric(meaning(name.partition(".")[2]), (127.9e6,), None)}
+    metrics = {name: Metric((127.9e6,), None, meaning(name.partition(".")[2]))}
     assert flags(metrics, {"late": TWIN})[name].startswith(
         "127.9 Mbit/s is above the 100 Mbit/s of a port: the others had reduced among themselves"
     )

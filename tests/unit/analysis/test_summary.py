@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.analysis.metrics import METRICS, meaning, metrics
+from testbed.analysis.metric_definitions import METRICS, meaning
+from testbed.analysis.metrics import metrics
 from testbed.analysis.summary import summarise
 from testbed.events import Event
 from testbed.record.log import read_events

@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.analysis.metrics import meaning
+from testbed.analysis.metric_definitions import meaning
 from testbed.collectives.cost import Links
 from testbed.collectives.schedule import from_json
 from testbed.collectives.verify import verify

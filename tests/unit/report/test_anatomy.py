@@ -50,7 +50,7 @@ def test_a_trial_that_did_not_recover_has_no_parts_but_is_counted():
     (arm,) = anatomies(summary(recovery(0), lost(1), recovery(2)))
     assert split(lost(1)) == {}
     assert (len(arm.trials), len(arm.valid), len(arm.recovered)) == (3, 3, 2)
-    assert all(len(duration.seconds) == 2 for duration in arm.parts)
+    assert all(len(duration.values) == 2 for duration in arm.parts)
 
 
 def test_an_invalid_trial_is_in_no_median():
